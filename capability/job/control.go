@@ -160,45 +160,47 @@ func (j *Jobs) pause(ctx context.Context, in pauseInput) (pauseOutput, error) {
 		kernel.WhenApplied(ctx, func(*store.Commit) { paused() })
 		return pauseOutput{true}, kernel.Stage(ctx, &b)
 	}
-	return pauseOutput{true}, j.stagePause(ctx, &b, in.JobID, "paused by Job.Pause")
+	_, err := j.stagePause(ctx, &b, in.JobID, "paused by Job.Pause")
+	return pauseOutput{true}, err
 }
 
-// stagePause pauses a schedule, or lets it go on if why is "".
-func (j *Jobs) stagePause(ctx context.Context, b *store.Batch, id, why string) error {
+// stagePause pauses a schedule, or lets it go on if why is "". It returns 0 if it wasn't paused and
+// goes on as before, else 1.
+func (j *Jobs) stagePause(ctx context.Context, b *store.Batch, id, why string) (changed int, err error) {
 	r, err := j.visible(ctx, id)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if r.Schedule == "" || r.Status != "" {
-		return message.Errorf(409, "%s isn't a schedule; a job can be canceled (Job.Cancel), and the jobs with a concurrencyKey can be paused", r.ID)
+		return 0, message.Errorf(409, "%s isn't a schedule; a job can be canceled (Job.Cancel), and the jobs with a concurrencyKey can be paused", r.ID)
 	}
 	if why == r.Paused && why == "" {
-		return nil // its next time stays
+		return 0, nil // its next time stays
 	}
 	due := never
 	if why == "" {
 		s, err := j.scheduleOf(&r.spec)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		due = s.next(j.opts.Now())
 	}
 	moved, err := j.queue.Move(b, r.ID, due)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if moved == nil {
-		return message.Errorf(503, "The schedule %s is starting a run; try again", r.ID)
+		return 0, message.Errorf(503, "The schedule %s is starting a run; try again", r.ID)
 	}
 	b.IfRevision(key(keyState, r.ID), r.revision)
 	r.Paused = why
 	r.store(b)
 	kernel.WhenApplied(ctx, func(*store.Commit) { moved() })
-	return kernel.Stage(ctx, b)
+	return 1, kernel.Stage(ctx, b)
 }
 
 type resumeOutput struct {
-	Resumed int `json:"resumed" jsonschema_description:"How many schedules, groups or jobs go on."`
+	Resumed int `json:"resumed" jsonschema_description:"How many schedules, keys or jobs were paused, and go on."`
 }
 
 var resume = kernel.DefineCommand[pauseInput, resumeOutput](kernel.Definition{
@@ -218,11 +220,16 @@ func (j *Jobs) resume(ctx context.Context, in pauseInput) (resumeOutput, error) 
 		return resumeOutput{}, invalid("jobId", "give either the jobId of a schedule, or a concurrencyKey")
 	case in.ConcurrencyKey != "":
 		s := spec{Principal: senderOf(ctx).Principal().ID(), Group: in.ConcurrencyKey}
-		unpaused := j.queue.Unpause(&b, s.groupName())
+		var n int
+		if j.queue.Paused(s.groupName()) {
+			n = 1
+		}
+		unpaused := j.queue.Unpause(&b, s.groupName()) // in any case: a Job.Pause may be about to be applied
 		kernel.WhenApplied(ctx, func(*store.Commit) { unpaused() })
-		return resumeOutput{1}, kernel.Stage(ctx, &b)
+		return resumeOutput{n}, kernel.Stage(ctx, &b)
 	case in.JobID != "":
-		return resumeOutput{1}, j.stagePause(ctx, &b, in.JobID, "")
+		n, err := j.stagePause(ctx, &b, in.JobID, "")
+		return resumeOutput{n}, err
 	}
 	if p := senderOf(ctx).Principal(); !p.IsOwner() {
 		return resumeOutput{}, message.Errorf(403, "The token %q may let its own schedules and keys go on; what waits since a restore is for the owner: kernos job resume", p.Name())

@@ -198,7 +198,7 @@ type info struct {
 		Cause   json.RawMessage
 	}
 	Attempts, Runs, Missed int
-	Next, Due, Last        int64
+	Next, Due, Last, Began int64
 	Steps                  map[string]struct{ Status string }
 	Progress               *struct {
 		Note       string
@@ -310,8 +310,16 @@ func TestAJobRunsOnce(t *testing.T) {
 		if i := w.status(ids[2]); !strings.Contains(i.Paused, "concurrencyKey") {
 			t.Errorf("it is paused because %q", i.Paused)
 		}
-		w.must("Job.Resume", `{"concurrencyKey":"k"}`, nil)
+		for _, want := range []int{1, 0} { // the second time there is nothing to resume
+			var out struct{ Resumed int }
+			if w.must("Job.Resume", `{"concurrencyKey":"k"}`, &out); out.Resumed != want {
+				t.Errorf("%d keys go on, not %d", out.Resumed, want)
+			}
+		}
 		w.wants("the third", ids[2], "running")
+		if i := w.status(ids[2]); i.Began != time.Now().UnixMilli() {
+			t.Errorf("while it runs, it began at %d, not %d", i.Began, time.Now().UnixMilli())
+		}
 		time.Sleep(time.Minute)
 	})
 	test(t, "under one key", func(t *testing.T, w *world) {

@@ -3,6 +3,7 @@ package job
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -28,6 +29,8 @@ type live struct {
 	j    *Jobs
 	id   string
 	uses int // guarded by Jobs.mu
+
+	begun atomic.Int64 // when the job began, ms; its record has that when an attempt has ended
 
 	mu       sync.Mutex
 	progress *progress

@@ -82,6 +82,9 @@ func (j *Jobs) info(r *record) Info {
 		if _, p := l.next(); p != nil {
 			i.Progress = p
 		}
+		if i.Status == Running && i.Began == 0 {
+			i.Began = l.begun.Load()
+		}
 	}
 	return i
 }

@@ -94,6 +94,7 @@ func (j *Jobs) work(ctx context.Context, l *work.Lease) {
 	if a.Began == 0 {
 		a.Began = j.opts.Now().UnixMilli()
 	}
+	a.live.begun.Store(a.Began)
 	a.live.run(&a.spec, a.sender())
 	a.record.event(k, a.sender(), startedEvent, strconv.AppendInt([]byte(`,"attempt":`), int64(a.Attempt)+1, 10))
 	if len(a.spec.Steps) > 0 {

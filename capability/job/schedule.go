@@ -1,6 +1,9 @@
 package job
 
 import (
+	"cmp"
+	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -55,7 +58,7 @@ func readSchedule(text, zone string) (*schedule, error) {
 		return s, nil
 	}
 	var err error
-	if s.spec, err = parser.Parse(text); err != nil {
+	if s.spec, err = parser.Parse(endingOnSunday(text)); err != nil {
 		return nil, invalid("schedule", "expected a cron expression such as 0 9 * * 1-5 (minute, hour, day, month, weekday; seconds may come first), @hourly, @daily or @every 10m; got %q: %v", message.Clip(text, 64), err)
 	}
 	s.wall = !everyHour(text)
@@ -63,6 +66,37 @@ func readSchedule(text, zone string) (*schedule, error) {
 		return nil, invalid("schedule", "%q never comes", message.Clip(text, 64))
 	}
 	return s, nil
+}
+
+var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
+
+// endingOnSunday writes the weekdays of an expression for the parser, for which Sunday is 0 and
+// begins the week: 7 is Sunday too, and a range may end with it, such as 5-7 or fri-sun.
+func endingOnSunday(text string) string {
+	fields := strings.Fields(text)
+	if len(fields) < 5 {
+		return text
+	}
+	days := strings.Split(strings.ToLower(fields[len(fields)-1]), ",")
+	for i, part := range days {
+		span, by, _ := strings.Cut(part, "/")
+		first, last, isRange := strings.Cut(span, "-")
+		from := slices.Index(weekdays, first)
+		if n, err := strconv.Atoi(first); err == nil {
+			from = n
+		}
+		step, err := strconv.Atoi(cmp.Or(by, "1"))
+		if toSunday := last == "7" || last == "sun" && from > 0 || !isRange && first == "7"; !toSunday || from < 0 || from > 7 || err != nil || step < 1 {
+			continue // the parser knows it, or says what is wrong
+		}
+		var listed []string
+		for day := from; day <= 7; day += min(step, 7) {
+			listed = append(listed, strconv.Itoa(day%7))
+		}
+		days[i] = strings.Join(listed, ",")
+	}
+	fields[len(fields)-1] = strings.Join(days, ",")
+	return strings.Join(fields, " ")
 }
 
 // scheduleOf returns the schedule of a job. Those that were used lately are kept: reading one takes

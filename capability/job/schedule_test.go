@@ -37,6 +37,7 @@ func (w *world) ran(key string) []time.Time {
 var expressions = []string{
 	"0 * * * *", "0 */6 * * *", "30 2 * * *", "0 9 * * 1-5", "15,45 12 1-7 * *", "0 0 1 * *", "0 0 29 2 *",
 	"59 23 31 12 *", "5 4 * * 0", "0 12 13 * 5", "30 7-9 * 6 2", "10 0 1,15 */3 *", "7 3 */10 * *",
+	"0 9 * * 7", "0 9 * * 5-7", "0 9 13 * 0-7", "0 9 * * 1,7",
 }
 
 // A year of cron is compared with what every minute of the year says.
@@ -87,6 +88,14 @@ func TestSchedulesRunWhenTheyAreDue(t *testing.T) {
 	})
 }
 
+// Weeks that end on Sunday, beside the same days as a list.
+func TestSundayEndsAWeek(t *testing.T) {
+	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for days, same := range map[string]string{"fri-sun": "5,6,0", "MON-7/3": "1,4,0", "2-7/2": "2,4,6", "7/2": "0", "7-7": "0", "sun-sun": "0", "1-7/999": "1", "sun-7": "0-6", "2,6-7": "0,2,6"} {
+		wantTimes(t, days, job.Times(t, "0 9 * * "+days, "UTC", from, from.AddDate(0, 1, 0)), job.Times(t, "0 9 * * "+same, "UTC", from, from.AddDate(0, 1, 0)))
+	}
+}
+
 func wantTimes(t *testing.T, what string, got, want []time.Time) {
 	t.Helper()
 	if !slices.EqualFunc(got, want, time.Time.Equal) {
@@ -128,6 +137,7 @@ func readCron(t *testing.T, expression string) func(time.Time) bool {
 			}
 		}
 	}
+	sets[4][0] = sets[4][0] || sets[4][7]
 	either := !strings.HasPrefix(fields[2], "*") && !strings.HasPrefix(fields[4], "*")
 	return func(at time.Time) bool {
 		day, weekday := sets[2][at.Day()], sets[4][at.Weekday()]

@@ -38,6 +38,10 @@ func (c *call) failed(e *client.Item, g *client.Guidance, params json.RawMessage
 	return &exit.Error{Status: failureStatus(e.Code, g)}
 }
 
+// maxSuggested is how many bytes a suggested command may have. A longer one, or one of several lines such
+// as the code of a syscall, hides what is wrong and can't be copied.
+const maxSuggested = 500
+
 // guide shows guidance: the command as it should have been, or what to look at.
 func (c *call) guide(g *client.Guidance, params json.RawMessage) {
 	var lines []string
@@ -49,7 +53,7 @@ func (c *call) guide(g *client.Guidance, params json.RawMessage) {
 	}
 	switch g.Action {
 	case client.TryMethod:
-		if line := c.corrected(g, params); line != "" {
+		if line := c.corrected(g, params); line != "" && len(line) <= maxSuggested && !strings.Contains(line, "\n") {
 			say("try:  %s", line)
 		}
 	case client.CallModuleSchema:
