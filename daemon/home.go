@@ -46,6 +46,9 @@ func (h Home) Token() string { return filepath.Join(h.Dir, "token") }
 // Key is the file with the key that seals where no ssh-agent does.
 func (h Home) Key() string { return filepath.Join(h.State(), "key") }
 
+// Clients is the folder with what undoes the installations in LLM clients of this machine.
+func (h Home) Clients() string { return filepath.Join(h.State(), "clients") }
+
 // Socket returns the path of the socket that a daemon of this home serves if it runs in the
 // environment of this process, and makes the directory of the socket.
 func (h Home) Socket() (string, error) { return unix.Path(h.Dir, string(h.Origin)) }

@@ -433,6 +433,38 @@ func TestSecretsOfAServer(t *testing.T) {
 	}
 }
 
+// A login that is sealed with a key that is gone, as after a restore without it, is made again by Mcp.Refresh.
+func TestALoginWhoseKeyIsGone(t *testing.T) {
+	w := newWorld(t)
+	w.must("Mcp.Add", `{"name":"web","url":"`+serveHTTP(t, "stateless", w.dir)+`"}`, nil)
+	var sealed string
+	w.must("Crypto.Seal", `{"plaintext":"{}"}`, &sealed)
+	at := append([]byte{store.SpaceMcp}, "web"...)
+	kept, err := w.Store().Get(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b store.Batch
+	b.Set(at, []byte(strings.Replace(string(kept.Value), `{`, `{"token":`+sealed+`,`, 1)))
+	if _, err := w.Store().Apply(&b); err != nil {
+		t.Fatal(err)
+	}
+	w.close()
+	home, err := daemon.FindHome(w.home, store.DefaultOrigin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(home.Key()); err != nil {
+		t.Fatal(err)
+	}
+	w.open()
+	if e := w.call("Web.Echo", `{"text":"hi"}`, nil); e == nil || e.Code != 503 || !strings.Contains(e.Error(), "kernos mcp refresh web: A secret of") {
+		t.Errorf("the tool fails with %v", e)
+	}
+	w.must("Mcp.Refresh", `{"name":"web"}`, nil)
+	w.must("Web.Echo", `{"text":"hi"}`, nil)
+}
+
 // A server can't have a name of the kernel, nor of another caller.
 func TestNamesOfServers(t *testing.T) {
 	w := newWorld(t)

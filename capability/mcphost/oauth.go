@@ -86,14 +86,16 @@ func (s *server) authorizer(ctx context.Context, r *record, l *login) (client.Au
 	a := &authorizer{s: s, r: r, login: l}
 	if r.Token != "" {
 		text, err := s.reveal(ctx, r.Token, sealed.Use{Syscall: opens, Hosts: r.hosts()})
-		if err != nil {
-			return nil, err
+		has := new(credential)
+		if err == nil {
+			err = json.Unmarshal([]byte(text), has)
 		}
-		a.has = new(credential)
-		if err := json.Unmarshal([]byte(text), a.has); err != nil {
-			return nil, err
+		switch {
+		case err == nil:
+			a.has, a.source = has, has.config().TokenSource(s.outgoing(), has.token())
+		case l == nil: // otherwise a person logs in again
+			return nil, s.wantsLogin(err)
 		}
-		a.source = a.has.config().TokenSource(s.outgoing(), a.has.token())
 	}
 	s.mu.Lock()
 	asked := s.asked

@@ -229,9 +229,14 @@ func (s *server) explain(err error) error {
 	case errors.As(err, new(*message.Error)), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.As(err, new(*client.NotAuthorized)):
-		return message.Errorf(503, "The MCP server %s needs credentials; the owner can give them: kernos mcp refresh %s: %w", s.name, s.name, reason(err))
+		return s.wantsLogin(err)
 	}
 	return message.Errorf(502, "The MCP server %s can't answer: %w", s.name, reason(err))
+}
+
+// wantsLogin is the error of a call that needs a person to log in first.
+func (s *server) wantsLogin(err error) error {
+	return message.Errorf(503, "The MCP server %s needs credentials; the owner can give them: kernos mcp refresh %s: %w", s.name, s.name, reason(err))
 }
 
 // answered notes that the server works.
@@ -375,10 +380,14 @@ func (s *server) open(ctx context.Context, r *record, changed chan struct{}, log
 
 // reveal opens what is sealed in a text.
 func (s *server) reveal(ctx context.Context, text string, use sealed.Use) (string, error) {
-	return sealed.Replace(text, func(one string) ([]byte, error) {
+	plain, err := sealed.Replace(text, func(one string) ([]byte, error) {
 		plain, _, err := s.host.opts.Open(ctx, one, use)
 		return plain, err
 	})
+	if err != nil && ctx.Err() == nil {
+		err = message.Errorf(503, "A secret of the MCP server %s can't be opened; bring back the key that it was sealed with, or mount the server again (kernos mcp remove %s, kernos mcp add): %w", s.name, s.name, reason(err))
+	}
+	return plain, err
 }
 
 // hosts returns the hosts that see the secrets of a server.

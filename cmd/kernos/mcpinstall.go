@@ -69,10 +69,10 @@ names it, and kernos token update CLIENT changes what it may do. The file has no
 			}
 			i := installation{command: c, client: client, screen: s, open: open, yes: yes}
 			if undo {
-				i.change, err = client.Undo(filepath.Join(home.State(), "clients"))
+				i.change, err = client.Undo(home.Clients())
 				return i.run(err, i.forget, i.client.Title+" no longer starts kernos, from its next start on")
 			}
-			i.change, err = client.Install(server, filepath.Join(home.State(), "clients"))
+			i.change, err = client.Install(server, home.Clients())
 			return i.run(err, i.introduce, i.client.Next)
 		},
 		ValidArgsFunction: firstArgument(complete(open, knownClients)),

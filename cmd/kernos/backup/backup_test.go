@@ -77,8 +77,9 @@ func TestBackupAndRestoreCanBeInterrupted(t *testing.T) {
 	}
 }
 
-// The local key is in no backup. A restore that took it away would make every secret useless.
-func TestRestoreKeepsTheKey(t *testing.T) {
+// The local key and the records of installations in LLM clients are in no backup. A restore that took them away would make
+// every secret useless, and the installations final.
+func TestRestoreKeepsWhatIsInNoBackup(t *testing.T) {
 	home, err := daemon.FindHome(t.TempDir(), store.DefaultOrigin)
 	if err != nil {
 		t.Fatal(err)
@@ -90,8 +91,11 @@ func TestRestoreKeepsTheKey(t *testing.T) {
 	if err := engine.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(home.Key(), []byte("precious"), 0o600); err != nil {
-		t.Fatal(err)
+	kept := []string{home.Key(), filepath.Join(home.Clients(), "cursor.json")}
+	for _, file := range kept {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte("precious"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	name := filepath.Join(t.TempDir(), "file")
 	if _, err := Write(t.Context(), caller(t, home), name, nil, io.Discard, io.Discard); err != nil {
@@ -100,7 +104,9 @@ func TestRestoreKeepsTheKey(t *testing.T) {
 	if err := Restore(t.Context(), home, true, name, true, nil, nil, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	if text, err := os.ReadFile(home.Key()); err != nil || string(text) != "precious" {
-		t.Errorf("the key is %q, %v", text, err)
+	for _, file := range kept {
+		if text, err := os.ReadFile(file); err != nil || string(text) != "precious" {
+			t.Errorf("%s is %q, %v", file, text, err)
+		}
 	}
 }

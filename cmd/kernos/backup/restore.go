@@ -119,6 +119,9 @@ func Restore(ctx context.Context, target daemon.Home, anyOrigin bool, name strin
 		if err := os.Link(target.Key(), freshKey); err != nil && key == nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("the key file can't be kept: %w; nothing was changed", err)
 		}
+		if err := keepClients(target.Clients(), filepath.Join(fresh, filepath.Base(target.Clients()))); err != nil {
+			return fmt.Errorf("what kernos mcp install --undo needs can't be kept: %w; nothing was changed", err)
+		}
 		aside := beside(dir)
 		if err := swap(fresh, dir, aside, exchange); err != nil {
 			return fmt.Errorf("%w; nothing was changed", err)
@@ -150,6 +153,23 @@ func Restore(ctx context.Context, target daemon.Home, anyOrigin bool, name strin
 		fmt.Fprintln(report, "schedules are paused, and jobs that were running wait, since what they have done after the backup isn't known; kernos job list shows them, and kernos job resume lets them go on")
 	}
 	return nil
+}
+
+// keepClients links the records of installations in LLM clients, which are about files of this machine and in no backup.
+func keepClients(from, to string) error {
+	records, err := os.ReadDir(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = os.Mkdir(to, 0o700)
+	}
+	for _, r := range records {
+		if err == nil {
+			err = os.Link(filepath.Join(from, r.Name()), filepath.Join(to, r.Name()))
+		}
+	}
+	return err
 }
 
 // freeSpace returns how many bytes of a disk are free.
