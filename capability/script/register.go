@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// MaxCode is how many bytes of code a script may have.
+	// MaxCode is how many bytes of code a script may have; of a WebAssembly module, without base64.
 	MaxCode = 4 << 20
 
 	maxVersions = 16 // that are kept of a script
@@ -140,9 +140,13 @@ func (s *Scripts) compile(ctx context.Context, src *Source) (*engine.Program, er
 	if strings.HasPrefix(src.Code, "\x00asm") { // a module as it is in a file, which text can carry if it is valid UTF-8
 		src.Code = base64.StdEncoding.EncodeToString([]byte(src.Code))
 	}
+	size := len(src.Code)
+	if src.Language == "wasm" {
+		size = base64.RawStdEncoding.DecodedLen(len(strings.TrimRight(src.Code, "=")))
+	}
 	switch {
-	case len(src.Code) > MaxCode:
-		return nil, message.Errorf(413, "The code of %s has %d bytes, and may have %d", src.Name, len(src.Code), MaxCode)
+	case size > MaxCode:
+		return nil, message.Errorf(413, "The code of %s has %d bytes, and may have %d", src.Name, size, MaxCode)
 	case strings.TrimSpace(src.Code) == "":
 		return nil, invalid("code", "code: expected code that exports handler, got none")
 	}
@@ -164,8 +168,8 @@ func Announcement(t message.Type, version string) []byte {
 	return fmt.Appendf(nil, `{"name":%q,"version":%q}`, t, version)
 }
 
-// chooseSchema returns a schema in its canonical form: the one that is given, or else the one that
-// the code exports. If there are both, they have to agree.
+// chooseSchema returns a schema as it is written, without white space: the one that is given, or
+// else the one that the code exports. If there are both, they have to agree.
 func chooseSchema(field, export string, given, exported jsontext.Value) (jsontext.Value, error) {
 	if given == nil && exported == nil {
 		return nil, invalid(field, "%s: expected a JSON Schema here, or one that the code exports as %s", field, export)
@@ -173,11 +177,15 @@ func chooseSchema(field, export string, given, exported jsontext.Value) (jsontex
 	if given == nil {
 		given = exported
 	}
-	_, text, err := ReadSchema(field, given)
-	if err == nil && exported != nil && !bytes.Equal(text, jsonscan.AppendCanonical(nil, exported)) {
+	_, _, err := ReadSchema(field, given)
+	if err == nil && exported != nil && !sameSchema(given, exported) {
 		err = invalid(field, "%s differs from the %s that the code exports; leave one of them out", field, export)
 	}
-	return text, err
+	if err != nil {
+		return nil, err
+	}
+	given = given.Clone()
+	return given, given.Compact()
 }
 
 // maxSchema is how many bytes a schema may have, so that Syscall.Describe fits on a line.
@@ -304,7 +312,7 @@ func (sc *script) weigh(registered string, given map[string]int) (map[string]int
 		if first == nil {
 			first = v
 		}
-		if v.Kind != first.Kind || !bytes.Equal(v.Input, first.Input) || !bytes.Equal(v.Output, first.Output) {
+		if v.Kind != first.Kind || !sameSchema(v.Input, first.Input) || !sameSchema(v.Output, first.Output) {
 			return nil, invalid("weights", "weights: the versions %s and %s differ in kind, inputSchema or outputSchema, so that they can't share calls", first.Version, v.Version)
 		}
 		weights[name] = given[name]
@@ -313,6 +321,10 @@ func (sc *script) weigh(registered string, given map[string]int) (map[string]int
 		return nil, invalid("weights", "weights: expected one that is more than 0")
 	}
 	return weights, nil
+}
+
+func sameSchema(a, b jsontext.Value) bool {
+	return bytes.Equal(jsonscan.AppendCanonical(nil, a), jsonscan.AppendCanonical(nil, b))
 }
 
 func (sc *script) list() string {

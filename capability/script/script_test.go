@@ -3,6 +3,7 @@ package script_test
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -176,6 +177,22 @@ func TestCodeIsRegisteredAndCalled(t *testing.T) {
 	w.want("", "Text.Count", `{}`, `404 No handler for Text.Count…`)
 	if w.k.Registry().All().Hash() != hash {
 		t.Error("the hash isn't that of before the registration")
+	}
+}
+
+func TestWhatIsRegisteredStaysAsItIsWritten(t *testing.T) {
+	w := newWorld(t, nil)
+	// A schema is described as it was written; in another order it is the same one.
+	ordered := `{"name":"Text.Order","kind":"query","inputSchema":{"type":"object","properties":{%s}},"outputSchema":{},"code":"export const handler = () => 1"}`
+	for _, properties := range []string{`"z":{"minimum":1}, "a":{}`, `"a":{},"z":{"minimum":1.0}`} {
+		w.want("", "Syscall.Register", fmt.Sprintf(ordered, properties), `{…}`)
+		w.want("", "Syscall.Describe", `{"name":"Text.Order"}`, `{…"input":{"type":"object","properties":{"z":{"minimum":1},"a":{}}},…`)
+	}
+	w.want("", "Syscall.Versions", `{"name":"Text.Order"}`, `{…"versions":[{"version":"1.0.0",…}]}`)
+
+	// The bytes of a module are counted without base64.
+	for size, want := range map[int]string{4 << 20: "422 …", 4<<20 + 1: "413 The code of Text.Module has 4194305 bytes, and may have 4194304"} {
+		w.want("", "Syscall.Register", fmt.Sprintf(`{"name":"Text.Module","kind":"query","language":"wasm","inputSchema":{},"outputSchema":{},"code":%q}`, base64.StdEncoding.EncodeToString(make([]byte, size))), want)
 	}
 }
 

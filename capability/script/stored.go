@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"kernos/capability/script/engine"
+	"kernos/internal/jsonscan"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -88,6 +89,7 @@ func (l Limits) engine() engine.Limits {
 // fingerprint returns what tells editions apart that do different things.
 func (e edition) fingerprint(code string) (string, error) {
 	e.Version, e.Registered, e.Hash = "", 0, ""
+	e.Input, e.Output = jsonscan.AppendCanonical(nil, e.Input), jsonscan.AppendCanonical(nil, e.Output)
 	text, err := json.Marshal(&e, json.Deterministic(true))
 	if err != nil {
 		return "", err

@@ -6,7 +6,7 @@ export const description = "Read an issue of a public repository on GitHub.";
 export const InputSchema = z.object({
   repository: z.string().regex(/^[\w.-]+\/[\w.-]+$/).describe("owner/name"),
   number: z.integer().min(1),
-  server: z.string().url().default("https://api.github.com"),
+  api: z.string().url().default("https://api.github.com"),
 });
 export const OutputSchema = z.object({ title: z.string(), state: z.enum(["open", "closed"]), labels: z.array(z.string()) });
 
@@ -19,8 +19,8 @@ const errors: Record<number, [number, string]> = {
   429: [429, "GitHub takes no more requests at the moment; try again in an hour"],
 };
 
-export const handler = async ({ repository, number, server = "https://api.github.com" }: { repository: string; number: number; server?: string }) => {
-  const answer = await fetch(`${server}/repos/${repository}/issues/${number}`, { headers: { accept: "application/vnd.github+json" } });
+export const handler = async ({ repository, number, api = "https://api.github.com" }: { repository: string; number: number; api?: string }) => {
+  const answer = await fetch(`${api}/repos/${repository}/issues/${number}`, { headers: { accept: "application/vnd.github+json" } });
   if (!answer.ok) {
     const [code, text] = errors[answer.status] ?? [502, `GitHub answered with ${answer.status}`];
     throw new kernos.Error(code, `${repository}#${number}: ${text}`);

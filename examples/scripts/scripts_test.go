@@ -75,8 +75,14 @@ func TestExamples(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(files, "app.log"), []byte("start\nerror: one\nfine\nerror: two\n"), 0o600); err != nil {
-		t.Fatal(err)
+	var large strings.Builder
+	for i := range 10_000 {
+		fmt.Fprintln(&large, i, "é")
+	}
+	for name, text := range map[string]string{"app.log": "start\nerror: one\nfine\nerror: two\n", "large.log": large.String()} {
+		if err := os.WriteFile(filepath.Join(files, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	m := start(t, home, files)
 	testkit.Until(t, "the examples are registered", func() bool {
@@ -93,13 +99,15 @@ func TestExamples(t *testing.T) {
 
 	m.want("Text.Slug", `{"title":"Crème brûlée, twice!"}`, `{"slug":"creme-brulee-twice"}`)
 
-	events, outcome := m.send("Log.Scan", `{"uri":"os://app.log","find":"error"}`, message.Metadata{})
+	events, outcome := m.send("Lines.Find", `{"uri":"os://app.log","find":"error"}`, message.Metadata{})
 	if got := strings.Join(append(events, outcome), "\n"); got != `Syscall.Progressed {"message":"line 1","percentage":0}
-Log.Scan {"line":2,"text":"error: one"}
-Log.Scan {"line":4,"text":"error: two"}
+Lines.Find {"line":2,"text":"error: one"}
+Lines.Find {"line":4,"text":"error: two"}
 {"lines":5,"found":2}` {
-		t.Errorf("Log.Scan: %s", got)
+		t.Errorf("Lines.Find: %s", got)
 	}
+
+	m.want("Lines.Find", `{"uri":"os://large.log","find":"5000 "}`, `{"lines":10001,"found":1}`)
 
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -116,8 +124,8 @@ Log.Scan {"line":4,"text":"error: two"}
 	m.want("Memory.Set", fmt.Sprintf(`{"key":"exchange/server","value":{"url":%q,"token":%s}}`, server.URL, sealed), `{"success":true}`)
 	m.want("Exchange.Rate", `{"from":"EUR","to":"USD"}`, `{"rate":1.25,"cached":false}`)
 	m.want("Exchange.Rate", `{"from":"EUR","to":"USD"}`, `{"rate":1.25,"cached":true}`)
-	m.want("Github.Issue", fmt.Sprintf(`{"repository":"a/b","number":1,"server":%q}`, server.URL), `{"title":"One","state":"open","labels":["bug"]}`)
-	m.want("Github.Issue", fmt.Sprintf(`{"repository":"a/b","number":2,"server":%q}`, server.URL), `404 a/b#2: the issue was deleted`)
+	m.want("Github.Issue", fmt.Sprintf(`{"repository":"a/b","number":1,"api":%q}`, server.URL), `{"title":"One","state":"open","labels":["bug"]}`)
+	m.want("Github.Issue", fmt.Sprintf(`{"repository":"a/b","number":2,"api":%q}`, server.URL), `404 a/b#2: the issue was deleted`)
 
 	m.job()
 	m.once()
