@@ -69,6 +69,9 @@ type Daemon struct {
 
 	ending context.Context // done when Shutdown has been called
 	end    context.CancelCauseFunc
+
+	closing   sync.Once
+	closedErr error // of the first Close
 }
 
 // A door serves the kernel at some addresses.
@@ -309,17 +312,20 @@ func (d *Daemon) serveDoors(ctx context.Context, stop context.CancelCauseFunc) (
 	return err
 }
 
-// Close makes everything durable and frees the home. Serve must have returned.
+// Close makes everything durable and frees the home. Serve must have returned. A second Close does nothing more, and
+// returns what the first did.
 func (d *Daemon) Close() error {
-	err := d.close()
-	switch {
-	case len(d.doors) == 0:
-	case err != nil:
-		d.opts.Log.Error("stopped", "error", err)
-	default:
-		d.opts.Log.Info("stopped")
-	}
-	return err
+	d.closing.Do(func() {
+		d.closedErr = d.close()
+		switch {
+		case len(d.doors) == 0:
+		case d.closedErr != nil:
+			d.opts.Log.Error("stopped", "error", d.closedErr)
+		default:
+			d.opts.Log.Info("stopped")
+		}
+	})
+	return d.closedErr
 }
 
 func (d *Daemon) close() (err error) {

@@ -160,9 +160,11 @@ func searchCommand(open opener) *cobra.Command {
 		Use:   "search WORDS…",
 		Short: "Find recorded messages by words and by meaning",
 		Long: `Find messages in the journal by the words in them and by what they mean, the best
-first; the number at the beginning of a line says how good a message is. Messages that
-have all words, or all names, codes and ids among them, come first. --mode words goes by
-words only, --mode meaning by meaning only. The flags narrow the search.
+first. A line begins with how good the message is and why it was found: ~0.53 is how near
+its meaning is to that of the query (1 is the same), and the words are those of the query
+that it has. Messages that have all words, or all names, codes and ids among them, come
+first. --mode words goes by words only, --mode meaning by meaning only. The flags narrow
+the search.
 
 --json prints the messages as kernos log does, one per line, the best first.`,
 		Example: `  kernos search timeout fetching invoice

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -186,6 +187,26 @@ func TestSearchShowsScores(t *testing.T) {
 	}
 	if s.asked[0] != `query Message.Search {"query":"two words","type":"Echo","limit":20,"records":true}` {
 		t.Errorf("asked %s", s.asked)
+	}
+}
+
+func TestSearchShowsWhy(t *testing.T) {
+	s := &scripted{t: t}
+	s.answers = append(s.answers, reply(`{"messages":[`+strings.Repeat(second+",", 3)+second+`],"scores":[4,3,2,1],"why":[{"words":["bread","milk"],"near":0.714},{"near":0.4},{"words":["a\u001b[2Jword","that","isn't","short"]},{}],"records":[{"at":0},{"at":0},{"at":0},{"at":0}],"total":4}`))
+	out, _, _ := runWith(t, s, "search", "two", "words")
+	var got []string
+	for line := range strings.Lines(out) {
+		head, _, _ := strings.Cut(line, "1970-")
+		got = append(got, head)
+	}
+	want := []string{
+		"  4.00  ~0.71 bread milk        ",
+		"  3.00  ~0.40                   ",
+		"  2.00        a␛[2Jword that …  ",
+		"  1.00                          ",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"math"
+	"slices"
 	"sync"
 
 	"kernos/internal/embed"
@@ -38,10 +39,13 @@ func (r *remembered) key(half byte, hash []byte) []byte {
 func (r *remembered) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	vectors := make([][]float32, len(texts))
 	var missing []string
-	var at []int
+	asked := make(map[string]int) // where a text is in missing
 	for i, text := range texts {
+		if _, twice := asked[text]; twice {
+			continue
+		}
 		if vectors[i] = r.find(text); vectors[i] == nil {
-			missing, at = append(missing, text), append(at, i)
+			asked[text], missing = len(missing), append(missing, text)
 		}
 	}
 	if len(missing) == 0 {
@@ -51,8 +55,10 @@ func (r *remembered) Embed(ctx context.Context, texts []string) ([][]float32, er
 	if err != nil || len(made) != len(missing) {
 		return made, err
 	}
-	for i, v := range made {
-		vectors[at[i]] = v
+	for i, text := range texts {
+		if vectors[i] == nil {
+			vectors[i] = slices.Clone(made[asked[text]]) // each belongs to the caller
+		}
 	}
 	r.keep(missing, made)
 	return vectors, nil

@@ -97,6 +97,7 @@ type pageReply struct {
 	Messages []json.RawMessage
 	Records  []json.RawMessage
 	Scores   []float64
+	Why      []why
 	Total    int
 	Behind   int
 
@@ -157,6 +158,9 @@ func (l *Listing) page(ctx context.Context, r *pageRequest) (*pageReply, []shown
 		}
 		if i < len(reply.Scores) {
 			m.score = reply.Scores[i]
+		}
+		if i < len(reply.Why) {
+			m.why = reply.Why[i].String()
 		}
 		l.read(m)
 	}

@@ -46,6 +46,7 @@ type shown struct {
 	record
 	Message json.RawMessage // as it is on the wire
 	score   float64         // of a search
+	why     string          // likewise: why it was found
 
 	kind message.Kind
 	typ  string

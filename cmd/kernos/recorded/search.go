@@ -3,6 +3,10 @@ package recorded
 import (
 	"context"
 	"fmt"
+	"strings"
+
+	"kernos/cmd/kernos/terminal"
+	"kernos/internal/visible"
 )
 
 // Search shows the messages that a query finds, the best first.
@@ -18,9 +22,17 @@ func (l *Listing) Search(ctx context.Context, query, mode string, filter Filter,
 		l.noMessages()
 		return nil
 	}
-	types, words := typeWidth(messages), searchWords(query)
+	types, words, reasons := typeWidth(messages), searchWords(query), 0
 	for i := range messages {
-		if err := l.show(&messages[i], fmt.Sprintf("%6.2f  ", messages[i].score), types, words); err != nil {
+		reasons = max(reasons, terminal.Columns(messages[i].why))
+	}
+	for i := range messages {
+		m := &messages[i]
+		head := fmt.Sprintf("%6.2f  ", m.score)
+		if reasons > 0 { // a kernel of an earlier version gives none
+			head += terminal.Pad(m.why, reasons) + "  "
+		}
+		if err := l.show(m, head, types, words); err != nil {
 			return err
 		}
 	}
@@ -28,6 +40,25 @@ func (l *Listing) Search(ctx context.Context, query, mode string, filter Filter,
 		l.screen.Note("%d of %d messages that match; -n shows more", len(messages), total)
 	}
 	return nil
+}
+
+// why is why a message was found.
+type why struct {
+	Words []string
+	Near  float64
+}
+
+// maxWhyWords is how many columns the words of a reason take at most.
+const maxWhyWords = 16
+
+// String returns the nearness, if it counted, and the words.
+func (w why) String() string {
+	near := strings.Repeat(" ", len("~0.00"))
+	if w.Near > 0 {
+		near = fmt.Sprintf("~%.2f", w.Near)
+	}
+	words := terminal.Clip(visible.Text(strings.Join(w.Words, " ")), maxWhyWords)
+	return strings.TrimRight(near+" "+words, " ")
 }
 
 // searchAll asks for as many messages as the limit of the request: all at once or, if the
