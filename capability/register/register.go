@@ -121,6 +121,7 @@ var register = kernel.DefineCommand[registerInput, registerOutput](kernel.Defini
 	Summary: "Add a syscall. With code, the kernel runs it and keeps it; without, this connection serves it until it ends: requests of that type arrive as messages, and replies name them in metadata.causation.",
 	Input:   schema.Input[registerInput]().Example(`{"name":"Text.Count","kind":"query","description":"Count the words of a text.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]},"outputSchema":{"type":"object","properties":{"words":{"type":"integer"}}},"code":"export const handler = ({text}) => ({words: text.split(/\\s+/).filter(Boolean).length});"}`),
 	Aliases: []message.Type{olderRegister},
+	Timeout: 5 * time.Minute, // the first code in a home waits until the engine is compiled
 
 	EffectOf: func(registration json.RawMessage) kernel.Effect {
 		o := jsonvalue.Members(registration)
