@@ -42,13 +42,13 @@ type Client struct {
 // Path is the client's configuration file, which needn't exist.
 func (c *Client) Path() (string, error) { return c.path() }
 
-// All are the clients, by name.
+// All are the clients, by name. docs/MCP.md says which of them were compared with what.
 func All() []Client {
 	return []Client{
 		{"claude-code", "Claude Code", "Restart Claude Code; /mcp lists kernos.", variable("CLAUDE_CONFIG_DIR", ".claude.json", home(".claude.json")), "mcpServers", jsonc, typed("stdio")},
 		{"claude-desktop", "Claude Desktop", "Restart Claude Desktop; Settings, Developer lists kernos.", config("Claude", "claude_desktop_config.json"), "mcpServers", jsonc, plain},
 		{"codex", "Codex", "Restart Codex; /mcp lists kernos.", variable("CODEX_HOME", "config.toml", home(".codex", "config.toml")), "mcp_servers", tables, nil},
-		{"cursor", "Cursor", "Restart Cursor; Settings, Tools & MCP lists kernos.", home(".cursor", "mcp.json"), "mcpServers", jsonc, plain},
+		{"cursor", "Cursor", "Restart Cursor; Customize, MCPs lists kernos.", home(".cursor", "mcp.json"), "mcpServers", jsonc, plain},
 		{"gemini", "Gemini CLI", "Restart Gemini CLI; /mcp lists kernos.", home(".gemini", "settings.json"), "mcpServers", jsonc, plain},
 		{"opencode", "OpenCode", "Restart OpenCode; opencode mcp list lists kernos.", dotConfig("opencode", "opencode.json"), "mcp", jsonc, joined},
 		{"vscode", "Visual Studio Code", "Run MCP: List Servers from the command palette, and start kernos.", config("Code", "User", "mcp.json"), "servers", jsonc, typed("stdio")},

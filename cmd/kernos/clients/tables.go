@@ -100,5 +100,9 @@ func tomlDrop(text, under string) (string, error) {
 	if err != nil || from == to {
 		return text, err
 	}
-	return strings.TrimSuffix(text[:from], "\n") + text[to:], nil
+	before := text[:from]
+	if strings.HasSuffix(before, "\n\n") { // put has separated it with a line
+		before = before[:len(before)-1]
+	}
+	return before + text[to:], nil
 }
