@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 )
@@ -79,17 +78,19 @@ func TestFilesThatCantBeChanged(t *testing.T) {
 
 // Each client has its file where its documentation says, with the servers where the client looks for them.
 func TestPaths(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("paths of Linux")
-	}
 	t.Setenv("HOME", "/home/ada")
 	for _, name := range []string{"CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CONFIG_HOME"} {
 		t.Setenv(name, "")
 	}
+	config, err := os.UserConfigDir() // depends on the system
+	if err != nil {
+		t.Fatal(err)
+	}
+	config = strings.TrimPrefix(config, "/home/ada/")
 	want := map[string][2]string{
-		"claude-code": {".claude.json", "mcpServers"}, "claude-desktop": {".config/Claude/claude_desktop_config.json", "mcpServers"},
+		"claude-code": {".claude.json", "mcpServers"}, "claude-desktop": {config + "/Claude/claude_desktop_config.json", "mcpServers"},
 		"codex": {".codex/config.toml", "mcp_servers"}, "cursor": {".cursor/mcp.json", "mcpServers"}, "gemini": {".gemini/settings.json", "mcpServers"},
-		"opencode": {".config/opencode/opencode.json", "mcp"}, "vscode": {".config/Code/User/mcp.json", "servers"},
+		"opencode": {".config/opencode/opencode.json", "mcp"}, "vscode": {config + "/Code/User/mcp.json", "servers"},
 		"windsurf": {".codeium/windsurf/mcp_config.json", "mcpServers"}, "zed": {".config/zed/settings.json", "context_servers"},
 	}
 	for _, c := range All() {
