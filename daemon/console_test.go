@@ -69,8 +69,13 @@ func TestTheCookieOfTheConsole(t *testing.T) {
 		{"signing out", "POST", "/console/leave", []string{cookie, own}, 204},
 		{"a call after that", "POST", status, []string{cookie, own}, 401},
 	} {
-		if got := send(try.method, try.path, try.headers...); got.StatusCode != try.want {
+		got := send(try.method, try.path, try.headers...)
+		if got.StatusCode != try.want {
 			t.Errorf("%s gets %d, want %d", try.what, got.StatusCode, try.want)
+		}
+		policy := got.Header.Get("Content-Security-Policy")
+		if try.path == "/" && (!strings.HasPrefix(policy, "default-src 'none'") && got.StatusCode != 403 || strings.Contains(policy, "unsafe") || strings.Contains(policy, "//") || strings.Contains(policy, "*")) {
+			t.Errorf("%s gets the policy %q", try.what, policy)
 		}
 	}
 }

@@ -210,13 +210,42 @@ func TestAnswers(t *testing.T) {
 		close(canceled)
 		return "", ctx.Err()
 	}))
-	w := open(t, module)
+	around := kernel.DefineQuery[struct{}, struct{}](kernel.Definition{Type: "Around.Ask", Summary: "Ask another method.", Runs: kernel.Slow})
+	w := open(t, module, kernel.Module{Name: "around", Version: "1.0.0", Summary: "Calls within calls.", Syscalls: []kernel.Syscall{
+		around.Bind(func(ctx context.Context, _ struct{}) (struct{}, error) {
+			_, err := kernel.Invoke(ctx, "Form.Slow", json.RawMessage(`{}`))
+			return struct{}{}, err
+		}),
+	}})
 
-	// What a call answers is shown while it runs: progress in one line, texts as texts, and for how long.
-	w.goTo("/call/form/slow")
+	// The filter shows the methods that have what was typed in their names.
+	const methods = `[...document.querySelectorAll('.methods a')].map((a) => a.textContent).join(" ")`
+	w.goTo("/call")
+	w.fill(`[data-testid=filter]`, "Form.w")
+	w.wait(methods + ` === "wrong"`)
+	w.fill(`[data-testid=filter]`, "nothing of this name")
+	w.wait(methods + ` === ""`)
+	w.click(`.methods .empty button`)
+	w.wait(methods + `.includes("wrong") && !document.querySelector('.methods .empty')`)
+
+	// Without its schema a method is called with JSON.
+	eval[bool](w, `(() => {
+		window.send = WebSocket.prototype.send;
+		WebSocket.prototype.send = function (text) { send.call(this, text.replace('"service_module_schema","params":["form"]', '"service_module_schema","params":["nothing"]')); };
+		return true;
+	})()`)
+	w.goTo("/call/form/fill")
+	w.wait(`document.querySelector('.ask .error')?.textContent.startsWith("The schema can't be had: ") && document.querySelector('[role=tab]').disabled`)
+	w.fill(`[data-testid=json]`, `{"title":"raw"}`)
+	w.run("done")
+	w.wait(`document.querySelector('[data-testid=data] .json').textContent.includes('"title": "raw"')`)
+	eval[bool](w, `WebSocket.prototype.send = send, true`)
+
+	// What a call answers is shown while it runs: progress in one line, texts as texts, through which modules, and for how long.
+	w.goTo("/call/around/ask")
 	w.run("running")
-	w.wait(`document.querySelectorAll('[data-testid=progress]').length === 1 && document.querySelector('[data-testid=progress]').textContent === "two" && document.querySelector('progress').value === 0.5`)
-	w.wait(`document.querySelector('[data-testid=data] .mono').textContent === "form.found" && document.querySelector('[data-testid=data] pre').textContent === "a text\nof two lines"`)
+	w.wait(`document.querySelectorAll('[data-testid=progress]').length === 1 && document.querySelector('[data-testid=progress]').textContent === "two · around > form" && document.querySelector('progress').value === 0.5`)
+	w.wait(`document.querySelector('[data-testid=data] .mono').textContent === "form.found · around > form" && document.querySelector('[data-testid=data] pre').textContent === "a text\nof two lines"`)
 	w.wait(`/Running, [1-9]\d* s/.test(document.querySelector('[data-testid=answer]').textContent)`)
 	w.click(`[data-testid=answer] button`)
 	<-canceled
@@ -225,6 +254,16 @@ func TestAnswers(t *testing.T) {
 	w.goTo("/call/form/wrong")
 	w.run("done")
 	w.wait(`document.querySelector('[data-testid=mismatch]')`)
+
+	// What is too large for an answer can be shown, as far as it can be read, and downloaded.
+	w.ask("Memory.Set", "command", `{"key":"large","value":"`+strings.Repeat("é", 150_000)+`"}`)
+	w.goTo(`/call/memory/history?data=%7B%22key%22%3A%22large%22%7D`)
+	w.press()
+	w.click(`[data-testid=answer] [data-testid=blob] button`)
+	w.wait(`/^"é{131071}$/.test(document.querySelector('[data-testid=blob] pre')?.textContent) && document.querySelector('[data-testid=blob] .quiet')`)
+	if size := eval[int](w, `fetch(document.querySelector('[data-testid=blob] a[download]').href).then((answer) => answer.blob()).then((blob) => blob.size)`); size != 300_002 {
+		t.Errorf("the download has %d bytes", size)
+	}
 
 	// Guidance fills the form, and runs nothing.
 	w.goTo(`/call/memory/sett?data=%7B%22key%22%3A%22a%22%2C%22value%22%3A1%7D`)

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/chromedp/chromedp"
+
 	"kernos/daemon"
 	"kernos/kernel"
 	"kernos/message"
@@ -80,6 +82,19 @@ func TestTheMethodsChange(t *testing.T) {
 		w.click(`[data-testid=changes] button`)
 		w.wait(`!document.querySelector('[data-testid=changes]') && document.querySelector('[data-testid=answer]')?.dataset.status === "done"`)
 	}
+
+	// A view whose method is gone isn't there: neither in the navigation, nor by its key or its link.
+	const views = `[...document.querySelectorAll('.nav a')].map((a) => a.firstChild.textContent).join()`
+	w.goTo("/memory/a/b")
+	w.wait(`document.querySelector('[data-view=memory] [data-testid=entry]') && ` + views + ` === "Call,Messages,Workflows,Memory"`)
+	if _, err := w.daemon.Kernel().Registry().Change([]message.Type{"Memory.List", "Message.Graph"}); err != nil {
+		t.Fatal(err)
+	}
+	eval[bool](w, `(() => { location.hash = "/memory/a/c"; return true; })()`) // what it asks for has the new hash
+	w.wait(views + ` === "Call,Messages" && document.querySelector('[data-view=call] .ask .empty')`)
+	eval[bool](w, `(() => { document.activeElement.blur(); return true; })()`)
+	w.do(chromedp.KeyEvent("?"))
+	w.wait(`[...document.querySelectorAll('[data-testid=sheet][open] dd')].map((d) => d.textContent).filter((text) => text.startsWith("go to ")).join() === "go to a method, key, message or action,go to Call,go to Messages"`)
 }
 
 // A relay passes connections on, until it is cut.

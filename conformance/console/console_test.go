@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -8,6 +9,8 @@ import (
 
 func TestMessages(t *testing.T) {
 	w := open(t)
+	w.ask("Memory.Set", "command", `{"key":"large","value":{"list":[`+strings.Repeat("1234567,", 20_000)+`1]}}`)
+	w.send("large", "", "", "query", "Memory.Get", `{"key":"large"}`)
 	w.ask("Memory.Set", "command", `{"key":"notes/1","value":"milk"}`)
 	w.goTo("/messages")
 	w.wait(`[...document.querySelectorAll('.message')].some((row) => row.textContent.includes("milk"))`)
@@ -18,6 +21,11 @@ func TestMessages(t *testing.T) {
 	w.wait(`location.hash.includes("filter=kind")`)
 	w.click(`.message`)
 	w.wait(`document.querySelectorAll('[data-testid=inspector] .one').length === 2`)
+	w.goTo("/messages/large") // whose reply is in a blob
+	w.click(`[data-testid=blob] button`)
+	w.wait(`document.querySelector('[data-testid=blob] .json')?.textContent.includes('"list": [')`)
+	w.click(`[data-testid=blob] button`)
+	w.wait(`!document.querySelector('[data-testid=blob] .json')`)
 	w.fill(`[data-testid=filter]`, "knd:command")
 	w.wait(`document.querySelector('[data-testid=problem]')?.textContent.includes("did you mean kind")`)
 }

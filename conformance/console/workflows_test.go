@@ -111,4 +111,25 @@ func TestLargeWorkflow(t *testing.T) {
 	if nodes > 500 {
 		t.Errorf("%d nodes are in the page: only those in sight should be", nodes)
 	}
+
+	// Back in time: pages of earlier messages come before the rows in sight and don't move them; neither
+	// does a new message, nor that a message further down is looked at.
+	w.goTo("/messages/m2499?filter=corr:large")
+	w.wait(`document.querySelector('.message[aria-current]') && document.querySelector('[data-testid=rows]').ariaRowCount === "200"`)
+	for shown := 400; shown <= 600; shown += 200 {
+		eval[bool](w, `document.querySelector('[data-testid=rows]').scrollTop = 30, true`) // the first row isn't in sight yet
+		w.wait(`document.querySelector('[aria-rowindex="3"]')`)
+		eval[bool](w, `(() => {
+			const at = document.querySelector('[aria-rowindex="3"] a');
+			window.kept = {address: at.href, top: at.getBoundingClientRect().top + 10};
+			document.querySelector('[data-testid=rows]').scrollTop = 20;
+			return true;
+		})()`)
+		w.wait(fmt.Sprintf(`document.querySelector('[data-testid=rows]').ariaRowCount === "%d"`, shown))
+		w.wait(`[...document.querySelectorAll('.message')].find((row) => row.href === kept.address)?.getBoundingClientRect().top === kept.top`)
+	}
+	w.send("late", "", "large", "query", "Memory.List", `{}`)
+	w.wait(`document.querySelector('[data-testid=new]')?.textContent === "2 new" && [...document.querySelectorAll('.message')].find((row) => row.href === kept.address)?.getBoundingClientRect().top === kept.top`)
+	w.click(`[data-testid=new]`)
+	w.wait(`[...document.querySelectorAll('.message')].some((row) => row.hash.includes("/late?"))`)
 }

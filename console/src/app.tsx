@@ -16,7 +16,8 @@ import { type View, views } from "./views";
 
 const menu = signal(false); // whether a narrow page shows the navigation
 
-const available = computed(() => views.filter((view) => !view.needs || has(view.needs)));
+// Until it is known what the kernel has, all views are there: the one of the address is loaded at once.
+const available = computed(() => views.filter((view) => !view.needs || !modules.value.length || has(view.needs)));
 const current = computed(() => available.value.find((view) => view.name === place.value.view) ?? available.value[0]);
 
 function Top() {
@@ -79,8 +80,8 @@ function App() {
     { keys: "Ctrl k", does: "go to a method, key, message or action", run: openPalette },
     { keys: "?", does: "show the keys", run: openSheet },
     { keys: "t", does: "change between light and dark", run: toggleTheme },
-    ...views.map((view) => ({ keys: view.key, does: `go to ${view.title}`, run: () => go(link(view.name)) })),
   ), []);
+  useEffect(() => bind(...available.value.map((view) => ({ keys: view.key, does: `go to ${view.title}`, run: () => go(link(view.name)) }))), [available.value]);
   useEffect(() => addFinder((typed) => [
     ...available.peek().map((view) => ({ name: view.title, hint: "view", mark: view.key, run: () => go(link(view.name)) })),
     { name: "Light or dark", hint: "change the theme", mark: "t", run: toggleTheme },

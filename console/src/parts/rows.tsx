@@ -7,14 +7,15 @@ export const rowHeight = 24;
 export interface RowsProps<T> {
   rows: T[];
   row(item: T, index: number): ComponentChildren;
-  selected?: number;
+  selected?: number; // its index; -1 if it isn't among the rows
+  selection?: unknown; // what is selected: its row is brought into sight when this changes, and stays when rows come before it
   label: string;
   follow?: boolean; // stay at the end when rows are added
   onTop?(): void; // the first row is in sight: earlier ones may be wanted
   onScroll?(atEnd: boolean): void;
 }
 
-export function Rows<T>({ rows, row, selected, label, follow, onTop, onScroll }: RowsProps<T>) {
+export function Rows<T>({ rows, row, selected = -1, selection, label, follow, onTop, onScroll }: RowsProps<T>) {
   const box = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0), [height, setHeight] = useState(600);
   useEffect(() => {
@@ -32,13 +33,13 @@ export function Rows<T>({ rows, row, selected, label, follow, onTop, onScroll }:
       if (came > 0 || left > 0) box.current!.scrollTop += (came > 0 ? came : -left) * rowHeight;
     }
   }, [follow, rows]);
-  useLayoutEffect(() => { // the selected row is kept in sight
+  useLayoutEffect(() => {
     const element = box.current;
-    if (selected === undefined || selected < 0 || !element) return;
+    if (selected < 0 || !element) return;
     const at = selected * rowHeight;
     if (at < element.scrollTop) element.scrollTop = at;
     else if (at + rowHeight > element.scrollTop + element.clientHeight) element.scrollTop = at + rowHeight - element.clientHeight;
-  }, [selected]);
+  }, [selection, selected < 0]);
   // A row that leaves gives its element to one that comes: the page makes none while it scrolls.
   const kept = Math.ceil(height / rowHeight) + 21;
   const first = Math.max(0, Math.floor(top / rowHeight) - 10), last = Math.min(rows.length, Math.ceil((top + height) / rowHeight) + 10);

@@ -25,7 +25,7 @@ export function Answer({ run, cancel, mend }: AnswerProps) {
       </div>
       {progress && run.state === "running" && (
         <div class="progress" data-testid="progress">
-          <span>{progress.message}</span>
+          <span>{progress.message}{from(progress)}</span>
           {progress.percentage !== undefined && <progress value={progress.percentage} max={1} aria-label={progress.message} />}
         </div>
       )}
@@ -34,14 +34,17 @@ export function Answer({ run, cancel, mend }: AnswerProps) {
   );
 }
 
+/** The modules that an item came through, if it comes from a call within the call. */
+const from = ({ provenance }: Item) => provenance.length > 1 && <span class="faint mono" data-testid="provenance"> · {provenance.join(" > ")}</span>;
+
 function Row({ item, mend }: { item: Item; mend: AnswerProps["mend"] }) {
   if (item.type === "guidance") return <Guidance item={item} mend={mend} />;
   if (item.type === "error") {
-    return <div class="outcome" data-testid="error"><span class="kind error">error</span> {item.code && <code>{item.code}</code>} <span>{item.error}</span></div>;
+    return <div class="outcome" data-testid="error"><span class="kind error">error</span> {item.code && <code>{item.code}</code>} <span>{item.error}</span>{from(item)}</div>;
   }
   return (
     <div class="outcome" data-testid="data">
-      <div class="faint mono">{item.content_type}{item.provenance.length > 1 && ` · ${item.provenance.join(" → ")}`}</div>
+      <div class="faint mono">{item.content_type}{from(item)}</div>
       <Blobs data={item.data} />
       {typeof item.data === "string" && !isSealed(item.data) ? <pre class="json" tabIndex={0} role="region" aria-label="Text">{item.data}</pre> : <Json value={item.data} />}
     </div>

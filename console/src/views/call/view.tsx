@@ -22,7 +22,7 @@ const filter = signal("");
 const drafts = new Map<string, any>();
 
 export default function Call() {
-  const [module, method] = place.value.rest;
+  const [module, method] = place.value.view === "call" ? place.value.rest : []; // the view of the address may be one that the kernel doesn't have
   return (
     <div class={module && method ? "panes three chosen" : "panes three"} data-testid="call">
       <Methods current={module && method ? `${module}.${method}` : ""} />
@@ -51,6 +51,7 @@ function Methods({ current }: { current: string }) {
     <div class="methods">
       <h2 class="unseen">Methods</h2>
       <div class="bar"><input class="spread" type="search" aria-label="Filter methods" placeholder="Filter methods" data-testid="filter" value={filter.value} onInput={(event) => { filter.value = event.currentTarget.value; }} /></div>
+      {typed && !all.length && <div class="empty"><p>No method matches.</p><button onClick={() => { filter.value = ""; }}>Clear the filter</button></div>}
       {!typed && pinned.value.length > 0 && <section><h3>Pinned</h3><ul>{pinned.value.map(line)}</ul></section>}
       {!typed && recent.length > 0 && <section><h3>Recent</h3><ul>{recent.map(line)}</ul></section>}
       {all.map((m) => (
@@ -81,15 +82,20 @@ function Ask({ module, method }: { module: string; method: string }) {
   const running = useSignal<{ run: Run; stream: Stream } | undefined>(undefined);
   const asking = useSignal(false); // whether a dangerous command waits for a second press
 
+  const withoutSchema = (why: string) => {
+    missing.value = why;
+    raw.value ??= JSON.stringify(value.peek() ?? {}, null, 2);
+  };
   useEffect(() => effect(() => { // the schema again when the service has changed; what was typed stays
     void serviceHash.value;
     void modules.value;
     void describe(module, method).then((found) => { facts.value = found; }, () => {}); // the form does without
     methodSchema(module, method).then((found) => {
       schema.value = found && withoutMethod(found);
-      missing.value = found ? "" : modules.peek().length ? `The kernel doesn't have ${name} now.` : "";
+      missing.value = "";
+      if (!found && modules.peek().length) withoutSchema(`The kernel doesn't have ${name} now.`);
       if (value.peek() === undefined && schema.peek()) value.value = blank(schema.peek()!, schema.peek()!) ?? {};
-    }, (failure) => { missing.value = `The schema can't be had: ${failure.message}`; raw.value ??= JSON.stringify(value.peek() ?? {}, null, 2); });
+    }, (failure) => withoutSchema(`The schema can't be had: ${failure.message}`));
   }), []);
 
   const change = (next: any) => {
@@ -195,7 +201,7 @@ function Ask({ module, method }: { module: string; method: string }) {
         </div>
         <div class="body">
           {about?.description && <p class="quiet summary">{about.description}</p>}
-          {missing.value && <p class="error" role="alert">{missing.value}</p>}
+          {missing.value && <p class="error summary" role="alert">{missing.value}</p>}
           {raw.value !== undefined ? (
             <textarea class="whole" rows={14} aria-label="Parameters as JSON" data-testid="json" spellcheck={false} value={raw.value}
               onInput={(event) => { raw.value = event.currentTarget.value; try { change(parse(raw.peek()!)); errors.value = {}; } catch { /* it is being typed */ } }} />

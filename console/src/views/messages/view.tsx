@@ -66,7 +66,7 @@ function List({ following }: { following: Signal<boolean> }) {
   const all = lines.value, id = chosen.value;
   if (all.length) {
     return (
-      <Rows rows={all} label="Messages" follow={following.value} selected={id ? all.findIndex((line) => line.id === id) : -1} row={(line) => <Row line={line} chosen={line.id === id} />}
+      <Rows rows={all} label="Messages" follow={following.value} selection={id} selected={id ? all.findIndex((line) => line.id === id) : -1} row={(line) => <Row line={line} chosen={line.id === id} />}
         onTop={() => { if (earlier.peek()) void loadEarlier(filter.peek()); }}
         onScroll={(atEnd) => { if (!atEnd) following.value = false; }} />
     );

@@ -25,7 +25,7 @@ export function Lines({ spots, chosen, lit, address, press, timeline }: DrawingP
   };
   return (
     <>
-      <Rows rows={spots} label={timeline ? "Timeline of the workflow" : "Tree of the workflow"} selected={chosen ? spots.findIndex((spot) => spot.node === chosen) : -1} row={row} />
+      <Rows rows={spots} label={timeline ? "Timeline of the workflow" : "Tree of the workflow"} selection={chosen?.id} selected={chosen ? spots.findIndex((spot) => spot.node === chosen) : -1} row={row} />
       {timeline && <div class="foot faint">{date(from)}<span class="spread" />{span(whole)}</div>}
     </>
   );
