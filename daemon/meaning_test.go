@@ -156,6 +156,13 @@ type embeddingsEndpoint struct {
 	held     chan struct{}  // requests wait until it is closed; nil means that they don't
 }
 
+func serveEndpoint(t *testing.T, refusals ...int) *embeddingsEndpoint {
+	e := &embeddingsEndpoint{refusals: refusals, keys: make(map[string]bool), sent: make(map[string]int)}
+	e.Server = httptest.NewServer(e)
+	t.Cleanup(e.Close)
+	return e
+}
+
 func (e *embeddingsEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		Model string
@@ -225,9 +232,7 @@ func (e *embeddingsEndpoint) hold() (release func()) {
 // A home changes from the table to an endpoint, and to another model of it. Searches go on all the time, the status has
 // the progress, and no text is sent to a model twice.
 func TestAnEndpointEmbedsMessages(t *testing.T) {
-	e := &embeddingsEndpoint{refusals: []int{429, 500}, keys: make(map[string]bool), sent: make(map[string]int)}
-	e.Server = httptest.NewServer(e)
-	defer e.Close()
+	e := serveEndpoint(t, 429, 500)
 	home, host := t.TempDir(), strings.TrimPrefix(e.URL, "http://")
 	d := openMeant(t, home, "")
 	var key string
@@ -278,5 +283,45 @@ func TestAnEndpointEmbedsMessages(t *testing.T) {
 		if n > 1 {
 			t.Errorf("%q was sent %d times", text, n)
 		}
+	}
+}
+
+// What the journal redacts isn't embedded, so that neither an endpoint nor a vector has it, also if it is a plain word.
+func TestSecretsAreNotEmbedded(t *testing.T) {
+	e := serveEndpoint(t)
+	d := openMeant(t, t.TempDir(), `{"baseUrl":"`+e.URL+`/v1","model":"small"}`)
+	const secret, to = "periwinkle", `"url":"http://127.0.0.1:1/` // where no server answers
+	requests := []struct{ what, data string }{
+		{"Crypto.Seal", `{"plaintext":"` + secret + `"}`},
+		{"Crypto.Seal", `{"plaintext":["` + secret + `"]}`},
+		{"Crypto.Open", `{"ciphertext":"` + secret + `"}`},
+		{"Memory.Set", `{"key":"vault/bank","value":"` + secret + `"}`},
+	}
+	for _, name := range []string{"Authorization", "Cookie", "X-Api-Key", "X-Vault-Token", "password", "client_secret", "refresh_token", "passphrase", "private_key", "session_id"} {
+		for _, data := range []string{
+			`{` + to + `","headers":{"` + name + `":"` + secret + `"}}`,
+			`{` + to + `?q=1&` + name + `=` + secret + `"}`,
+			`{` + to + `","method":"POST","body":"q=1&` + name + `=` + secret + `"}`,
+			`{` + to + `","method":"POST","body":"{\"` + name + `\":\"` + secret + `\"}"}`,
+		} {
+			requests = append(requests, struct{ what, data string }{"Http.Fetch", data})
+		}
+	}
+	for _, r := range requests {
+		_, _ = d.Call(t.Context(), message.Message{Kind: message.KindCommand, Type: message.Type(r.what), Data: json.RawMessage(r.data)}, nil)
+	}
+	d.echo("a harmless giraffe")
+	d.embedded(len(requests))
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	harmless := false
+	for text := range e.sent {
+		harmless = harmless || strings.Contains(text, "harmless giraffe")
+		if strings.Contains(text, secret) {
+			t.Errorf("%q was embedded", text)
+		}
+	}
+	if !harmless {
+		t.Errorf("a harmless text wasn't embedded: %v", e.sent)
 	}
 }

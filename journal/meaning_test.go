@@ -396,3 +396,35 @@ func TestSearchWithoutItsModel(t *testing.T) {
 		}
 	}
 }
+
+// Searches go by words when the vectors are damaged, and Check reports it.
+func TestDamagedVectorsLeaveTheWords(t *testing.T) {
+	s := memory(t)
+	j := open(t, s, embedding(new(Options)))
+	for i := range 1100 { // more than an index keeps outside of its blocks
+		j.Record(in(query(message.ID(fmt.Sprint("m", i)), "Note.Add", `{"note":"the red automobile"}`)))
+	}
+	grown(t, j)
+	var b store.Batch
+	for e, err := range s.Scan(store.Prefix(key(spaceMeaning))) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(e.Value) > 8*1024 { // a block of signs; rows are smaller
+			b.Set(slices.Clone(e.Key), []byte("no block"))
+		}
+	}
+	if b.Empty() {
+		t.Fatal("there is no block")
+	}
+	if _, err := s.Apply(&b); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Check(t.Context()); err == nil {
+		t.Error("Check finds nothing wrong")
+	}
+	r, err := j.Search(t.Context(), SearchQuery{Words: "automobile", Limit: 10})
+	if err != nil || len(r.Hits) != 10 || r.Unavailable == nil {
+		t.Errorf("%d hits, %v, %v", len(r.Hits), r.Unavailable, err)
+	}
+}
