@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -116,6 +115,9 @@ func (f *scriptFiles) forget(ctx context.Context, present map[string]bool) {
 
 // register registers a file.
 func (f *scriptFiles) register(ctx context.Context, uri string) error {
+	if path.Ext(uri) == ".wasm" {
+		return fmt.Errorf("a WebAssembly module doesn't say its kind and schemas; register it by hand: kernos register %s --kind query inputSchema:={} outputSchema:={}", path.Base(uri))
+	}
 	if err := f.trusted(uri); err != nil {
 		return err
 	}
@@ -128,9 +130,6 @@ func (f *scriptFiles) register(ctx context.Context, uri string) error {
 	}
 	ext := path.Ext(uri)
 	name, language, code := strings.TrimSuffix(path.Base(uri), ext), scriptLanguages[ext], string(file.Data)
-	if ext == ".wasm" {
-		code = base64.StdEncoding.EncodeToString(file.Data)
-	}
 	if current, err := f.d.scripts.IsCurrent(message.Type(name), uri, language, code); current || err != nil {
 		return err
 	}

@@ -146,7 +146,10 @@ Lines.Find {"line":4,"text":"error: two"}
 		_, ok := m.Kernel().Registry().Lookup("Text.Slug")
 		return !ok
 	})
-	// One that others can write is refused.
+	// One that others can write is refused, and so is one that can't say what it takes.
+	if err := os.WriteFile(filepath.Join(folder, "Text.Module.wasm"), []byte("\x00asm\x01\x00\x00\x00"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	open := filepath.Join(folder, "Text.Open.ts")
 	if err := os.WriteFile(open, []byte("export const kind = 'query', InputSchema = {}, OutputSchema = {};\nexport const handler = () => 1;"), 0o600); err != nil {
 		t.Fatal(err)
@@ -154,9 +157,15 @@ Lines.Find {"line":4,"text":"error: two"}
 	if err := os.Chmod(open, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Until(t, "the file is refused", func() bool {
-		failed := m.Status().FileErrors
-		return len(failed) == 1 && failed[0].URI == "os://syscalls/Text.Open.ts" && strings.Contains(failed[0].Error, "may be written by other users")
+	refused := map[string]string{"os://syscalls/Text.Open.ts": "may be written by other users", "os://syscalls/Text.Module.wasm": "register it by hand: kernos register Text.Module.wasm"}
+	testkit.Until(t, "the files are refused", func() bool {
+		n := 0
+		for _, failed := range m.Status().FileErrors {
+			if why := refused[failed.URI]; why != "" && strings.Contains(failed.Error, why) {
+				n++
+			}
+		}
+		return n == len(refused)
 	})
 }
 
