@@ -40,7 +40,7 @@ func (d *Daemon) watchResource(ctx context.Context, uri string) (next func() boo
 		return d.folders.follow(ctx, d, uri)
 	}
 	memory := d.state.store.Watch([]byte{store.SpaceMemory})
-	changed := d.changes(ctx, "", memory.C, func() string {
+	changed := d.changes(ctx, uri, memory.C, func() string {
 		v, err := d.state.tree.Version(ctx, uri)
 		if err != nil {
 			return ""

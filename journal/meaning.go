@@ -68,7 +68,7 @@ func (j *Journal) texts(after uint64) iter.Seq2[vectors.Text, error] {
 }
 
 // about appends what a record is about, or nothing if it says no more than its type does, which its words find.
-// What has failed stands twice in the text of an error, which else says more about the cause.
+// What has failed stands twice in the text of an error, most of which is about the cause.
 func (r *record) about(dst []byte) []byte {
 	start := len(dst)
 	if r.kind() == message.KindError {

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -323,13 +324,15 @@ func (d *demo) exchanges(c *conversation, most int) (all [][]llama.Token) {
 }
 
 // spokenTime matches how long something takes if the number is a word. The model was trained with digits.
-var spokenTime = regexp.MustCompile(`(?i)\b(two|three|four|five|six|seven|eight|nine|ten|twelve|fifteen|twenty|thirty|forty|half an|half a) (second|sec|minute|min|hour)`)
+var spokenTime = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)\b(two|three|four|five|six|seven|eight|nine|ten|twelve|fifteen|twenty|thirty|forty|half an|half a) (second|sec|minute|min|hour)`)
+})
 
 var numerals = map[string]string{"two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9", "ten": "10", "twelve": "12", "fifteen": "15", "twenty": "20", "thirty": "30", "forty": "40"}
 
 // inDigits writes the times in a text with digits.
 func inDigits(text string) string {
-	return spokenTime.ReplaceAllStringFunc(text, func(found string) string {
+	return spokenTime().ReplaceAllStringFunc(text, func(found string) string {
 		at := strings.LastIndexByte(found, ' ')
 		number, unit := strings.ToLower(found[:at]), found[at+1:]
 		switch {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -60,7 +61,9 @@ func (d *demo) result(name message.Type, r *answered) string {
 }
 
 // endingID matches an id at the end of an error: the model would stumble over it.
-var endingID = regexp.MustCompile(`:? [0-9A-Z]{26}$`)
+var endingID = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`:? [0-9A-Z]{26}$`)
+})
 
 // demoError is what the model is shown of an error: what has failed, without the next step, which it can't take.
 func demoError(failure jsontext.Value) string {
@@ -70,7 +73,7 @@ func demoError(failure jsontext.Value) string {
 	text, _, _ = strings.Cut(text, "; ")
 	text, _, _ = strings.Cut(text, ": did you mean")
 	text, _, _ = strings.Cut(text, " (")
-	text = endingID.ReplaceAllString(text, "")
+	text = endingID().ReplaceAllString(text, "")
 	if code == "409" && strings.Contains(text, "not known") {
 		text = "The outcome is not known"
 	}
@@ -142,7 +145,9 @@ func keep(object jsontext.Value, t *demoTool) jsontext.Value {
 }
 
 // markup is what isn't text in HTML.
-var markup = regexp.MustCompile(`(?is)<(script|style)\b.*?</(script|style)>|<!--.*?-->|<[^>]*>`)
+var markup = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?is)<(script|style)\b.*?</(script|style)>|<!--.*?-->|<[^>]*>`)
+})
 
 // readable is what the model is shown of a page: JSON as a value, and of HTML the text.
 func readable(page string) jsontext.Value {
@@ -153,7 +158,7 @@ func readable(page string) jsontext.Value {
 		}
 	}
 	if strings.HasPrefix(page, "<") {
-		page = html.UnescapeString(markup.ReplaceAllString(page, " "))
+		page = html.UnescapeString(markup().ReplaceAllString(page, " "))
 	}
 	return jsonscan.AppendQuoted(nil, page)
 }

@@ -334,7 +334,7 @@ func (sc *script) mine(p *principal.Principal) error {
 	if p.IsOwner() || p.ID() == sc.Author.ID {
 		return nil
 	}
-	return message.Errorf(403, "%s belongs to %s: that one and the owner may change it", sc.name, sc.Author)
+	return message.Errorf(403, "%s belongs to %s; only its author and the owner may change it", sc.name, sc.Author)
 }
 
 // fileKey is the key of the file that a registration comes from.

@@ -73,7 +73,7 @@ func (x *exchange) sendResult(members []byte) {
 	x.endResult(append(x.beginResult(len(members)), members...))
 }
 
-// beginResult returns the begin of a response, with room for that many bytes of members; endResult sends it. Both
+// beginResult returns the beginning of a response, with room for that many bytes of members; endResult sends it. Both
 // are called with mu held.
 func (x *exchange) beginResult(size int) []byte {
 	dst := x.opened(make([]byte, 0, size+len(x.s.info)+len(x.meta)+len(x.id)+256))
@@ -85,7 +85,7 @@ func (x *exchange) beginResult(size int) []byte {
 
 func (x *exchange) endResult(dst []byte) { x.send(x.closed(dst), nil) }
 
-// opened appends the begin of a response, up to the members of its result. Like closed it is called with mu
+// opened appends the beginning of a response, up to the members of its result. Like closed it is called with mu
 // held, or before another request can continue the exchange.
 func (x *exchange) opened(dst []byte) []byte {
 	return append(append(append(dst, `{"jsonrpc":"2.0","id":`...), x.id...), `,"result":{`...)

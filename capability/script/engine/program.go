@@ -59,7 +59,7 @@ func (e *CodeError) Error() string {
 		return fmt.Sprintf("%s: %s", e.Name, e.Message)
 	}
 	text := fmt.Sprintf("%s:%d:%d: %s", e.Name, e.Line, e.Column, e.Message)
-	if line := strings.TrimSpace(e.Text); line != "" { // that behind the last one has none
+	if line := strings.TrimSpace(e.Text); line != "" { // a place after the last line has none
 		text += ", in: " + message.Clip(line, 200)
 	}
 	return text
