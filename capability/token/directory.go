@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -176,7 +177,7 @@ func (d *Directory) Authenticate(secret string) (*principal.Principal, error) {
 		d.renewDefault()
 	}
 	d.secret = current
-	if sha256.Sum256([]byte(secret)) != sha256.Sum256([]byte(current)) {
+	if subtle.ConstantTimeCompare([]byte(secret), []byte(current)) == 0 {
 		return nil, nil
 	}
 	return d.fallback, nil

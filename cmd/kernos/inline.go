@@ -28,7 +28,7 @@ func pipeInline(ctx context.Context, o *daemon.Options, opts *transport.Options)
 	if err := crypto.Harden(); err != nil {
 		o.Log.Warn("a core dump of this process could hold secrets", "error", err)
 	}
-	o.StoreOpened = func() { setGarbage(inlineGarbage) }
+	o.StoreOpened = func() { setGarbage(storeGarbage) }
 	o.NoJobs = true // they would end with this process
 	d, err := daemon.Open(o)
 	if err != nil {

@@ -38,6 +38,6 @@ func openInProcess() (*daemon.Daemon, error) {
 	}
 	return daemon.Open(&daemon.Options{
 		Home: home.Dir, Origin: home.Origin, Version: version, Unrecorded: true,
-		Keys: daemon.Keys{Agent: os.Getenv("SSH_AUTH_SOCK")}, StoreOpened: func() { setGarbage(inlineGarbage) },
+		Keys: daemon.Keys{Agent: os.Getenv("SSH_AUTH_SOCK")}, StoreOpened: func() { setGarbage(storeGarbage) },
 	})
 }

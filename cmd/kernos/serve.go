@@ -104,7 +104,7 @@ func serve(ctx context.Context, s *settings.Serve, stderr io.Writer) error {
 		s.Log.Warn("a core dump of this process could hold secrets", "error", err)
 	}
 	s.Pebble = daemonStore
-	setGarbage(daemonGarbage)
+	setGarbage(storeGarbage)
 	d, err := daemon.Open(&s.Options)
 	if _, running := errors.AsType[*unix.Running](err); running && s.Detached {
 		return &exit.Error{Status: exit.Taken, Cause: err}
