@@ -11,6 +11,12 @@ import (
 	"kernos/message"
 )
 
+// notRun are syscalls whose examples are valid and name what isn't there, and what that is.
+var notRun = map[message.Type]string{
+	"Agent.Ask": "a file of an agent", "Blob.Read": "a blob",
+	"Mcp.Add": "a server", "Mcp.Allow": "a mounted server", "Mcp.Ask": "a client of the Model Context Protocol",
+}
+
 // TestExamplesRun runs the examples that schemas of parameters show as a whole.
 func TestExamplesRun(t *testing.T) {
 	w, err := openWhole(t.TempDir(), around{engine: engines["pebble"], files: t.TempDir()})
@@ -55,7 +61,9 @@ func TestExamplesRun(t *testing.T) {
 			if err := s.Input.Validate(example); err != nil {
 				t.Errorf("%s: %s: %v", typ, example, err)
 			}
-			found++
+			if found++; notRun[typ] != "" {
+				continue
+			}
 			m := message.Message{Kind: s.Kind, Type: typ, Data: bytes.ReplaceAll(example, []byte(session), []byte(created.Session)), Metadata: message.Metadata{ID: "e", Timestamp: 1}}
 			if typ == "Syscall.Register" { // for a program behind the connection
 				if answer, err := connection.ask(string(message.Append(nil, &m))); err != nil || !strings.HasPrefix(answer, `{"kind":"reply"`) {

@@ -16,13 +16,12 @@ type Definition struct {
 	Type    message.Type
 	Kind    message.Kind   // KindCommand, or KindQuery for a syscall that changes nothing
 	Summary string         // what it does, in one sentence
-	Input   *schema.Schema // of the request's data
+	Input   *schema.Schema // of the request's data; [schema.ExampleOf] makes an example of it
 	Output  *schema.Schema // of the reply's data
 
 	Emits   []EventDefinition // the events that may come before the outcome
 	Aliases []message.Type    // other names; answered, but listed nowhere
 	Errors  []ErrorDefinition // beside those that every syscall may give
-	Example string            // the data of a request; "" means that one is made of Input
 
 	// Volatile names the members of the reply that differ from one call to the next although
 	// nothing has changed, such as headers.date, or entries.modified for all entries of a list;

@@ -228,6 +228,8 @@ func (s *shape) text(word string) (string, bool) {
 		word = found[1] + found[2]
 	} else if s.Pattern != "" {
 		word = matching(s.Pattern, word)
+	} else if word == "message" {
+		word = "hello"
 	}
 	letters := []rune(word)
 	if s.MinLength > maxExampleText {

@@ -20,6 +20,7 @@ import (
 	"kernos/internal/jsonscan"
 	"kernos/kernel"
 	"kernos/message"
+	"kernos/schema"
 	"kernos/store/blobs"
 )
 
@@ -51,11 +52,11 @@ type readOutput struct {
 var read = kernel.DefineQuery[readInput, readOutput](kernel.Definition{
 	Type:    "Blob.Read",
 	Summary: "Read data that a reply refers to (dataRef, bodyRef, contentRef, …), part by part.",
+	Input:   schema.Input[readInput]().Example(`{"ref":{"scheme":"file","path":"/…/blobs/ab/abcd…"},"offset":12000}`),
 	Errors: []kernel.ErrorDefinition{
 		{Code: 404, When: "the blob doesn't exist, or not any more, or isn't for this caller"},
 		{Code: 422, When: "the pointer doesn't point to a blob of this kernel, or the offset is behind its end"},
 	},
-	Example: `{"ref":{"scheme":"file","path":"/…/blobs/ab/abcd…"},"offset":12000}`,
 	Answers: kernel.FromJournal, // what is read is on disk already
 	Short:   true,
 })

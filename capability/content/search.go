@@ -12,7 +12,7 @@ import (
 type searchInput struct {
 	Query  string      `json:"query" jsonschema:"minLength=1,maxLength=1000,example=fill in a form" jsonschema_description:"What the skill or agent should be good for, in words of one's own, or its name."`
 	Mode   ranked.Mode `json:"mode,omitempty" jsonschema:"enum=words,enum=meaning,enum=both,default=both" jsonschema_description:"What to go by."`
-	URI    string      `json:"uri,omitempty" jsonschema_description:"The folder to search recursively; default: os://, the root."`
+	URI    string      `json:"uri,omitempty" jsonschema:"example=os://skills" jsonschema_description:"The folder to search recursively; default: os://, the root."`
 	Limit  int         `json:"limit,omitempty" jsonschema:"minimum=1,maximum=100,default=10" jsonschema_description:"How many entries at most."`
 	Cursor string      `json:"cursor,omitempty" jsonschema:"maxLength=40" jsonschema_description:"The cursor of the previous reply, with all other parameters unchanged."`
 }
@@ -44,7 +44,6 @@ var search = kernel.DefineQuery[searchInput, searchOutput](kernel.Definition{
 	Type:    "Content.Search",
 	Errors:  index.Errors,
 	Summary: "Find skills and agents by words and by meaning of their names and descriptions, best first.",
-	Example: `{"query":"fill in a form","uri":"os://skills"}`,
 	Runs:    kernel.Slow,
 	Answers: kernel.FromJournal, // what is found is stored already, and would repeat the query
 	Redact:  kernel.Without("query"),

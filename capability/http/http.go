@@ -101,7 +101,6 @@ var fetch = kernel.DefineCommand[input, output](kernel.Definition{
 		{Code: 502, When: "the server can't be reached, or its answer can't be read; every status is a reply"},
 		{Code: 504, When: "the timeout has passed"},
 	},
-	Example:  `{"url":"https://api.example.com/data","headers":{"Authorization":"Bearer pwenc:v2:…"}}`,
 	Volatile: volatile,
 	Short:    true, // its body goes to a blob by itself
 })

@@ -14,7 +14,7 @@ import (
 )
 
 type describeInput struct {
-	Name string `json:"name,omitempty" jsonschema:"minLength=1,example=Memory.Get" jsonschema_description:"Type of the syscall to describe, for example 'Echo' or 'Memory.Get'. Syscall.List names them all. Without a name, the reply describes the messages themselves."`
+	Name string `json:"name,omitempty" jsonschema:"minLength=1" jsonschema_description:"Type of the syscall to describe, for example 'Echo' or 'Memory.Get'. Syscall.List names them all. Without a name, the reply describes the messages themselves."`
 }
 
 // description is what callers decide from what to send. The first four members are those of the
@@ -44,9 +44,9 @@ type failure struct {
 var describe = kernel.DefineQuery[describeInput, kernel.Raw](kernel.Definition{
 	Type:      "Syscall.Describe",
 	Summary:   "Describe a syscall: its kind, its input and output as JSON Schema, its events and errors, an example. Without a name: describe messages.",
+	Input:     schema.Input[describeInput]().Example(`{"name":"Memory.Get"}`),
 	Output:    schema.Output[description]().Or(envelopeSchema),
 	Errors:    []kernel.ErrorDefinition{{Code: 404, When: "no syscall has this name"}},
-	Example:   `{"name":"Memory.Get"}`,
 	Recording: kernel.InWorkflows,
 })
 
@@ -76,9 +76,7 @@ func newDescription(name string, s *kernel.Syscall) description {
 	if s.Provider == kernel.Program {
 		d.Errors = append(d.Errors, failure{502, "the program that serves it has left, or its reply breaks the output schema"})
 	}
-	if s.Example != "" {
-		d.Example = jsontext.Value(s.Example)
-	} else if example, ok := schema.ExampleOf(s.Input); ok {
+	if example, ok := schema.ExampleOf(s.Input); ok {
 		d.Example = jsontext.Value(example)
 	}
 	return d

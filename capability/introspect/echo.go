@@ -21,7 +21,6 @@ var Echo = kernel.Command(
 	kernel.Definition{
 		Type:    message.Echo,
 		Summary: "Return a message unchanged.",
-		Example: `{"message":"hello"}`,
 		Short:   true,
 	},
 	func(_ context.Context, in echoInput) (echoOutput, error) {
@@ -40,9 +39,8 @@ var Ping = kernel.Syscall{
 		Type:    message.Ping,
 		Kind:    message.KindQuery,
 		Summary: "Return any JSON value unchanged.",
-		Example: `{"payload":[1,"two"]}`,
 		Short:   true,
-		Input:   schema.Input[pingData](),
+		Input:   schema.Input[pingData]().Example(`{"payload":[1,"two"]}`),
 		Output:  schema.Output[pingData](),
 		Aliases: []message.Type{"Syscall.Ping"},
 	},

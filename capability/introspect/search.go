@@ -13,7 +13,7 @@ import (
 )
 
 type searchInput struct {
-	Query string      `json:"query" jsonschema:"minLength=1,maxLength=1000,example=store a value" jsonschema_description:"What is wanted, such as 'store a value' or 'fetch a web page'."`
+	Query string      `json:"query" jsonschema:"minLength=1,maxLength=1000,example=fetch a web page" jsonschema_description:"What is wanted, such as 'store a value' or 'fetch a web page'."`
 	Mode  ranked.Mode `json:"mode,omitempty" jsonschema:"enum=words,enum=meaning,enum=both,default=both" jsonschema_description:"What to go by."`
 	Limit int         `json:"limit,omitempty" jsonschema:"minimum=1,maximum=100,default=5" jsonschema_description:"How many syscalls at most."`
 }
@@ -33,7 +33,6 @@ type hit struct {
 var search = kernel.DefineQuery[searchInput, searchOutput](kernel.Definition{
 	Type:      "Syscall.Search",
 	Summary:   "Find syscalls by what they do, in words of one's own, best first.",
-	Example:   `{"query":"fetch a web page"}`,
 	Recording: kernel.InWorkflows,
 })
 
@@ -49,7 +48,7 @@ func (c catalog) search(ctx context.Context, in searchInput) (searchOutput, erro
 }
 
 type callInput struct {
-	Type message.Type   `json:"type" jsonschema:"minLength=1,maxLength=256,example=Syscall.List" jsonschema_description:"The syscall to call."`
+	Type message.Type   `json:"type" jsonschema:"minLength=1,maxLength=256" jsonschema_description:"The syscall to call."`
 	Data jsontext.Value `json:"data,omitempty" jsonschema_description:"What it takes; Syscall.Describe has the schema. Default: {}."`
 }
 
@@ -58,9 +57,9 @@ var call = kernel.DefineQuery[callInput, jsontext.Value](kernel.Definition{
 	Type:    kernel.ThroughType,
 	Summary: "Call any syscall by its name. The reply is that of the syscall, and so are all rules; a command must be sent with kind command.",
 	Effect:  kernel.Delegated,
+	Input:   schema.Input[callInput]().Example(`{"type":"Memory.Get","data":{"key":"notes/1"}}`),
 	Output:  schema.Any,
 	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no syscall has this type"}, {Code: 422, When: "it is a command, and was sent with kind query"}},
-	Example: `{"type":"Memory.Get","data":{"key":"notes/1"}}`,
 }).BindHandler(func(ctx context.Context, m message.Message, emit kernel.Emit) {
 	kernel.Fail(ctx, m, emit, message.Errorf(500, "%s has no handler of its own", m.Type))
 })

@@ -13,6 +13,7 @@ import (
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
+	"kernos/schema"
 )
 
 // The events of servers.
@@ -95,9 +96,9 @@ var add = kernel.DefineCommand[addInput, serverInfo](kernel.Definition{
 		{Code: 502, When: "the server can't be started or reached, or doesn't speak the protocol"},
 		{Code: 503, When: "the server wants credentials and gets none"},
 	},
-	Emits:   []kernel.EventDefinition{{Type: Authorize, Summary: "The server wants a person to log in, at {url}. The call waits for it."}},
-	Example: `{"name":"github","url":"https://mcp.example.com/mcp"}`,
-	Effect:  kernel.External, Runs: kernel.Slow, Timeout: 10 * time.Minute,
+	Emits:  []kernel.EventDefinition{{Type: Authorize, Summary: "The server wants a person to log in, at {url}. The call waits for it."}},
+	Input:  schema.Input[addInput]().Example(`{"name":"github","url":"https://mcp.example.com/mcp"}`),
+	Effect: kernel.External, Runs: kernel.Slow, Timeout: 10 * time.Minute,
 })
 
 func (h *Host) add(ctx context.Context, in addInput, stream *kernel.Stream) (out serverInfo, err error) {
@@ -246,7 +247,7 @@ func invalid(field, format string, args ...any) *message.Error {
 }
 
 type nameInput struct {
-	Name string `json:"name" jsonschema_description:"The server."`
+	Name string `json:"name" jsonschema:"example=github" jsonschema_description:"The server."`
 }
 
 type removeOutput struct {
@@ -258,7 +259,6 @@ var remove = kernel.DefineCommand[nameInput, removeOutput](kernel.Definition{
 	Destroys: true,
 	Summary:  "Take a mounted MCP server away: its process ends, and its tools and files are gone.",
 	Errors:   []kernel.ErrorDefinition{{Code: 404, When: "no server has this name"}},
-	Example:  `{"name":"github"}`,
 	Effect:   kernel.External, SafeToRepeat: true,
 })
 
@@ -315,7 +315,6 @@ var show = kernel.DefineQuery[nameInput, serverInfo](kernel.Definition{
 	Type:     "Mcp.Show",
 	Summary:  "Show a mounted MCP server: its tools, which of them sessions may call, what has changed, its files, and what was left out.",
 	Errors:   []kernel.ErrorDefinition{{Code: 404, When: "no server has this name"}},
-	Example:  `{"name":"github"}`,
 	Volatile: []string{"state", "starts", "error"},
 })
 
@@ -396,7 +395,7 @@ var allow = kernel.DefineCommand[allowInput, allowOutput](kernel.Definition{
 	Type:    "Mcp.Allow",
 	Summary: "Let sessions call the tools of a mounted MCP server without asking, and accept what the server says of them now. A tool that it has later, or describes in another way, asks again.",
 	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no server has this name, or it has no such tool"}},
-	Example: `{"name":"github","tools":["create_issue"]}`,
+	Input:   schema.Input[allowInput]().Example(`{"name":"github","tools":["create_issue"]}`),
 	Effect:  kernel.External, SafeToRepeat: true,
 })
 
@@ -442,7 +441,6 @@ var refresh = kernel.DefineCommand[nameInput, serverInfo](kernel.Definition{
 	Type:    "Mcp.Refresh",
 	Summary: "Ask a mounted MCP server again what it offers. It is started if it doesn't run; if it wants a person to log in, an event says where.",
 	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no server has this name"}, {Code: 502, When: "the server can't be started or reached"}, {Code: 503, When: "the server wants credentials and gets none"}},
-	Example: `{"name":"github"}`,
 	Emits: []kernel.EventDefinition{
 		{Type: Authorize, Summary: "The server wants a person to log in, at {url}. The call waits for it."},
 		{Type: Changed, Summary: "A mounted MCP server offers other tools than before: {name, added, changed, removed}, each a list of syscalls. Those that have changed keep their earlier description until Mcp.Allow accepts the new one. It is recorded whenever the kernel notices, and not sent to the caller."},

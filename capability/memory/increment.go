@@ -31,8 +31,7 @@ var increment = kernel.DefineCommand[incrementInput, incrementOutput](kernel.Def
 		{Code: 409, When: "the value of the key isn't a number"},
 		{Code: 422, When: "the result is too large for a number"},
 	},
-	Example: `{"key":"counters/visits","by":1}`,
-	Short:   true,
+	Short: true,
 })
 
 func (m *Memory) increment(ctx context.Context, in incrementInput) (incrementOutput, error) {

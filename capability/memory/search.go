@@ -18,7 +18,7 @@ import (
 )
 
 type searchInput struct {
-	Query  string      `json:"query" jsonschema:"minLength=1,maxLength=1000,example=door code" jsonschema_description:"What to look for: words of keys and values, or a question in words of one's own."`
+	Query  string      `json:"query" jsonschema:"minLength=1,maxLength=1000,example=what was the door code?" jsonschema_description:"What to look for: words of keys and values, or a question in words of one's own."`
 	Mode   ranked.Mode `json:"mode,omitempty" jsonschema:"enum=words,enum=meaning,enum=both,default=both" jsonschema_description:"What to go by."`
 	Prefix string      `json:"prefix,omitempty" jsonschema_description:"Only keys in this folder, for example 'notes'."`
 	Limit  int         `json:"limit,omitempty" jsonschema:"minimum=1,maximum=100,default=10" jsonschema_description:"How many keys at most."`
@@ -54,7 +54,6 @@ var search = kernel.DefineQuery[searchInput, searchOutput](kernel.Definition{
 	Type:      "Memory.Search",
 	Errors:    []kernel.ErrorDefinition{{Code: 403, When: "the caller reaches nothing below the prefix"}, {Code: 413, When: "there are too many keys below the prefix"}, {Code: 422, When: "the cursor isn't one"}},
 	Summary:   "Find keys by words and by meaning of their names and values, best first.",
-	Example:   `{"query":"what was the door code?"}`,
 	Runs:      kernel.Slow,
 	Answers:   kernel.FromJournal, // what is found is stored already, and would repeat the query
 	Redact:    kernel.Without("query"),

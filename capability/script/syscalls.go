@@ -11,7 +11,7 @@ import (
 )
 
 type versionsInput struct {
-	Name    string `json:"name" jsonschema_description:"The syscall."`
+	Name    string `json:"name" jsonschema:"example=Text.Count" jsonschema_description:"The syscall."`
 	Version string `json:"version,omitempty" jsonschema_description:"Return only this version, with its code if the caller is its author or the owner."`
 }
 
@@ -40,7 +40,6 @@ var versions = kernel.DefineQuery[versionsInput, versionsOutput](kernel.Definiti
 	Volatile: []string{"versions.calls", "versions.failures", "versions.*Ms"},
 	Summary:  "List the versions of a syscall that is code: which are called, how often, with which outcomes and how fast.",
 	Errors:   []kernel.ErrorDefinition{{Code: 403, When: "the code belongs to another caller"}, {Code: 404, When: "no code has this name, or this version"}},
-	Example:  `{"name":"Text.Count"}`,
 })
 
 func (s *Scripts) versions(ctx context.Context, in versionsInput) (versionsOutput, error) {
@@ -85,7 +84,7 @@ func (s *Scripts) versions(ctx context.Context, in versionsInput) (versionsOutpu
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 type rollbackInput struct {
-	Name    string `json:"name" jsonschema_description:"The syscall."`
+	Name    string `json:"name" jsonschema:"example=Text.Count" jsonschema_description:"The syscall."`
 	Version string `json:"version,omitempty" jsonschema_description:"The version to go back to. Default: the one before the newest that is called."`
 }
 
@@ -102,8 +101,7 @@ var rollback = kernel.DefineCommand[rollbackInput, rollbackOutput](kernel.Defini
 		{Code: 404, When: "no code has this name, or this version"},
 		{Code: 409, When: "there is no earlier version"},
 	},
-	Example: `{"name":"Text.Count"}`,
-	Emits:   []kernel.EventDefinition{{Type: Reverted, Summary: "A syscall that is code has gone back to an earlier version: {name, version}."}},
+	Emits: []kernel.EventDefinition{{Type: Reverted, Summary: "A syscall that is code has gone back to an earlier version: {name, version}."}},
 })
 
 // Reverted is the event that tells of a rollback.

@@ -312,7 +312,7 @@ type appendOutput struct {
 var appendTo = kernel.DefineCommand[appendInput, appendOutput](kernel.Definition{
 	Type:    "Session.Append",
 	Summary: "Add a message to a session without a turn, or the result of a tool that runs elsewhere.",
-	Example: `{"session":"01JFV0Y1G0Q3W8Z4X6Y2N1M9KA","message":{"type":"log","text":"The user has left"}}`,
+	Input:   schema.Input[appendInput]().Example(`{"session":"01JFV0Y1G0Q3W8Z4X6Y2N1M9KA","message":{"type":"log","text":"The user has left"}}`),
 	Errors:  []kernel.ErrorDefinition{{Code: 403, When: "only the kernel makes messages of this type, or results of this call"}, notFoundError, {Code: 422, When: "the message doesn't fit its type"}},
 	Emits:   events[:1],
 	Brief:   brief,

@@ -51,7 +51,7 @@ var ask = kernel.DefineQuery[askInput, askOutput](kernel.Definition{
 		{Code: 409, When: "the call didn't come from a client of the Model Context Protocol"},
 		{Code: 501, When: "the client can't do what is asked"}, {Code: 502, When: "the client answers with an error, or has left"},
 	},
-	Example: `{"requests":{"name":{"method":"elicitation/create","params":{"message":"What is your name?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}}}`,
+	Input:   schema.Input[askInput]().Example(`{"requests":{"name":{"method":"elicitation/create","params":{"message":"What is your name?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}}}`),
 	Runs:    kernel.Slow,
 	Effect:  kernel.Transient,
 	Timeout: maxWait,
