@@ -19,7 +19,7 @@ import (
 	"kernos/store/archive"
 )
 
-func backupCommand(contextName *string) *cobra.Command {
+func backupCommand(k *kernels) *cobra.Command {
 	var withKey bool
 	var file string
 	c := &cobra.Command{
@@ -44,7 +44,7 @@ a file of the same name when it is complete. - writes to standard output.`,
 		Args:    one("say which file: kernos backup FILE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return exit.OnSignal(c.Context(), func(ctx context.Context) error {
-				server, err := connect.FindServer(*contextName, "")
+				server, err := connect.FindServer(k.context, "")
 				if err != nil {
 					return err
 				}
@@ -64,11 +64,11 @@ a file of the same name when it is complete. - writes to standard output.`,
 						}
 					}
 				}
-				k, err := connect.Open(ctx, connect.Options{Context: *contextName, InProcess: openInProcess, Alone: true})
+				opened, err := connect.Open(ctx, connect.Options{Context: k.context, InProcess: openInProcess, Alone: true})
 				if err != nil {
 					return err
 				}
-				made, err := backup.Write(ctx, k.Call, args[0], key, c.OutOrStdout(), c.ErrOrStderr())
+				made, err := backup.Write(ctx, opened.Call, args[0], key, c.OutOrStdout(), c.ErrOrStderr())
 				if made.KeyFile != "" {
 					where := "keep a copy of " + made.KeyFile + ", or put it in with --with-key"
 					if server.Daemon == nil {
@@ -76,10 +76,11 @@ a file of the same name when it is complete. - writes to standard output.`,
 					}
 					fmt.Fprintln(c.ErrOrStderr(), "the sealing key isn't in the backup; "+visible.Text(where))
 				}
-				return exit.Wrap(errors.Join(err, k.Close()))
+				return exit.Wrap(errors.Join(err, opened.Close()))
 			})
 		},
 	}
+	addContextFlag(c, &k.context)
 	c.Flags().BoolVar(&withKey, "with-key", false, "put the key file into the backup, sealed with a passphrase")
 	addPassphraseFile(c, &file)
 	return c

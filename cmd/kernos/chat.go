@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"kernos/cmd/kernos/calling"
 	"kernos/cmd/kernos/chat"
 	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/exit"
@@ -26,8 +25,8 @@ import (
 	"kernos/message"
 )
 
-func chatCommand(open opener, contextName *string) *cobra.Command {
-	o := &chat.Options{Open: open}
+func chatCommand(k *kernels) *cobra.Command {
+	o := &chat.Options{Open: k.started}
 	c := &cobra.Command{
 		Use:   "chat",
 		Short: "Talk with a language model that calls syscalls",
@@ -62,12 +61,13 @@ interrupt has ended it. --json prints the messages of the turn, one per line.`,
 			return noArguments(c, args)
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := prepareChat(c, o, *contextName); err != nil {
+			if err := prepareChat(c, o, k.context); err != nil {
 				return err
 			}
 			return exit.OnSignal(c.Context(), func(ctx context.Context) error { return chat.Run(ctx, o) })
 		},
 	}
+	addContextFlag(c, &k.context)
 	flags := c.Flags()
 	flags.StringVar(&o.Agent, "agent", "", "the `URI` of an agent file: its text is the system message, its tools are the session's")
 	flags.StringVar(&o.Model, "model", "", "the `NAME` of the model, as kernos model list has it")
@@ -78,7 +78,7 @@ interrupt has ended it. --json prints the messages of the turn, one per line.`,
 	flags.StringVarP(&o.Prompt, "prompt", "p", "", "send this `TEXT`, print the replies, and end")
 	flags.BoolVar(&o.JSON, "json", false, "print messages as JSON, one per line; with -p")
 	flags.BoolVar(&o.Plain, "plain", false, "show Markdown as it is written")
-	_ = c.RegisterFlagCompletionFunc("resume", completeSessions)
+	_ = c.RegisterFlagCompletionFunc("resume", completeParameter("session", "get"))
 	return c
 }
 
@@ -102,12 +102,6 @@ func (r *resumed) String() string { return r.Resume }
 
 // Type implements [pflag.Value].
 func (r *resumed) Type() string { return "string" }
-
-// completeSessions completes the id of a session.
-func completeSessions(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
-	found, directive := calling.CompleteCall(c, []string{"session", "get"}, word)
-	return slices.DeleteFunc(found, func(f string) bool { return strings.HasPrefix(f, "-") }), directive
-}
 
 // prepareChat completes the options, and refuses those that contradict each other.
 func prepareChat(c *cobra.Command, o *chat.Options, contextName string) error {

@@ -16,7 +16,7 @@ import (
 	"kernos/message"
 )
 
-func consoleCommand(openStarted opener) *cobra.Command {
+func consoleCommand(k *kernels) *cobra.Command {
 	var printed bool
 	c := &cobra.Command{
 		Use:   "console",
@@ -30,7 +30,7 @@ token is revoked.`,
 		Example: "  kernos console\n  kernos console --print",
 		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return asking(c, openStarted, func(ctx context.Context, call caller, s *terminal.Screen) error {
+			return asking(c, k.started, func(ctx context.Context, call caller, s *terminal.Screen) error {
 				var link daemon.ConsoleLink
 				if err := request.Read(ctx, call, message.KindCommand, daemon.ConsoleType, struct{}{}, &link); err != nil {
 					return err

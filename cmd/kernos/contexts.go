@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -9,7 +8,6 @@ import (
 
 	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/exit"
-	"kernos/cmd/kernos/terminal"
 )
 
 func contextCommand() *cobra.Command {
@@ -19,10 +17,10 @@ func contextCommand() *cobra.Command {
 		Long: `Name the servers that you call. One of them is the current one, which all commands that
 ask a kernel use unless --context, --server or the variable KERNOS_CONTEXT names another:
 kernos call, kernos MODULE METHOD, cat, cp, edit, status, stop, backup, ls, describe, log,
-show, graph, search, replay, watch, doctor, and the commands of kernos token. The context
-local always exists: it is the daemon of this user. serve, pipe and convert concern this
-machine whatever the context is; restore, handle and kernos token itself do too, and refuse
-to run while another context is the current one.
+show, graph, search, replay, watch, doctor, and the commands of kernos token and kernos mcp.
+The context local always exists: it is the daemon of this user. serve, pipe and convert
+concern this machine whatever the context is; restore, handle and kernos token itself do
+too, and refuse to run while another context is the current one.
 
 Contexts belong to a home: they are in contexts.yaml there (KERNOS_HOME).
 
@@ -155,62 +153,47 @@ func contextUseCommand() *cobra.Command {
 }
 
 func contextListCommand() *cobra.Command {
-	var form *forms
-	c := &cobra.Command{
+	return answers(&cobra.Command{
 		Use:   "list",
 		Short: "List the contexts",
 		Args:  noArguments,
-		RunE: func(c *cobra.Command, _ []string) error {
-			all, err := connect.ReadContexts()
-			if err != nil {
-				return exit.Wrap(err)
+	}, "table", func(c *cobra.Command, a *answer) error {
+		all, err := connect.ReadContexts()
+		if err != nil {
+			return exit.Wrap(err)
+		}
+		var rows [][]string
+		for _, name := range all.Names() {
+			mark, url := " ", all.Servers[name].URL
+			if name == all.CurrentName() {
+				mark = "*"
 			}
-			s := terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr())
-			if err := form.check(); err != nil {
-				return err
+			if name == connect.LocalContext {
+				url = "the daemon of this user"
 			}
-			if print := form.printer(c.Context(), s, false); print != nil {
-				data, err := listContexts(all)
-				if err != nil {
-					return exit.Wrap(err)
-				}
-				return print(data)
+			if file := all.Servers[name].CAFile; file != "" {
+				url += "  (signed by those in " + file + ")"
 			}
-			var rows [][]string
-			for _, name := range all.Names() {
-				mark, url := " ", all.Servers[name].URL
-				if name == all.CurrentName() {
-					mark = "*"
-				}
-				if name == connect.LocalContext {
-					url = "the daemon of this user"
-				}
-				if file := all.Servers[name].CAFile; file != "" {
-					url += "  (signed by those in " + file + ")"
-				}
-				rows = append(rows, []string{mark + " " + name, url})
-			}
-			return s.Table(nil, rows)
-		},
-	}
-	form = addForms(c, "table", "json")
-	return c
+			rows = append(rows, []string{mark + " " + name, url})
+		}
+		return a.writeValue(c.Context(), listContexts(all), func() error { return a.screen.Table(nil, rows) })
+	})
 }
 
-// listContexts returns the contexts for programs, without their tokens.
-func listContexts(all *connect.Contexts) (json.RawMessage, error) {
-	type item struct {
-		Name    string `json:"name"`
-		URL     string `json:"url,omitempty"`
-		CAFile  string `json:"caFile,omitempty"`
-		Current bool   `json:"current,omitempty"`
-	}
-	var list []item
+// contextItem is a context for programs, without its token.
+type contextItem struct {
+	Name    string `json:"name"`
+	URL     string `json:"url,omitempty"`
+	CAFile  string `json:"caFile,omitempty"`
+	Current bool   `json:"current,omitzero"`
+}
+
+func listContexts(all *connect.Contexts) (list []contextItem) {
 	for _, name := range all.Names() {
 		known := all.Servers[name]
-		list = append(list, item{name, known.URL, known.CAFile, name == all.CurrentName()})
+		list = append(list, contextItem{name, known.URL, known.CAFile, name == all.CurrentName()})
 	}
-	return json.Marshal(list)
+	return list
 }
 
 func contextRemoveCommand() *cobra.Command {

@@ -3,18 +3,16 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"kernos/cmd/kernos/doctor"
 	"kernos/cmd/kernos/exit"
-	"kernos/cmd/kernos/terminal"
 )
 
-func doctorCommand() *cobra.Command {
-	var name, url string
-	var form *forms
-	c := &cobra.Command{
+func doctorCommand(k *kernels) *cobra.Command {
+	c := answers(&cobra.Command{
 		Use:   "doctor [URL]",
 		Short: "Find out what is wrong between here and a server",
 		Long: `Check a server layer by layer, from the socket up to the rules of the protocol, and advise
@@ -30,26 +28,17 @@ doesn't let you in, 4 if it can't be reached.`,
   kernos doctor ws://127.0.0.1:7420/
   kernos doctor --context office --jq '.[] | select(.ok | not)'`,
 		Args: func(c *cobra.Command, args []string) error {
-			if len(args) > 1 || len(args) == 1 && name != "" {
+			if len(args) > 1 || len(args) == 1 && k.context != "" {
 				return fmt.Errorf("say one server: a URL, or --context NAME; see kernos doctor --help")
 			}
 			return nil
 		},
-		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				url = args[0]
-			}
-			if err := form.check(); err != nil {
-				return err
-			}
-			return exit.OnSignal(c.Context(), func(ctx context.Context) error {
-				s := terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr())
-				return doctor.Run(ctx, name, url, s, form.printer(ctx, s, false))
-			})
-		},
 		ValidArgsFunction: cobra.NoFileCompletions,
-	}
-	addContextFlag(c, &name)
-	form = addForms(c, "text", "json")
+	}, "text", func(c *cobra.Command, a *answer) error {
+		return exit.OnSignal(c.Context(), func(ctx context.Context) error {
+			return doctor.Run(ctx, k.context, strings.Join(a.args, ""), a.screen, a.Writer(ctx, a.screen, false))
+		})
+	})
+	addContextFlag(c, &k.context)
 	return c
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"unicode/utf8"
@@ -25,28 +26,27 @@ import (
 )
 
 // documentCommands are the commands for memory and files as a person handles them.
-func documentCommands() []*cobra.Command {
-	return []*cobra.Command{catCommand(), cpCommand(), editCommand()}
+func documentCommands(k *kernels) []*cobra.Command {
+	return []*cobra.Command{catCommand(k), cpCommand(k), editCommand(k)}
 }
 
 // documentCommand gives a command the documents of the server that it is for.
-func documentCommand(c *cobra.Command, run func(ctx context.Context, docs document.Documents, s *terminal.Screen, args []string) error) *cobra.Command {
-	var name string
-	addContextFlag(c, &name)
+func documentCommand(k *kernels, c *cobra.Command, run func(ctx context.Context, docs document.Documents, s *terminal.Screen, args []string) error) *cobra.Command {
+	addContextFlag(c, &k.context)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return exit.OnSignal(c.Context(), func(ctx context.Context) (err error) {
-			k, err := connect.Open(ctx, connect.Options{Context: name, Start: true, References: true})
+			opened, err := connect.Open(ctx, connect.Options{Context: k.context, Start: true, References: true})
 			if err != nil {
 				return err
 			}
-			defer func() { err = errors.Join(err, k.Close()) }()
+			defer func() { err = errors.Join(err, opened.Close()) }()
 			workflow := ulid.Make().String() // what the command reads and writes belongs together
 			docs := document.Documents{
 				Call: func(ctx context.Context, m message.Message, event func(json.RawMessage)) (json.RawMessage, error) {
 					m.Metadata.Correlation = workflow
-					return k.Call(ctx, m, event)
+					return opened.Call(ctx, m, event)
 				},
-				Server: k.Server(), Stdin: c.InOrStdin(), Stdout: c.OutOrStdout(),
+				Server: opened.Server(), Stdin: c.InOrStdin(), Stdout: c.OutOrStdout(),
 			}
 			return run(ctx, docs, terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr()), args)
 		})
@@ -54,8 +54,8 @@ func documentCommand(c *cobra.Command, run func(ctx context.Context, docs docume
 	return c
 }
 
-func catCommand() *cobra.Command {
-	return documentCommand(&cobra.Command{
+func catCommand(k *kernels) *cobra.Command {
+	return documentCommand(k, &cobra.Command{
 		Use:   "cat NAME…",
 		Short: "Write a value of the memory, or a file, as it is",
 		Long: `Write what a name stands for to standard output: a text and a file as they are, any
@@ -64,7 +64,7 @@ file of the tree, such as os://agents/writer.md.`,
 		Example: `  kernos cat notes/1
   kernos cat os://proc/version
   kernos cat os://agents/logo.png > logo.png`,
-		Args:              someNames("say what to write: kernos cat KEY, or kernos cat os://…"),
+		Args:              arguments(1, math.MaxInt, "say what to write: kernos cat KEY, or kernos cat os://…"),
 		ValidArgsFunction: completeNames,
 	}, func(ctx context.Context, docs document.Documents, s *terminal.Screen, args []string) error {
 		for _, arg := range args {
@@ -102,8 +102,8 @@ func cat(ctx context.Context, docs document.Documents, s *terminal.Screen, p doc
 	return exit.Wrap(err)
 }
 
-func cpCommand() *cobra.Command {
-	return documentCommand(&cobra.Command{
+func cpCommand(k *kernels) *cobra.Command {
+	return documentCommand(k, &cobra.Command{
 		Use:   "cp FROM TO",
 		Short: "Copy between memory, files of the tree and files of this machine",
 		Long: `Copy one document. FROM and TO are each a file of this machine, a file of the tree,
@@ -130,8 +130,8 @@ in a file, and stays what it is when it is copied to another key.`,
 	})
 }
 
-func editCommand() *cobra.Command {
-	return documentCommand(&cobra.Command{
+func editCommand(k *kernels) *cobra.Command {
+	return documentCommand(k, &cobra.Command{
 		Use:   "edit NAME",
 		Short: "Change a value of the memory, or a file, with an editor",
 		Long: `Change what a name stands for with the editor that VISUAL or EDITOR names: a key of the
@@ -157,14 +157,4 @@ func completeNames(c *cobra.Command, _ []string, word string) ([]string, cobra.S
 		parameter = []string{"vfs", "read", "--uri"}
 	}
 	return calling.CompleteCall(c, parameter, word)
-}
-
-// someNames wants at least one argument; the text says which.
-func someNames(text string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return errors.New(text)
-		}
-		return nil
-	}
 }

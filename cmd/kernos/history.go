@@ -8,51 +8,31 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/output"
 	"kernos/cmd/kernos/recorded"
 	"kernos/cmd/kernos/terminal"
 )
 
-// An opener finds a kernel to call, and returns the function that closes it.
-type opener func(context.Context) (caller, func() error, error)
-
-// asking runs a command that asks a kernel. A signal cancels its requests.
-func asking(c *cobra.Command, open opener, f func(context.Context, caller, *terminal.Screen) error) error {
-	return exit.OnSignal(c.Context(), func(ctx context.Context) error {
-		call, done, err := open(ctx)
-		if err != nil {
-			return exit.Wrap(err)
-		}
-		err = f(ctx, call, terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr()))
-		closeErr := done()
-		if err != nil {
-			return err
-		}
-		return exit.Wrap(closeErr)
-	})
-}
-
 // recorded lists messages, for programs one per line.
 func (a *answer) recorded(ctx context.Context) *recorded.Listing {
-	return recorded.New(a.call, a.screen, a.printer(ctx, a.screen, true))
+	return recorded.New(a.call, a.screen, a.Writer(ctx, a.screen, true))
 }
 
 // historyCommands are the commands that show what is in the journal, and replay, which may add
 // to it.
-func historyCommands(open, openRunning opener) []*cobra.Command {
-	all := []*cobra.Command{logCommand(open), showCommand(open), graphCommand(open), searchCommand(open), replayCommand(open), watchCommand(open)}
+func historyCommands(k *kernels) []*cobra.Command {
+	all := []*cobra.Command{logCommand(k), showCommand(k), graphCommand(k), searchCommand(k), replayCommand(k), watchCommand(k)}
 	for _, c := range all {
 		for flag, values := range map[string]known{"kind": knownKinds, "type": knownPatterns, "correlation": knownWorkflows, "causation": knownIDs, "principal": knownPrincipals} {
 			if c.Flags().Lookup(flag) != nil {
-				_ = c.RegisterFlagCompletionFunc(flag, complete(openRunning, values))
+				_ = c.RegisterFlagCompletionFunc(flag, k.completes(values))
 			}
 		}
 		switch c.Name() {
 		case "show", "graph":
-			c.ValidArgsFunction = firstArgument(complete(openRunning, knownIDs))
+			c.ValidArgsFunction = k.completesFirst(knownIDs)
 		case "replay":
-			c.ValidArgsFunction = firstArgument(complete(openRunning, knownWorkflows))
+			c.ValidArgsFunction = k.completesFirst(knownWorkflows)
 		}
 	}
 	return all
@@ -61,7 +41,7 @@ func historyCommands(open, openRunning opener) []*cobra.Command {
 // maxTable is how many messages a table shows; more are written as they are read.
 const maxTable = 10_000
 
-func logCommand(open opener) *cobra.Command {
+func logCommand(k *kernels) *cobra.Command {
 	var filter recorded.Filter
 	var count int
 	var follow bool
@@ -106,13 +86,13 @@ too.`,
 	filterFlags(c, &filter)
 	c.Flags().IntVarP(&count, "count", "n", 50, "how `MANY` messages; 0 for all")
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "continue with what is recorded from now on, until interrupted")
-	return asks(c, open, "table", func(ctx context.Context, a *answer, args []string) error {
-		filter.Line = strings.Join(args, " ")
+	return k.asks(c, k.started, "table", func(ctx context.Context, a *answer) error {
+		filter.Line = strings.Join(a.args, " ")
 		return a.recorded(ctx).Log(ctx, filter, count, follow)
 	})
 }
 
-func graphCommand(open opener) *cobra.Command {
+func graphCommand(k *kernels) *cobra.Command {
 	var form output.Options
 	var graph recorded.GraphRequest
 	c := &cobra.Command{
@@ -137,13 +117,14 @@ is tree, otherwise mermaid.`,
   kernos graph req-7 --json | jq '.nodes[] | select(.failed)'`,
 		Args: one("say which workflow: kernos graph CORRELATION, or the id of one of its messages; kernos log lists them"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
+			return asking(c, k.started, func(ctx context.Context, call caller, s *terminal.Screen) error {
 				graph.CorrelationID, graph.Format = args[0], form.Mode
 				return recorded.New(call, s, nil).Graph(ctx, graph)
 			})
 		},
 	}
 	principalFlag(c, (*[]string)(&graph.Principal))
+	addContextFlag(c, &k.context)
 	form.AddTo(c, recorded.Formats...)
 	c.Flags().AddFlag(otherName(c.Flags().Lookup("output"), "format"))
 	return c
@@ -152,7 +133,7 @@ is tree, otherwise mermaid.`,
 // maxFound is how many messages a search may find.
 const maxFound = 1000
 
-func searchCommand(open opener) *cobra.Command {
+func searchCommand(k *kernels) *cobra.Command {
 	var filter recorded.Filter
 	var count int
 	var mode string
@@ -184,12 +165,12 @@ the search.
 	filterFlags(c, &filter)
 	c.Flags().IntVarP(&count, "count", "n", 20, "how `MANY` messages at most")
 	c.Flags().StringVar(&mode, "mode", "", "`WHAT` to go by: words, meaning or both (default both)")
-	return asks(c, open, "table", func(ctx context.Context, a *answer, args []string) error {
-		return a.recorded(ctx).Search(ctx, strings.Join(args, " "), mode, filter, count)
+	return k.asks(c, k.started, "table", func(ctx context.Context, a *answer) error {
+		return a.recorded(ctx).Search(ctx, strings.Join(a.args, " "), mode, filter, count)
 	})
 }
 
-func replayCommand(open opener) *cobra.Command {
+func replayCommand(k *kernels) *cobra.Command {
 	var execute, queries bool
 	var count int
 	c := &cobra.Command{
@@ -221,12 +202,12 @@ something came out differently.`,
 	c.Flags().BoolVar(&execute, "execute", false, "run the workflow's commands again and compare")
 	c.Flags().BoolVar(&queries, "queries", false, "run its queries again too")
 	c.Flags().IntVarP(&count, "count", "n", 0, "how `MANY` messages at most")
-	return asks(c, open, "table", func(ctx context.Context, a *answer, args []string) error {
-		return a.recorded(ctx).Replay(ctx, recorded.ReplayRequest{CorrelationID: args[0], Execute: execute, Queries: queries, Limit: count})
+	return k.asks(c, k.started, "table", func(ctx context.Context, a *answer) error {
+		return a.recorded(ctx).Replay(ctx, recorded.ReplayRequest{CorrelationID: a.args[0], Execute: execute, Queries: queries, Limit: count})
 	})
 }
 
-func watchCommand(open opener) *cobra.Command {
+func watchCommand(k *kernels) *cobra.Command {
 	var filter recorded.Filter
 	var from uint64
 	var count int
@@ -248,7 +229,7 @@ time; what was recorded between then and now comes first, without gap or repeat.
 	filterFlags(c, &filter)
 	c.Flags().Uint64Var(&from, "from", 0, "begin with the message with this `NUMBER`")
 	c.Flags().IntVarP(&count, "count", "n", 0, "end after this `MANY` messages")
-	return asks(c, open, "table", func(ctx context.Context, a *answer, _ []string) error {
+	return k.asks(c, k.started, "table", func(ctx context.Context, a *answer) error {
 		r := recorded.WatchRequest{Filter: filter, Limit: count}
 		if c.Flags().Changed("from") {
 			r.From = &from
@@ -260,14 +241,14 @@ time; what was recorded between then and now comes first, without gap or repeat.
 // filterFlags adds the flags that select messages.
 func filterFlags(c *cobra.Command, f *recorded.Filter) {
 	flags := c.Flags()
-	flags.Var((*once)(&f.Correlation), "correlation", "only messages of this `WORKFLOW`")
-	flags.Var((*once)(&f.Causation), "causation", "only messages that the message with this `ID` caused")
+	flags.Func("correlation", "only messages of this `WORKFLOW`", once(&f.Correlation))
+	flags.Func("causation", "only messages that the message with this `ID` caused", once(&f.Causation))
 	flags.StringSliceVar((*[]string)(&f.Type), "type", nil, "only messages of this `TYPE`, or of a domain: 'Memory.*'; can be repeated")
 	flags.StringSliceVar((*[]string)(&f.Kind), "kind", nil, "only messages of this `KIND`: command, query, event, reply or error; can be repeated")
 	flags.IntSliceVar((*[]int)(&f.Code), "code", nil, "only errors with this `CODE`; can be repeated")
 	principalFlag(c, (*[]string)(&f.Principal))
-	flags.Var((*once)(&f.Since), "since", "only messages recorded since this `TIME`: 1h (ago), 7d, 09:30, '2026-01-31 12:00:00', 2026-01-31T12:00:00Z")
-	flags.Var((*once)(&f.Until), "until", "only messages recorded before this `TIME`")
+	flags.Func("since", "only messages recorded since this `TIME`: 1h (ago), 7d, 09:30, '2026-01-31 12:00:00', 2026-01-31T12:00:00Z", once(&f.Since))
+	flags.Func("until", "only messages recorded before this `TIME`", once(&f.Until))
 }
 
 // principalFlag adds the flag that selects messages by the callers that they acted for.
@@ -275,23 +256,16 @@ func principalFlag(c *cobra.Command, to *[]string) {
 	c.Flags().StringSliceVar(to, "principal", nil, "only messages that acted for this `CALLER`: owner, or the name or id of a token; can be repeated")
 }
 
-// A once is the value of a flag that can't be repeated, because messages have one such value.
-type once string
-
-// Set implements [pflag.Value].
-func (o *once) Set(text string) error {
-	if *o != "" {
-		return fmt.Errorf("it is given twice, as %s and %s", *o, text)
+// once sets a flag that can't be repeated, because messages have one such value.
+func once(to *string) func(string) error {
+	return func(text string) error {
+		if *to != "" {
+			return fmt.Errorf("it is given twice, as %s and %s", *to, text)
+		}
+		*to = text
+		return nil
 	}
-	*o = once(text)
-	return nil
 }
-
-// String implements [pflag.Value].
-func (o *once) String() string { return string(*o) }
-
-// Type implements [pflag.Value].
-func (o *once) Type() string { return "string" }
 
 // otherName returns a flag under another name, which no help text lists.
 func otherName(f *pflag.Flag, name string) *pflag.Flag {
@@ -300,8 +274,8 @@ func otherName(f *pflag.Flag, name string) *pflag.Flag {
 	return &other
 }
 
-func showCommand(open opener) *cobra.Command {
-	return asks(&cobra.Command{
+func showCommand(k *kernels) *cobra.Command {
+	return k.asks(&cobra.Command{
 		Use:   "show ID",
 		Short: "Show one recorded message, with its cause and its effects",
 		Long: `Show one message of the journal: who sent it, when, what it says, which message caused it
@@ -311,7 +285,7 @@ and what it caused. The id can be given as kernos log shows it, with … in its 
 		Example: `  kernos show 01JAX…9E3F1G
   kernos show 01JAXV5Y2Z4B8Q0R6T7W9E3F1G --jq '.effects[] | .type'`,
 		Args: one("say which message: kernos show ID; kernos log lists them"),
-	}, open, "text", func(ctx context.Context, a *answer, args []string) error {
-		return recorded.New(a.call, a.screen, a.printer(ctx, a.screen, false)).Show(ctx, args[0])
+	}, k.started, "text", func(ctx context.Context, a *answer) error {
+		return recorded.New(a.call, a.screen, a.Writer(ctx, a.screen, false)).Show(ctx, a.args[0])
 	})
 }

@@ -60,7 +60,7 @@ func fail(code int, text string) func(message.Message, func(message.Message)) me
 func runWith(t *testing.T, s *scripted, args ...string) (out, notes string, status int) {
 	t.Helper()
 	root := &cobra.Command{Use: "kernos", SilenceErrors: true, SilenceUsage: true}
-	root.AddCommand(historyCommands(s.open, s.open)...)
+	root.AddCommand(historyCommands(&kernels{started: s.open, running: s.open})...)
 	var o, e bytes.Buffer
 	root.SetOut(&o)
 	root.SetErr(&e)
@@ -228,7 +228,7 @@ func TestASignalEndsAWatch(t *testing.T) {
 			return nil, &message.Error{Code: 499, Message: "Cancelled before it was done"}
 		}, done, err
 	}
-	c := watchCommand(open)
+	c := watchCommand(&kernels{started: open})
 	c.SetArgs([]string{}) // nil would mean those of the test
 	c.SilenceErrors, c.SilenceUsage = true, true
 	err := c.ExecuteContext(t.Context())

@@ -18,7 +18,7 @@ import (
 )
 
 // jobCommand is the module job, and what the command line has beyond its methods.
-func jobCommand(openStarted opener, contextName *string) *cobra.Command {
+func jobCommand(k *kernels) *cobra.Command {
 	c := moduleCommand(&cobra.Command{
 		Use:   "job METHOD [--PARAMETER VALUE …]",
 		Short: "Work in the background: start, list, cancel and wait for jobs",
@@ -39,9 +39,7 @@ form that the table has. kernos job logs shows what a job has said.`,
   kernos job pause 01K9Z…X4V2QD                a schedule
   kernos job resume                            what waits since kernos restore`,
 	}, nameSchedule)
-	logs := jobLogsCommand(openStarted)
-	addContextFlag(logs, contextName)
-	c.AddCommand(logs)
+	c.AddCommand(jobLogsCommand(k))
 	return c
 }
 
@@ -57,7 +55,7 @@ func nameSchedule(args []string) []string {
 // logsEvery is how often kernos job logs --follow looks for new lines while the job goes on.
 const logsEvery = 300 * time.Millisecond
 
-func jobLogsCommand(open opener) *cobra.Command {
+func jobLogsCommand(k *kernels) *cobra.Command {
 	var follow bool
 	c := &cobra.Command{
 		Use:   "logs ID",
@@ -68,15 +66,12 @@ func jobLogsCommand(open opener) *cobra.Command {
 --json prints each as an object {at, text}, one per line.`,
 		Example: `  kernos job logs 01K9Z…X4V2QD
   kernos job logs 01K9Z…X4V2QD --follow`,
-		Args: one("say which job: kernos job logs ID; kernos job list shows the ids"),
-		ValidArgsFunction: firstArgument(func(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
-			found, directive := calling.CompleteCall(c, []string{"job", "status"}, word)
-			return slices.DeleteFunc(found, callline.IsFlag), directive
-		}),
+		Args:              one("say which job: kernos job logs ID; kernos job list shows the ids"),
+		ValidArgsFunction: completeParameter("job", "status"),
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "continue until the job has ended")
-	return asks(c, open, "text", func(ctx context.Context, a *answer, args []string) error {
-		return (&jobLog{call: a.call, screen: a.screen, id: args[0], print: a.printer(ctx, a.screen, true)}).show(ctx, follow)
+	return k.asks(c, k.started, "text", func(ctx context.Context, a *answer) error {
+		return (&jobLog{call: a.call, screen: a.screen, id: a.args[0], print: a.Writer(ctx, a.screen, true)}).show(ctx, follow)
 	})
 }
 

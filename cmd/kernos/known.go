@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kernos/cmd/kernos/calling"
+	"kernos/cmd/kernos/callline"
 	"kernos/cmd/kernos/recorded"
 	"kernos/cmd/kernos/terminal"
 	"kernos/daemon"
@@ -24,12 +25,12 @@ const completionTime = 500 * time.Millisecond
 // a tab. It starts nothing.
 type known func(ctx context.Context, open opener) []string
 
-// complete makes a completion function of known values.
-func complete(open opener, values known) cobra.CompletionFunc {
+// completes makes a completion function of known values.
+func (k *kernels) completes(values known) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(context.Background(), completionTime)
 		defer cancel()
-		found := slices.DeleteFunc(values(ctx, open), func(v string) bool { return !strings.HasPrefix(v, word) })
+		found := slices.DeleteFunc(values(ctx, k.running), func(v string) bool { return !strings.HasPrefix(v, word) })
 		return found, cobra.ShellCompDirectiveNoFileComp
 	}
 }
@@ -42,6 +43,19 @@ func firstArgument(f cobra.CompletionFunc) cobra.CompletionFunc {
 		}
 		return f(c, args, word)
 	}
+}
+
+// completesFirst completes the first argument of a command with known values.
+func (k *kernels) completesFirst(values known) cobra.CompletionFunc {
+	return firstArgument(k.completes(values))
+}
+
+// completeParameter completes the first argument of a command as the value of the parameter that a method requires.
+func completeParameter(module, method string) cobra.CompletionFunc {
+	return firstArgument(func(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+		found, directive := calling.CompleteCall(c, []string{module, method}, word)
+		return slices.DeleteFunc(found, callline.IsFlag), directive
+	})
 }
 
 func knownKinds(context.Context, opener) []string {

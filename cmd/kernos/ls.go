@@ -23,8 +23,8 @@ import (
 	"kernos/message"
 )
 
-func lsCommand(open, openRunning opener) *cobra.Command {
-	return asks(&cobra.Command{
+func lsCommand(k *kernels) *cobra.Command {
+	return k.asks(&cobra.Command{
 		Use:   "ls [MODULE]",
 		Short: "List the syscalls",
 		Long: `List the syscalls that the daemon serves, or those of one module, those included that
@@ -36,25 +36,21 @@ other programs have registered; or, if no daemon is running, those of kernos its
 			}
 			return nil
 		},
-		ValidArgsFunction: firstArgument(complete(openRunning, knownModules)),
-	}, open, "table", func(ctx context.Context, a *answer, args []string) error {
+		ValidArgsFunction: k.completesFirst(knownModules),
+	}, k.any, "table", func(ctx context.Context, a *answer) error {
 		all, err := catalog(ctx, a.call)
-		if err == nil && len(args) > 0 {
-			all, err = ofModule(all, args[0])
+		if err == nil && len(a.args) > 0 {
+			all, err = ofModule(all, a.args[0])
 		}
 		if err != nil {
 			return err
 		}
-		data, err := json.Marshal(all)
-		if err != nil {
-			return exit.Wrap(err)
-		}
-		return a.write(ctx, data, func(s *terminal.Screen, _ json.RawMessage) error {
+		return a.writeValue(ctx, all, func() error {
 			rows := make([][]string, len(all))
 			for i, e := range all {
 				rows[i] = []string{visible.Text(string(e.Type)), string(e.Kind), visible.Text(e.Summary)}
 			}
-			return s.Table(nil, rows)
+			return a.screen.Table(nil, rows)
 		})
 	})
 }
@@ -109,22 +105,17 @@ func catalog(ctx context.Context, call caller) ([]lifecycle.Entry, error) {
 	return all, nil
 }
 
-func describeCommand(open, openRunning opener) *cobra.Command {
-	return asks(&cobra.Command{
+func describeCommand(k *kernels) *cobra.Command {
+	return k.asks(&cobra.Command{
 		Use:   "describe TYPE",
 		Short: "Say what a syscall takes and gives",
 		Long: `Say what a syscall takes and gives. It is named as in a call: Memory.Get, memory.get,
 memory_get or memory get. --json prints what Syscall.Describe replies.`,
-		Example: "  kernos describe Echo\n  kernos describe memory get\n  kernos describe Echo --jq .input",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 && len(args) != 2 {
-				return errors.New("say which syscall: kernos describe TYPE; kernos ls lists them")
-			}
-			return nil
-		},
-		ValidArgsFunction: firstArgument(complete(openRunning, knownTypes)),
-	}, open, "text", func(ctx context.Context, a *answer, args []string) error {
-		return a.describe(ctx, strings.Join(args, " "))
+		Example:           "  kernos describe Echo\n  kernos describe memory get\n  kernos describe Echo --jq .input",
+		Args:              arguments(1, 2, "say which syscall: kernos describe TYPE; kernos ls lists them"),
+		ValidArgsFunction: k.completesFirst(knownTypes),
+	}, k.any, "text", func(ctx context.Context, a *answer) error {
+		return a.describe(ctx, strings.Join(a.args, " "))
 	})
 }
 
@@ -141,7 +132,7 @@ func (a *answer) describe(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return a.write(ctx, data, func(s *terminal.Screen, data json.RawMessage) error { return showSyscall(s, data, name, all) })
+	return a.write(ctx, data, func(_ *answer, data json.RawMessage) error { return showSyscall(a.screen, data, name, all) })
 }
 
 // showSyscall writes what Syscall.Describe has replied for one of all syscalls, or for an alias of it.

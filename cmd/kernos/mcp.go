@@ -21,7 +21,7 @@ import (
 // mcpToken is the token that kernos mcp acts for by default. It is made when it is first needed.
 const mcpToken = "mcp"
 
-func mcpCommand(open, openRunning opener, contextName *string) *cobra.Command {
+func mcpCommand(k *kernels) *cobra.Command {
 	var as string
 	var owner bool
 	var tools []string
@@ -47,7 +47,7 @@ Syscall_Search finds the others, and Syscall_Call calls them. --tools chooses ot
 			if owner && as != "" {
 				return errors.New("--owner and --as exclude each other")
 			}
-			k, err := connect.Open(c.Context(), connect.Options{Context: *contextName, Start: true})
+			opened, err := connect.Open(c.Context(), connect.Options{Context: k.context, Start: true})
 			if err != nil {
 				return err
 			}
@@ -55,31 +55,32 @@ Syscall_Search finds the others, and Syscall_Call calls them. --tools chooses ot
 			if len(tools) > 0 {
 				query.Set("tools", strings.Join(tools, ","))
 			}
-			switch server := k.Server(); {
+			server := opened.Server()
+			switch {
 			case server.Daemon == nil && (owner || as != ""):
 				err = errors.New("the token of the context decides for whom kernos mcp acts; leave out --as and --owner")
 			case server.Daemon != nil && !owner:
 				if as == "" {
-					as, err = mcpToken, makeToken(c.Context(), k.Call, mcpToken)
+					as, err = mcpToken, makeToken(c.Context(), opened.Call, mcpToken)
 				}
 				query.Set("as", as)
 			}
-			target := k.Server().Target
-			if err = errors.Join(err, k.Close()); err != nil {
+			if err = errors.Join(err, opened.Close()); err != nil {
 				return err
 			}
-			conn, err := target.Upgrade(c.Context(), "/mcp?"+query.Encode(), mcp.Protocol)
+			conn, err := server.Target.Upgrade(c.Context(), "/mcp?"+query.Encode(), mcp.Protocol)
 			if err != nil {
-				return k.Server().Explain(err)
+				return server.Explain(err)
 			}
 			return bridge(conn, c.InOrStdin(), c.OutOrStdout())
 		},
 	}
+	addContextFlag(c, &k.context)
 	c.Flags().StringVar(&as, "as", "", "the `NAME` of the token that the client acts for (default mcp)")
 	c.Flags().BoolVar(&owner, "owner", false, "act for the owner")
 	c.Flags().StringArrayVar(&tools, "tools", nil, "the `TOOLS` to list: core, all, or patterns such as Memory.* (default core)")
-	c.AddCommand(mcpInstallCommand(open))
-	c.AddCommand(mcpHostCommands(open, openRunning)...)
+	c.AddCommand(mcpInstallCommand(k))
+	c.AddCommand(mcpHostCommands(k)...)
 	return c
 }
 

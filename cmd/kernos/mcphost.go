@@ -10,36 +10,40 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kernos/cmd/kernos/request"
-	"kernos/cmd/kernos/terminal"
 	"kernos/internal/quantity"
 	"kernos/message"
 )
 
 // mcpHostCommands are the commands about servers that this kernel is the host of.
-func mcpHostCommands(open, openRunning opener) []*cobra.Command {
-	all := []*cobra.Command{mcpAddCommand(open), mcpListCommand(open), mcpShowCommand(open), mcpAllowCommand(open), mcpRefreshCommand(open), mcpRemoveCommand(open)}
-	for _, c := range all[2:] {
-		c.ValidArgsFunction = firstArgument(complete(openRunning, knownServers))
+func mcpHostCommands(k *kernels) []*cobra.Command {
+	of := func(c *cobra.Command) *cobra.Command {
+		c.Args = one("say which server: kernos mcp " + strings.Fields(c.Use)[0] + " NAME; kernos mcp list shows them")
+		c.ValidArgsFunction = completeParameter("mcp", "show")
+		return c
 	}
-	return all
-}
-
-// knownServers lists the names of MCP servers.
-func knownServers(ctx context.Context, open opener) (names []string) {
-	call, done, err := open(ctx)
-	if err != nil {
-		return nil
+	return []*cobra.Command{
+		mcpAddCommand(k),
+		k.sends(&cobra.Command{
+			Use:   "list",
+			Short: "List the MCP servers that are mounted",
+			Long:  "List the MCP servers that are mounted. --json prints what Mcp.List replies.",
+			Args:  noArguments,
+		}, "table", message.KindQuery, "Mcp.List", nothing, shows(showServers)),
+		k.sends(of(&cobra.Command{
+			Use:   "show NAME",
+			Short: "Show an MCP server: its tools, files and changes",
+			Long:  "Show an MCP server: its tools, files and changes. --json prints what Mcp.Show replies.",
+		}), "text", message.KindQuery, "Mcp.Show", named, showServer),
+		mcpAllowCommand(k, of),
+		k.asks(of(&cobra.Command{
+			Use:   "refresh NAME",
+			Short: "Ask an MCP server again what it offers, and log in to it",
+		}), k.any, "text", func(ctx context.Context, a *answer) error { return a.waitForServer(ctx, "Mcp.Refresh", named(a.args)) }),
+		k.sends(of(&cobra.Command{
+			Use:   "remove NAME",
+			Short: "Take an MCP server away, with its tools and files",
+		}), "text", message.KindCommand, "Mcp.Remove", named, notes("the MCP server %s is gone")),
 	}
-	defer func() { _ = done() }()
-	var reply struct{ Servers []mountedServer }
-	if request.Read(ctx, call, message.KindQuery, "Mcp.List", struct{}{}, &reply) != nil {
-		return nil
-	}
-	for i := range reply.Servers {
-		names = append(names, reply.Servers[i].Name)
-	}
-	return names
 }
 
 // mountedServer is what Mcp.Show replies.
@@ -60,7 +64,7 @@ type mountedServer struct {
 	LeftOut   []struct{ Name, Reason string }
 }
 
-func mcpAddCommand(open opener) *cobra.Command {
+func mcpAddCommand(k *kernels) *cobra.Command {
 	input := make(map[string]any)
 	var env, headers []string
 	var directory, protocol, forms, clientID, clientSecret string
@@ -120,7 +124,7 @@ If the server describes a tool in another way later, sessions ask again.`,
 	f.StringVar(&clientID, "client-id", "", "the `ID` that the server's authorization server knows this kernel by (default: it registers by itself)")
 	f.StringVar(&clientSecret, "client-secret", "", "the `SECRET` that belongs to --client-id")
 	f.Var(&timeout, "timeout", "how long a tool may take (default 1m)")
-	return asks(c, open, "text", func(ctx context.Context, a *answer, _ []string) error { return a.waitForServer(ctx, "Mcp.Add", input) })
+	return k.asks(c, k.any, "text", func(ctx context.Context, a *answer) error { return a.waitForServer(ctx, "Mcp.Add", input) })
 }
 
 // pairs reads flags such as NAME=VALUE, or NAME: VALUE for headers.
@@ -144,7 +148,7 @@ func pairs(field string, texts []string) (map[string]string, error) {
 
 // waitForServer sends a request that may want a person to log in, and shows the server.
 func (a *answer) waitForServer(ctx context.Context, t message.Type, input any) error {
-	data, err := request.Send(ctx, a.call, message.KindCommand, t, input, func(event json.RawMessage) {
+	data, err := a.request(ctx, message.KindCommand, t, input, func(event json.RawMessage) {
 		var e struct{ URL string }
 		if json.Unmarshal(event, &e) == nil && e.URL != "" {
 			a.screen.Note("open this address in a browser and log in: %s", e.URL)
@@ -153,153 +157,92 @@ func (a *answer) waitForServer(ctx context.Context, t message.Type, input any) e
 	if err != nil {
 		return err
 	}
-	return a.write(ctx, data, showServer(t))
+	return a.write(ctx, data, showServer)
 }
 
 // showServer writes a server, its tools, and what else it has.
-func showServer(t message.Type) func(*terminal.Screen, json.RawMessage) error {
-	return func(s *terminal.Screen, data json.RawMessage) error {
-		var m mountedServer
-		if err := request.Decode(t, data, &m); err != nil {
-			return err
+var showServer = shows(func(a *answer, m *mountedServer) error {
+	s := a.screen
+	rows := [][]string{{"name", m.Name}, {"target", m.Target}, {"state", m.State}}
+	for _, row := range [][]string{{"error", m.Error}, {"server", strings.TrimSpace(m.Title + " " + m.Version)}, {"protocol", m.Protocol}, {"secrets", strings.Join(m.Secrets, ", ")}, {"says", m.Instructions}} {
+		if row[1] != "" {
+			rows = append(rows, row)
 		}
-		rows := [][]string{{"name", m.Name}, {"target", m.Target}, {"state", m.State}}
-		for _, row := range [][]string{{"error", m.Error}, {"server", strings.TrimSpace(m.Title + " " + m.Version)}, {"protocol", m.Protocol}, {"secrets", strings.Join(m.Secrets, ", ")}, {"says", m.Instructions}} {
-			if row[1] != "" {
-				rows = append(rows, row)
-			}
-		}
-		if err := s.Table(nil, rows); err != nil {
-			return err
-		}
-		rows = nil
-		for _, one := range m.Tools {
-			state := "asks"
-			if one.Allowed {
-				state = "allowed"
-			}
-			if one.Change != nil {
-				state = "changed"
-			}
-			rows = append(rows, []string{one.Type, state, one.Description})
-			if one.Change != nil {
-				rows = append(rows, []string{"", "now", one.Change.Description})
-			}
-		}
-		for _, one := range m.Resources {
-			rows = append(rows, []string{one.File, "file", one.Title})
-		}
-		for _, one := range m.Prompts {
-			rows = append(rows, []string{one.File, "prompt", one.Description})
-		}
-		for _, one := range m.LeftOut {
-			rows = append(rows, []string{one.Name, "left out", one.Reason})
-		}
-		if len(rows) > 0 {
-			if err := errors.Join(s.Line(""), s.Table([]string{"NAME", "IN SESSIONS", "WHAT THE SERVER SAYS"}, rows)); err != nil {
-				return err
-			}
-		}
-		switch {
-		case m.Changes > 0:
-			s.Note("%d tools have changed, and keep their earlier description until you accept the new one: kernos mcp allow %s", m.Changes, m.Name)
-		case m.Allowed < m.ToolCount:
-			s.Note("sessions ask before they call a tool that isn't allowed: kernos mcp allow %s, or kernos mcp allow %s.TOOL", m.Name, m.Name)
-		}
-		return nil
 	}
+	if err := s.Table(nil, rows); err != nil {
+		return err
+	}
+	rows = nil
+	for _, one := range m.Tools {
+		state := "asks"
+		if one.Allowed {
+			state = "allowed"
+		}
+		if one.Change != nil {
+			state = "changed"
+		}
+		rows = append(rows, []string{one.Type, state, one.Description})
+		if one.Change != nil {
+			rows = append(rows, []string{"", "now", one.Change.Description})
+		}
+	}
+	for _, one := range m.Resources {
+		rows = append(rows, []string{one.File, "file", one.Title})
+	}
+	for _, one := range m.Prompts {
+		rows = append(rows, []string{one.File, "prompt", one.Description})
+	}
+	for _, one := range m.LeftOut {
+		rows = append(rows, []string{one.Name, "left out", one.Reason})
+	}
+	if len(rows) > 0 {
+		if err := errors.Join(s.Line(""), s.Table([]string{"NAME", "IN SESSIONS", "WHAT THE SERVER SAYS"}, rows)); err != nil {
+			return err
+		}
+	}
+	switch {
+	case m.Changes > 0:
+		s.Note("%d tools have changed, and keep their earlier description until you accept the new one: kernos mcp allow %s", m.Changes, m.Name)
+	case m.Allowed < m.ToolCount:
+		s.Note("sessions ask before they call a tool that isn't allowed: kernos mcp allow %s, or kernos mcp allow %s.TOOL", m.Name, m.Name)
+	}
+	return nil
+})
+
+// showServers writes the servers as a table.
+func showServers(a *answer, reply *struct{ Servers []mountedServer }) error {
+	rows := make([][]string, len(reply.Servers))
+	for i := range reply.Servers {
+		m := &reply.Servers[i]
+		rows[i] = []string{m.Name, m.State, fmt.Sprint(m.ToolCount), fmt.Sprint(m.Allowed), fmt.Sprint(m.Changes), m.Target}
+	}
+	return a.screen.Table([]string{"NAME", "STATE", "TOOLS", "ALLOWED", "CHANGED", "TARGET"}, rows)
 }
 
-// serverOf takes the name of a server as the only argument.
-func serverOf(use string) cobra.PositionalArgs {
-	return one("say which server: kernos mcp " + use + " NAME; kernos mcp list shows them")
-}
-
-func mcpListCommand(open opener) *cobra.Command {
-	return asks(&cobra.Command{
-		Use:   "list",
-		Short: "List the MCP servers that are mounted",
-		Long:  "List the MCP servers that are mounted. --json prints what Mcp.List replies.",
-		Args:  noArguments,
-	}, open, "table", func(ctx context.Context, a *answer, _ []string) error {
-		return a.send(ctx, message.KindQuery, "Mcp.List", struct{}{}, func(s *terminal.Screen, data json.RawMessage) error {
-			var reply struct{ Servers []mountedServer }
-			if err := request.Decode("Mcp.List", data, &reply); err != nil {
-				return err
-			}
-			rows := make([][]string, len(reply.Servers))
-			for i := range reply.Servers {
-				m := &reply.Servers[i]
-				rows[i] = []string{m.Name, m.State, fmt.Sprint(m.ToolCount), fmt.Sprint(m.Allowed), fmt.Sprint(m.Changes), m.Target}
-			}
-			return s.Table([]string{"NAME", "STATE", "TOOLS", "ALLOWED", "CHANGED", "TARGET"}, rows)
-		})
-	})
-}
-
-func mcpShowCommand(open opener) *cobra.Command {
-	return asks(&cobra.Command{
-		Use:   "show NAME",
-		Short: "Show an MCP server: its tools, files and changes",
-		Long:  "Show an MCP server: its tools, files and changes. --json prints what Mcp.Show replies.",
-		Args:  serverOf("show"),
-	}, open, "text", func(ctx context.Context, a *answer, args []string) error {
-		return a.send(ctx, message.KindQuery, "Mcp.Show", map[string]string{"name": args[0]}, showServer("Mcp.Show"))
-	})
-}
-
-func mcpAllowCommand(open opener) *cobra.Command {
+func mcpAllowCommand(k *kernels, of func(*cobra.Command) *cobra.Command) *cobra.Command {
 	var ask bool
-	c := &cobra.Command{
+	c := of(&cobra.Command{
 		Use:   "allow NAME | NAME.TOOL",
 		Short: "Let sessions call the tools of an MCP server without asking",
 		Long: `Let sessions call a tool of an MCP server, or all that it has now, without asking, and
 accept what the server says of it now. A tool that the server has later, or describes in
 another way, asks again.`,
 		Example: "  kernos mcp allow github.create_issue\n  kernos mcp allow github --ask",
-		Args:    serverOf("allow"),
-	}
+	})
 	c.Flags().BoolVar(&ask, "ask", false, "accept what the server says now, and go on asking")
-	return asks(c, open, "text", func(ctx context.Context, a *answer, args []string) error {
+	return k.sends(c, "text", message.KindCommand, "Mcp.Allow", func(args []string) any {
 		name, tool, one := strings.Cut(args[0], ".")
 		input := map[string]any{"name": name, "ask": ask}
 		if one {
 			input["tools"] = []string{tool}
 		}
-		return a.send(ctx, message.KindCommand, "Mcp.Allow", input, func(s *terminal.Screen, data json.RawMessage) error {
-			var reply struct{ Tools, Accepted []string }
-			if err := request.Decode("Mcp.Allow", data, &reply); err != nil {
-				return err
-			}
-			now := "may be called without asking"
-			if ask {
-				now = "ask in sessions"
-			}
-			s.Note("%s %s", strings.Join(reply.Tools, ", "), now)
-			return nil
-		})
-	})
-}
-
-func mcpRefreshCommand(open opener) *cobra.Command {
-	return asks(&cobra.Command{
-		Use:   "refresh NAME",
-		Short: "Ask an MCP server again what it offers, and log in to it",
-		Args:  serverOf("refresh"),
-	}, open, "text", func(ctx context.Context, a *answer, args []string) error {
-		return a.waitForServer(ctx, "Mcp.Refresh", map[string]string{"name": args[0]})
-	})
-}
-
-func mcpRemoveCommand(open opener) *cobra.Command {
-	return asks(&cobra.Command{
-		Use:   "remove NAME",
-		Short: "Take an MCP server away, with its tools and files",
-		Args:  serverOf("remove"),
-	}, open, "text", func(ctx context.Context, a *answer, args []string) error {
-		return a.send(ctx, message.KindCommand, "Mcp.Remove", map[string]string{"name": args[0]}, func(s *terminal.Screen, _ json.RawMessage) error {
-			s.Note("the MCP server %s is gone", args[0])
-			return nil
-		})
-	})
+		return input
+	}, shows(func(a *answer, reply *struct{ Tools []string }) error {
+		now := "may be called without asking"
+		if ask {
+			now = "ask in sessions"
+		}
+		a.screen.Note("%s %s", strings.Join(reply.Tools, ", "), now)
+		return nil
+	}))
 }

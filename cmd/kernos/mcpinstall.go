@@ -22,7 +22,7 @@ import (
 	"kernos/message"
 )
 
-func mcpInstallCommand(open opener) *cobra.Command {
+func mcpInstallCommand(k *kernels) *cobra.Command {
 	var yes, undo, print bool
 	c := &cobra.Command{
 		Use:   "install [CLIENT]",
@@ -37,12 +37,7 @@ names it, and kernos token update CLIENT changes what it may do. The file has no
   kernos mcp install cursor --yes
   kernos mcp install vscode --print
   kernos mcp install codex --undo`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return errors.New("name one client: kernos mcp install CLIENT")
-			}
-			return nil
-		},
+		Args: arguments(0, 1, "name one client: kernos mcp install CLIENT"),
 		RunE: func(c *cobra.Command, args []string) error {
 			s := terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr())
 			if len(args) == 0 {
@@ -67,7 +62,7 @@ names it, and kernos token update CLIENT changes what it may do. The file has no
 			if err != nil {
 				return err
 			}
-			i := installation{command: c, client: client, screen: s, open: open, yes: yes}
+			i := installation{command: c, client: client, screen: s, open: k.any, yes: yes}
 			if undo {
 				i.change, err = client.Undo(home.Clients())
 				return i.run(err, i.forget, i.client.Title+" no longer starts kernos, from its next start on")
@@ -75,7 +70,7 @@ names it, and kernos token update CLIENT changes what it may do. The file has no
 			i.change, err = client.Install(server, home.Clients())
 			return i.run(err, i.introduce, i.client.Next)
 		},
-		ValidArgsFunction: firstArgument(complete(open, knownClients)),
+		ValidArgsFunction: k.completesFirst(knownClients),
 	}
 	f := c.Flags()
 	f.BoolVarP(&yes, "yes", "y", false, "make the change without asking")

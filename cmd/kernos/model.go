@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -23,7 +22,7 @@ import (
 )
 
 // modelCommand is the module model, and what connects models.
-func modelCommand(openStarted opener, contextName *string) *cobra.Command {
+func modelCommand(k *kernels) *cobra.Command {
 	c := moduleCommand(&cobra.Command{
 		Use:   "model METHOD [--PARAMETER VALUE …]",
 		Short: "Language models: find, connect, list and try them",
@@ -37,25 +36,12 @@ built in, for trying things out, and knows nothing.`,
   kernos model list
   kernos model check --model openai`,
 	}, nil)
-	for _, own := range []*cobra.Command{modelDetectCommand(contextName), modelAddCommand(openStarted, contextName)} {
-		addContextFlag(own, contextName)
-		c.AddCommand(own)
-	}
+	c.AddCommand(modelDetectCommand(k), modelAddCommand(k))
 	return c
 }
 
-// isLocal reports whether the kernel of a context is on this machine.
-func isLocal(contextName string) (bool, error) {
-	server, err := connect.FindServer(contextName, "")
-	if err != nil {
-		return false, err
-	}
-	return server.Daemon != nil, nil
-}
-
-func modelDetectCommand(contextName *string) *cobra.Command {
-	var form *forms
-	c := &cobra.Command{
+func modelDetectCommand(k *kernels) *cobra.Command {
+	c := answers(&cobra.Command{
 		Use:   "detect",
 		Short: "Find models that could be connected",
 		Long: `Look for model servers on this machine (ollama, llama-server and LM Studio, at their usual
@@ -64,26 +50,17 @@ Nothing is connected, and no key is sent. ` + models.ServersVariable + ` names o
 servers: NAME=HOST:PORT,… or none.`,
 		Example: "  kernos model detect",
 		Args:    noArguments,
-		RunE: func(c *cobra.Command, _ []string) error {
-			local, err := isLocal(*contextName)
-			if err := cmp.Or(err, form.check()); err != nil {
-				return err
-			}
-			return exit.OnSignal(c.Context(), func(ctx context.Context) error {
-				s := terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr())
-				found := models.Detect(ctx, local)
-				if print := form.printer(ctx, s, false); print != nil {
-					data, err := json.Marshal(map[string]any{"found": append([]models.Found{}, found...)})
-					if err != nil {
-						return exit.Wrap(err)
-					}
-					return print(data)
-				}
-				return showFound(s, found)
-			})
-		},
-	}
-	form = addForms(c, "table", "json")
+	}, "table", func(c *cobra.Command, a *answer) error {
+		server, err := connect.FindServer(k.context, "")
+		if err != nil {
+			return err
+		}
+		return exit.OnSignal(c.Context(), func(ctx context.Context) error {
+			found := models.Detect(ctx, server.Daemon != nil)
+			return a.writeValue(ctx, map[string]any{"found": append([]models.Found{}, found...)}, func() error { return showFound(a.screen, found) })
+		})
+	})
+	addContextFlag(c, &k.context)
 	return c
 }
 
@@ -104,7 +81,7 @@ func showFound(s *terminal.Screen, found []models.Found) error {
 	return nil
 }
 
-func modelAddCommand(open opener, contextName *string) *cobra.Command {
+func modelAddCommand(k *kernels) *cobra.Command {
 	var wanted models.Found
 	var withKey bool
 	names := func() (all []string) {
@@ -132,13 +109,13 @@ provider is asked for one word, and isn't connected if it doesn't answer.
   kernos model add vllm --url http://gpu.example.org:8000/v1 --model qwen3`,
 		Args: one("say which model: kernos model add NAME; kernos model detect shows what was found, and kernos model add --help the providers"),
 		RunE: func(c *cobra.Command, args []string) error {
-			local, err := isLocal(*contextName)
+			server, err := connect.FindServer(k.context, "")
 			if err != nil {
 				return err
 			}
 			wanted.Name = args[0]
-			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
-				f, err := chooseModel(wanted, append(models.Detect(ctx, local), models.Providers()...))
+			return asking(c, k.started, func(ctx context.Context, call caller, s *terminal.Screen) error {
+				f, err := chooseModel(wanted, append(models.Detect(ctx, server.Daemon != nil), models.Providers()...))
 				if err != nil {
 					return err
 				}
@@ -153,10 +130,9 @@ provider is asked for one word, and isn't connected if it doesn't answer.
 				return s.Line(fmt.Sprintf("%s is connected: %s at %s", f.Name, visible.Text(f.Model), visible.Text(f.Host())))
 			})
 		},
-		ValidArgsFunction: firstArgument(func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return names, cobra.ShellCompDirectiveNoFileComp
-		}),
+		ValidArgsFunction: firstArgument(cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)),
 	}
+	addContextFlag(c, &k.context)
 	c.Flags().StringVar(&wanted.Model, "model", "", "the `NAME` of the model there (default: the one that kernos model detect shows)")
 	c.Flags().StringVar(&wanted.BaseURL, "url", "", "the `URL` of a server that talks like OpenAI's")
 	c.Flags().BoolVar(&withKey, "key", false, "the server of --url wants a key")

@@ -60,14 +60,12 @@ that isn't a terminal, and no command, means kernos pipe.`,
 		ValidArgsFunction: calling.CompleteModules,
 	}
 	root.SetVersionTemplate("kernos {{.Version}}\n")
-	var contextName string
-	open, openStarted, openRunning := openers(&contextName)
-	root.AddCommand(serveCommand(), statusCommand(openRunning, &contextName), stopCommand(&contextName), tokenCommand(open, openRunning), pipeCommand(), convertCommand(),
-		lsCommand(open, openRunning), describeCommand(open, openRunning), backupCommand(&contextName), restoreCommand(), callCommand(), chatCommand(openStarted, &contextName), sessionCommand(openStarted, &contextName), jobCommand(openStarted, &contextName), modelCommand(openStarted, &contextName), handleCommand(), consoleCommand(openStarted), contextCommand(), doctorCommand(), completionCommand())
-	root.AddCommand(historyCommands(openStarted, openRunning)...)
-	root.AddCommand(documentCommands()...)
-	root.AddCommand(mcpCommand(open, openRunning, &contextName))
-	root.AddCommand(scriptCommands(openStarted)...)
+	k := newKernels()
+	root.AddCommand(backupCommand(k), callCommand(), chatCommand(k), completionCommand(), consoleCommand(k), contextCommand(), convertCommand(), describeCommand(k), doctorCommand(k),
+		handleCommand(), jobCommand(k), lsCommand(k), mcpCommand(k), modelCommand(k), pipeCommand(), restoreCommand(), serveCommand(), sessionCommand(k), statusCommand(k), stopCommand(k), tokenCommand(k))
+	root.AddCommand(historyCommands(k)...)
+	root.AddCommand(documentCommands(k)...)
+	root.AddCommand(scriptCommands(k)...)
 	for _, g := range commandGroups {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
 	}
@@ -78,15 +76,10 @@ that isn't a terminal, and no command, means kernos pipe.`,
 			}
 		}
 		switch c.Name() {
-		case "backup", "status", "stop", "ls", "describe", "log", "show", "graph", "search", "replay", "watch", "types", "mcp", "chat":
-			addContextFlag(c, &contextName)
 		case "pipe", "serve", "convert":
-			concernsThisMachine(c, &contextName, true)
+			concernsThisMachine(c, &k.context, true)
 		case "handle", "restore", "token":
-			concernsThisMachine(c, &contextName, false)
-			for _, sub := range c.Commands() {
-				addContextFlag(sub, &contextName)
-			}
+			concernsThisMachine(c, &k.context, false)
 		}
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
@@ -173,16 +166,6 @@ func noArguments(c *cobra.Command, args []string) error {
 		return fmt.Errorf("%s takes no arguments, got %q; see %s --help", c.CommandPath(), args[0], c.CommandPath())
 	}
 	return nil
-}
-
-// one wants one argument; the text says which.
-func one(text string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return errors.New(text)
-		}
-		return nil
-	}
 }
 
 // ownCommands refuses arguments for a command that has commands, and lists those.

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,8 +21,8 @@ import (
 )
 
 // scriptCommands are those for syscalls that are code. They are calls with the code of a file.
-func scriptCommands(openStarted opener) []*cobra.Command {
-	register := fileCommand(openStarted, "register", &cobra.Command{
+func scriptCommands(k *kernels) []*cobra.Command {
+	register := fileCommand(k, "register", &cobra.Command{
 		Use:   "register FILE [--PARAMETER VALUE …]",
 		Short: "Register a file of TypeScript as a syscall",
 		Long: `Register the code of a file as a syscall, which can be called at once and stays until kernos
@@ -36,7 +35,7 @@ If tsc is installed, the types of the code are checked first; --no-check leaves 
   kernos register count.ts --name Text.Count --kind query
   kernos register Text.Count.ts --version 1.1.0 weights:='{"1.0.0": 9, "1.1.0": 1}'`,
 	})
-	test := fileCommand(openStarted, "test", &cobra.Command{
+	test := fileCommand(k, "test", &cobra.Command{
 		Use:   "test FILE [--data JSON] [--PARAMETER VALUE …]",
 		Short: "Run a file of TypeScript without registering it",
 		Long: `Run the handler of a file on the kernel with --data, and print its output or error, its
@@ -52,7 +51,7 @@ If tsc is installed, the types of the code are checked first; --no-check leaves 
 		register, test,
 		nameCommand("unregister", "Remove a syscall that is code", "Remove a syscall that is code, with all its versions. Calls that have begun are finished."),
 		nameCommand("versions", "List the versions of a syscall that is code", "List the versions of a syscall that is code: which are called, how often, with which outcomes\nand how fast. --version VERSION prints the code of one; kernos syscall rollback goes back to one."),
-		typesCommand(openStarted),
+		typesCommand(k),
 	}
 }
 
@@ -65,7 +64,7 @@ func nameCommand(method, short, long string) *cobra.Command {
 }
 
 // fileCommand completes a command that calls a method with the code of a file.
-func fileCommand(open opener, method string, c *cobra.Command) *cobra.Command {
+func fileCommand(k *kernels, method string, c *cobra.Command) *cobra.Command {
 	c.DisableFlagParsing, c.DisableFlagsInUseLine = true, true
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if slices.Contains(args, "-h") || slices.Contains(args, "--help") {
@@ -81,7 +80,7 @@ func fileCommand(open opener, method string, c *cobra.Command) *cobra.Command {
 			return &exit.Error{Status: exit.Usage, Cause: err}
 		}
 		if check {
-			if err := checkTypes(c, open, file); err != nil {
+			if err := checkTypes(c, k.started, file); err != nil {
 				return err
 			}
 		}
@@ -118,22 +117,17 @@ func fileCall(method, file string, args []string) []string {
 	return call
 }
 
-func typesCommand(open opener) *cobra.Command {
-	return &cobra.Command{
+func typesCommand(k *kernels) *cobra.Command {
+	c := &cobra.Command{
 		Use:   "types",
 		Short: "Print what code may call, as TypeScript",
 		Long: `Print declarations in TypeScript of what the code of a syscall has: kernos.call with the types
 of all syscalls that the daemon serves, fetch, console and the rest. An editor that finds them
 beside the code completes and checks it.`,
 		Example: "  kernos types > os/syscalls/kernos.d.ts",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return errors.New("kernos types takes no argument; see kernos types --help")
-			}
-			return nil
-		},
+		Args:    arguments(0, 0, "kernos types takes no argument; see kernos types --help"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
+			return asking(c, k.started, func(ctx context.Context, call caller, s *terminal.Screen) error {
 				text, err := liveTypes(ctx, call)
 				if err != nil {
 					return err
@@ -142,6 +136,8 @@ beside the code completes and checks it.`,
 			})
 		},
 	}
+	addContextFlag(c, &k.context)
+	return c
 }
 
 // liveTypes are the declarations of what a kernel serves.

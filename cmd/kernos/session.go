@@ -10,7 +10,7 @@ import (
 )
 
 // sessionCommand is the module session, and how a person reads a session.
-func sessionCommand(openStarted opener, contextName *string) *cobra.Command {
+func sessionCommand(k *kernels) *cobra.Command {
 	c := moduleCommand(&cobra.Command{
 		Use:   "session METHOD [--PARAMETER VALUE …]",
 		Short: "Conversations: list, read and export them",
@@ -24,15 +24,11 @@ can be given in the short form that the table has.`,
   kernos session export 01K9Z…X4V2QD --json > talk.json
   kernos session delete 01K9ZV5Y2Z4B8Q0R6T7WX4V2QD`,
 	}, nil)
-	for _, own := range []*cobra.Command{sessionShowCommand(openStarted), sessionExportCommand(openStarted)} {
-		addContextFlag(own, contextName)
-		own.ValidArgsFunction = firstArgument(completeSessions)
-		c.AddCommand(own)
-	}
+	c.AddCommand(sessionShowCommand(k), sessionExportCommand(k))
 	return c
 }
 
-func sessionShowCommand(open opener) *cobra.Command {
+func sessionShowCommand(k *kernels) *cobra.Command {
 	var plain, reasoning bool
 	c := &cobra.Command{
 		Use:   "show ID",
@@ -44,33 +40,36 @@ session messages has all of them.`,
   kernos session show 01K9Z…X4V2QD --reasoning`,
 		Args: one("say which session: kernos session show ID; kernos session list shows the ids"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
+			return asking(c, k.started, func(ctx context.Context, call caller, s *terminal.Screen) error {
 				return chat.Show(ctx, call, s, args[0], plain, reasoning)
 			})
 		},
+		ValidArgsFunction: completeParameter("session", "get"),
 	}
+	addContextFlag(c, &k.context)
 	c.Flags().BoolVar(&plain, "plain", false, "show Markdown as it is written")
 	c.Flags().BoolVar(&reasoning, "reasoning", false, "show the reasoning of the model, too")
 	return c
 }
 
-func sessionExportCommand(open opener) *cobra.Command {
-	return asks(&cobra.Command{
+func sessionExportCommand(k *kernels) *cobra.Command {
+	return k.asks(&cobra.Command{
 		Use:   "export ID",
 		Short: "Write a session as Markdown, or as JSON",
 		Long: `Write a session as a Markdown document. --json writes what Session.Export replies: all of
 what the session is, and all its messages, also those that /undo has left behind.`,
 		Example: `  kernos session export 01K9Z…X4V2QD > talk.md
   kernos session export 01K9Z…X4V2QD --json | jq .info.used`,
-		Args: one("say which session: kernos session export ID; kernos session list shows the ids"),
-	}, open, "markdown", func(ctx context.Context, a *answer, args []string) error {
-		if print := a.printer(ctx, a.screen, false); print != nil {
-			data, err := chat.Exported(ctx, a.call, args[0])
+		Args:              one("say which session: kernos session export ID; kernos session list shows the ids"),
+		ValidArgsFunction: completeParameter("session", "get"),
+	}, k.started, "markdown", func(ctx context.Context, a *answer) error {
+		if print := a.Writer(ctx, a.screen, false); print != nil {
+			data, err := chat.Exported(ctx, a.call, a.args[0])
 			if err != nil {
 				return err
 			}
 			return print(data)
 		}
-		return chat.ExportMarkdown(ctx, a.call, a.screen, args[0])
+		return chat.ExportMarkdown(ctx, a.call, a.screen, a.args[0])
 	})
 }

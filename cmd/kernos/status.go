@@ -14,17 +14,15 @@ import (
 	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/logfile"
-	"kernos/cmd/kernos/request"
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/visible"
 	"kernos/message"
 	"kernos/transport/unix"
 )
 
-func statusCommand(openRunning opener, contextName *string) *cobra.Command {
-	var form *forms
+func statusCommand(k *kernels) *cobra.Command {
 	var timeout time.Duration
-	c := &cobra.Command{
+	c := answers(&cobra.Command{
 		Use:   "status",
 		Short: "Say whether the daemon runs, and how it is doing",
 		Long: `Say whether the daemon runs, since when and where, how many connections it has, how
@@ -35,39 +33,24 @@ not answer.`,
 		Example: `  kernos status
   kernos status --jq .messages.perSecond`,
 		Args: noArguments,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if timeout <= 0 {
-				return fmt.Errorf("--timeout must be more than 0, got %v", timeout)
+	}, "text", func(c *cobra.Command, a *answer) error {
+		if timeout <= 0 {
+			return fmt.Errorf("--timeout must be more than 0, got %v", timeout)
+		}
+		return exit.OnSignal(c.Context(), func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, timeout)
+			defer cancel()
+			call, done, err := k.running(ctx)
+			if err == nil {
+				a.call = call
+				err = errors.Join(a.send(ctx, message.KindQuery, "Kernel.Status", struct{}{}, shows(func(a *answer, status *lifecycle.Status) error {
+					return a.screen.Line(describeStatus(status))
+				})), done())
 			}
-			if err := form.check(); err != nil {
-				return err
-			}
-			end := time.Now().Add(timeout)
-			open := func(ctx context.Context) (caller, func() error, error) {
-				ctx, cancel := context.WithDeadline(ctx, end)
-				defer cancel()
-				call, done, err := openRunning(ctx)
-				return call, done, unanswered(err, *contextName, timeout)
-			}
-			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
-				ctx, cancel := context.WithDeadline(ctx, end)
-				defer cancel()
-				data, err := request.Send(ctx, call, message.KindQuery, "Kernel.Status", struct{}{}, nil)
-				if err != nil {
-					return unanswered(err, *contextName, timeout)
-				}
-				if print := form.printer(ctx, s, false); print != nil {
-					return print(data)
-				}
-				var status lifecycle.Status
-				if err := request.Decode("Kernel.Status", data, &status); err != nil {
-					return err
-				}
-				return s.Line(describeStatus(&status))
-			})
-		},
-	}
-	form = addForms(c, "text", "json")
+			return exit.Wrap(unanswered(err, k.context, timeout))
+		})
+	})
+	addContextFlag(c, &k.context)
 	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for an answer: a `TIME` such as 10s")
 	return c
 }

@@ -11,7 +11,7 @@ import (
 	"kernos/cmd/kernos/exit"
 )
 
-func stopCommand(contextName *string) *cobra.Command {
+func stopCommand(k *kernels) *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "stop",
@@ -31,7 +31,7 @@ The server of another context is asked with Syscall.Shutdown, which its token mu
 				return fmt.Errorf("--timeout must be more than 0, got %v", timeout)
 			}
 			return exit.OnSignal(c.Context(), func(ctx context.Context) error {
-				server, err := connect.FindServer(*contextName, "")
+				server, err := connect.FindServer(k.context, "")
 				if err != nil {
 					return err
 				}
@@ -43,6 +43,7 @@ The server of another context is asked with Syscall.Shutdown, which its token mu
 			})
 		},
 	}
+	addContextFlag(c, &k.context)
 	c.Flags().DurationVar(&timeout, "timeout", 15*time.Second, "how long to wait for its end: a `TIME` such as 1m")
 	return c
 }

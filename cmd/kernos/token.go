@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,11 +21,10 @@ import (
 	httpd "kernos/transport/http"
 )
 
-func tokenCommand(open, openRunning opener) *cobra.Command {
+func tokenCommand(k *kernels) *cobra.Command {
 	var file string
 	var renew bool
-	var form *forms
-	c := &cobra.Command{
+	c := answers(&cobra.Command{
 		Use:   "token",
 		Short: "Print the default token, and manage who may do what",
 		Long: `Print the default token: callers send it over the TCP address of the daemon, by HTTP or
@@ -41,59 +39,76 @@ token sends is recorded with its name.`,
   kernos token list
   kernos token revoke ci`,
 		Args: noArguments,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := cmp.Or(settings.Complete(c), form.check()); err != nil {
-				return err
-			}
-			home, err := settings.UsableHome()
-			if err != nil {
-				return err
-			}
-			path := cmp.Or(file, home.Token())
-			if _, _, running := home.FindDaemon(""); renew && running && file == "" {
-				return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
-					return (&answer{form, call, s}).secret(ctx, "Token.Rotate", map[string]string{"name": token.DefaultName})
-				})
-			}
-			if renew {
-				if err := httpd.ReplaceToken(path); err != nil {
-					return exit.Wrap(err)
-				}
-			}
-			t, err := httpd.OpenToken(path)
-			if err != nil {
+	}, "text", func(c *cobra.Command, a *answer) error {
+		if err := settings.Complete(c); err != nil {
+			return err
+		}
+		home, err := settings.UsableHome()
+		if err != nil {
+			return err
+		}
+		path := cmp.Or(file, home.Token())
+		if _, _, running := home.FindDaemon(""); renew && running && file == "" {
+			return asking(c, k.any, func(ctx context.Context, call caller, _ *terminal.Screen) error {
+				a.call = call
+				return a.send(ctx, message.KindCommand, "Token.Rotate", named([]string{token.DefaultName}), secret)
+			})
+		}
+		if renew {
+			if err := httpd.ReplaceToken(path); err != nil {
 				return exit.Wrap(err)
 			}
-			secret, err := t.Value()
-			if err != nil {
-				return exit.Wrap(err)
-			}
-			s := terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr())
-			if print := form.printer(c.Context(), s, false); print != nil {
-				data, err := json.Marshal(map[string]string{"token": secret})
-				if err != nil {
-					return exit.Wrap(err)
-				}
-				return print(data)
-			}
-			return s.Line(secret)
-		},
-	}
+		}
+		t, err := httpd.OpenToken(path)
+		if err != nil {
+			return exit.Wrap(err)
+		}
+		value, err := t.Value()
+		if err != nil {
+			return exit.Wrap(err)
+		}
+		return a.writeValue(c.Context(), map[string]string{"token": value}, func() error { return a.screen.Line(value) })
+	})
 	settings.AddTokenFile(c, &file)
 	c.Flags().BoolVar(&renew, "new", false, "replace the default token, and end the connections that use it")
-	form = addForms(c, "text", "json")
-	c.AddCommand(tokenCreateCommand(open), tokenUpdateCommand(open), tokenRotateCommand(open), tokenRevokeCommand(open), tokenListCommand(open), tokenShowCommand(open))
+	c.AddCommand(tokenCreateCommand(k), tokenUpdateCommand(k),
+		k.sends(&cobra.Command{
+			Use:   "rotate NAME",
+			Short: "Replace a token by a new one with the same rights, and print it once",
+			Args:  nameOf("rotate"),
+		}, "text", message.KindCommand, "Token.Rotate", named, secret),
+		k.sends(&cobra.Command{
+			Use:   "revoke NAME",
+			Short: "Take a token back; its connections end at once",
+			Args:  nameOf("revoke"),
+		}, "text", message.KindCommand, "Token.Revoke", named, notes("the token %s is not accepted any more")),
+		k.sends(&cobra.Command{
+			Use:     "list",
+			Short:   "List the tokens, and what they may do",
+			Long:    "List the tokens, and what they may do. --json prints what Token.List replies.",
+			Example: "  kernos token list\n  kernos token list --jq '.tokens[] | select(.expired) | .name'",
+			Args:    noArguments,
+		}, "table", message.KindQuery, "Token.List", nothing, shows(showTokens)),
+		k.sends(&cobra.Command{
+			Use:   "show NAME",
+			Short: "Show what a token may do",
+			Long:  "Show what a token may do. --json prints what Token.Show replies.",
+			Args:  nameOf("show"),
+		}, "text", message.KindQuery, "Token.Show", named, showToken))
 	for _, sub := range c.Commands() {
 		if sub.Name() != "create" && sub.Name() != "list" {
-			sub.ValidArgsFunction = firstArgument(complete(openRunning, knownTokens))
+			sub.ValidArgsFunction = k.completesFirst(knownTokens)
 		}
 	}
 	return c
 }
 
+// tokenList is what Token.List replies.
+type tokenList struct{ Tokens []token.Info }
+
 // listTokens asks for the tokens.
 func listTokens(ctx context.Context, call caller) ([]token.Info, error) {
-	var reply struct{ Tokens []token.Info }
+	var reply tokenList
 	err := request.Read(ctx, call, message.KindQuery, "Token.List", struct{}{}, &reply)
 	return reply.Tokens, err
 }
@@ -103,16 +118,8 @@ func nameOf(use string) cobra.PositionalArgs {
 	return one("say which token: kernos token " + use + " NAME; kernos token list shows them")
 }
 
-// secret sends a request whose reply has a secret, and prints the secret alone, or the reply.
-func (a *answer) secret(ctx context.Context, t message.Type, input any) error {
-	return a.send(ctx, message.KindCommand, t, input, func(s *terminal.Screen, data json.RawMessage) error {
-		var reply struct{ Token string }
-		if err := request.Decode(t, data, &reply); err != nil {
-			return err
-		}
-		return s.Line(reply.Token)
-	})
-}
+// secret prints the secret in a reply alone.
+var secret = shows(func(a *answer, reply *struct{ Token string }) error { return a.screen.Line(reply.Token) })
 
 // grantFlags are the flags that say what a token may do.
 type grantFlags struct {
@@ -150,7 +157,7 @@ type grantRequest struct {
 	Take []string `json:"take,omitempty"`
 }
 
-func tokenCreateCommand(open opener) *cobra.Command {
+func tokenCreateCommand(k *kernels) *cobra.Command {
 	var g grantFlags
 	c := &cobra.Command{
 		Use:   "create NAME",
@@ -172,12 +179,10 @@ Ping, listing and describing are always allowed.`,
 		Args: one("give the token a name: kernos token create NAME"),
 	}
 	g.add(c, "agent; nothing, if --allow is given")
-	return asks(c, open, "text", func(ctx context.Context, a *answer, args []string) error {
-		return a.secret(ctx, "Token.Create", grantRequest{Name: args[0], Grant: g.grant()})
-	})
+	return k.sends(c, "text", message.KindCommand, "Token.Create", func(args []string) any { return grantRequest{Name: args[0], Grant: g.grant()} }, secret)
 }
 
-func tokenUpdateCommand(open opener) *cobra.Command {
+func tokenUpdateCommand(k *kernels) *cobra.Command {
 	var g grantFlags
 	var take []string
 	c := &cobra.Command{
@@ -192,74 +197,21 @@ new rights.`,
 	}
 	g.add(c, "the one that it has")
 	c.Flags().StringSliceVar(&take, "take", nil, "a `PATTERN` to take out of what is allowed and denied, or a limit to lift: read-only, memory, files, expires, rate")
-	return asks(c, open, "text", func(ctx context.Context, a *answer, args []string) error {
-		return a.send(ctx, message.KindCommand, "Token.Update", grantRequest{args[0], g.grant(), take}, showToken)
-	})
+	return k.sends(c, "text", message.KindCommand, "Token.Update", func(args []string) any { return grantRequest{args[0], g.grant(), take} }, showToken)
 }
 
-func tokenRotateCommand(open opener) *cobra.Command {
-	return asks(&cobra.Command{
-		Use:   "rotate NAME",
-		Short: "Replace a token by a new one with the same rights, and print it once",
-		Args:  nameOf("rotate"),
-	}, open, "text", func(ctx context.Context, a *answer, args []string) error {
-		return a.secret(ctx, "Token.Rotate", map[string]string{"name": args[0]})
-	})
-}
-
-func tokenRevokeCommand(open opener) *cobra.Command {
-	return asks(&cobra.Command{
-		Use:   "revoke NAME",
-		Short: "Take a token back; its connections end at once",
-		Args:  nameOf("revoke"),
-	}, open, "text", func(ctx context.Context, a *answer, args []string) error {
-		return a.send(ctx, message.KindCommand, "Token.Revoke", map[string]string{"name": args[0]}, func(s *terminal.Screen, _ json.RawMessage) error {
-			s.Note("the token %s is not accepted any more", args[0])
-			return nil
-		})
-	})
-}
-
-func tokenListCommand(open opener) *cobra.Command {
-	return asks(&cobra.Command{
-		Use:     "list",
-		Short:   "List the tokens, and what they may do",
-		Long:    "List the tokens, and what they may do. --json prints what Token.List replies.",
-		Example: "  kernos token list\n  kernos token list --jq '.tokens[] | select(.expired) | .name'",
-		Args:    noArguments,
-	}, open, "table", func(ctx context.Context, a *answer, _ []string) error {
-		return a.send(ctx, message.KindQuery, "Token.List", struct{}{}, func(s *terminal.Screen, data json.RawMessage) error {
-			var reply struct{ Tokens []token.Info }
-			if err := request.Decode("Token.List", data, &reply); err != nil {
-				return err
-			}
-			rows := make([][]string, len(reply.Tokens))
-			for i := range reply.Tokens {
-				t := &reply.Tokens[i]
-				rows[i] = []string{t.Name, cmp.Or(string(t.Preset), "-"), day(t.Created), expiry(t), strings.Join(rules(t), " ")}
-			}
-			return s.Table([]string{"NAME", "PRESET", "CREATED", "EXPIRES", "RULES"}, rows)
-		})
-	})
-}
-
-func tokenShowCommand(open opener) *cobra.Command {
-	return asks(&cobra.Command{
-		Use:   "show NAME",
-		Short: "Show what a token may do",
-		Long:  "Show what a token may do. --json prints what Token.Show replies.",
-		Args:  nameOf("show"),
-	}, open, "text", func(ctx context.Context, a *answer, args []string) error {
-		return a.send(ctx, message.KindQuery, "Token.Show", map[string]string{"name": args[0]}, showToken)
-	})
+// showTokens writes the tokens as a table.
+func showTokens(a *answer, reply *tokenList) error {
+	rows := make([][]string, len(reply.Tokens))
+	for i := range reply.Tokens {
+		t := &reply.Tokens[i]
+		rows[i] = []string{t.Name, cmp.Or(string(t.Preset), "-"), day(t.Created), expiry(t), strings.Join(rules(t), " ")}
+	}
+	return a.screen.Table([]string{"NAME", "PRESET", "CREATED", "EXPIRES", "RULES"}, rows)
 }
 
 // showToken writes a token and its rules, one per line.
-func showToken(s *terminal.Screen, data json.RawMessage) error {
-	t := new(token.Info)
-	if err := request.Decode("Token.Show", data, t); err != nil {
-		return err
-	}
+var showToken = shows(func(a *answer, t *token.Info) error {
 	rows := [][]string{{"name", t.Name}, {"id", string(t.ID)}, {"preset", cmp.Or(string(t.Preset), "-")}, {"created", day(t.Created)}, {"expires", expiry(t)}}
 	if t.Rotated != 0 {
 		rows = append(rows, []string{"rotated", day(t.Rotated)})
@@ -267,8 +219,8 @@ func showToken(s *terminal.Screen, data json.RawMessage) error {
 	for _, r := range rules(t) {
 		rows = append(rows, []string{"rule", r})
 	}
-	return s.Table(nil, rows)
-}
+	return a.screen.Table(nil, rows)
+})
 
 // rules are the rules of a token as the flags that make them.
 func rules(t *token.Info) (texts []string) {

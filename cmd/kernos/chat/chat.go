@@ -27,7 +27,7 @@ import (
 
 // Options say what to talk about, and with which model.
 type Options struct {
-	Open  Opener
+	Open  request.Opener
 	Agent string // an agent file
 	Model string // "" is the default model
 

@@ -18,12 +18,9 @@ import (
 	"kernos/message"
 )
 
-// An Opener finds a kernel to call, and returns the function that closes it.
-type Opener = func(context.Context) (request.Caller, func() error, error)
-
 // A client calls the syscalls of sessions. It is safe for concurrent use.
 type client struct {
-	open Opener
+	open request.Opener
 	ctx  context.Context // of the client's life
 	stop func()
 
@@ -38,7 +35,7 @@ type link struct {
 	calls       sync.WaitGroup // that are under way
 }
 
-func dial(ctx context.Context, open Opener) (*client, error) {
+func dial(ctx context.Context, open request.Opener) (*client, error) {
 	c := &client{open: open}
 	c.ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
 	l, err := c.connect()

@@ -70,6 +70,33 @@ func NewPrinter(s *terminal.Screen, o Options) (*Printer, error) {
 	return p, nil
 }
 
+// Check reports a filter that can't be read.
+func (o Options) Check() error {
+	_, err := NewPrinter(new(terminal.Screen), o)
+	return err
+}
+
+// Writer returns what writes JSON as the flags of [Options.AddTo] and [Options.AddFilter] choose it, or nil if the form
+// for people is wanted. With lines, each of several values is one line, as it is. The filter was checked.
+func (o Options) Writer(ctx context.Context, s *terminal.Screen, lines bool) func(json.RawMessage) error {
+	switch {
+	case o.Filter != "":
+		if o.Mode != "json" {
+			o.Mode = "" // texts are written without quotes
+		}
+		p, err := NewPrinter(s, o)
+		if err != nil {
+			return func(json.RawMessage) error { return err }
+		}
+		return func(data json.RawMessage) error { return p.Print(ctx, &client.Item{Data: data}) }
+	case o.Mode != "json":
+		return nil
+	case lines:
+		return func(data json.RawMessage) error { return s.Line(string(data)) }
+	}
+	return func(data json.RawMessage) error { return s.JSON(data) }
+}
+
 // Print shows the data of an item.
 func (p *Printer) Print(ctx context.Context, item *client.Item) error {
 	data := item.Data

@@ -17,6 +17,9 @@ import (
 // the kernel has answered with one.
 type Caller = func(ctx context.Context, request message.Message, event func(json.RawMessage)) (json.RawMessage, error)
 
+// An Opener finds a kernel to call, and returns the function that closes it.
+type Opener = func(context.Context) (Caller, func() error, error)
+
 // Send sends a request and returns the data of its reply. The event function may be nil. An
 // error has the exit status that fits it.
 func Send(ctx context.Context, call Caller, kind message.Kind, t message.Type, input any, event func(json.RawMessage)) (json.RawMessage, error) {

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"kernos/cmd/kernos/connect"
+	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/output"
+	"kernos/cmd/kernos/request"
+	"kernos/cmd/kernos/settings"
+	"kernos/cmd/kernos/terminal"
+	"kernos/daemon"
+	"kernos/message"
+)
+
+// A caller sends requests to a kernel.
+type caller = request.Caller
+
+// An opener finds a kernel to call, and returns the function that closes it.
+type opener = request.Opener
+
+// kernels are the kernels that commands can ask: those of the context that the flag --context names, which is
+// one for all commands. Where no daemon is running, any opens a kernel in this process, started starts a daemon, and
+// running returns an error.
+type kernels struct {
+	context               string
+	any, started, running opener
+}
+
+func newKernels() *kernels {
+	k := new(kernels)
+	open := func(o connect.Options) opener {
+		return func(ctx context.Context) (caller, func() error, error) {
+			o.Context = k.context
+			opened, err := connect.Open(ctx, o)
+			if err != nil {
+				return nil, nil, err
+			}
+			return opened.Call, opened.Close, nil
+		}
+	}
+	k.any, k.started, k.running = open(connect.Options{InProcess: openInProcess}), open(connect.Options{Start: true}), open(connect.Options{})
+	return k
+}
+
+// openInProcess opens a kernel in this process, which records nothing.
+func openInProcess() (*daemon.Daemon, error) {
+	home, err := settings.Home()
+	if err != nil {
+		return nil, err
+	}
+	return daemon.Open(&daemon.Options{
+		Home: home.Dir, Origin: home.Origin, Version: version, Unrecorded: true,
+		Keys: daemon.Keys{Agent: os.Getenv("SSH_AUTH_SOCK")}, StoreOpened: func() { setGarbage(storeGarbage) },
+	})
+}
+
+// asking runs a command that asks a kernel. A signal cancels its requests.
+func asking(c *cobra.Command, open opener, f func(context.Context, caller, *terminal.Screen) error) error {
+	return exit.OnSignal(c.Context(), func(ctx context.Context) error {
+		call, done, err := open(ctx)
+		if err != nil {
+			return exit.Wrap(err)
+		}
+		err = f(ctx, call, terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr()))
+		closeErr := done()
+		if err != nil {
+			return err
+		}
+		return exit.Wrap(closeErr)
+	})
+}
+
+// An answer is where a command gets what it was asked for, and how it writes that: with the flags -o, --json and
+// --jq. A command that asks no kernel has no call.
+type answer struct {
+	output.Options
+	call   caller
+	screen *terminal.Screen
+	args   []string     // of the command
+	asked  message.Type // of the request that is answered
+}
+
+// answers completes a command that writes its answer in the form for people, which has this name, or as JSON.
+func answers(c *cobra.Command, form string, run func(c *cobra.Command, a *answer) error) *cobra.Command {
+	a := new(answer)
+	a.AddTo(c, form, "json")
+	a.AddFilter(c.Flags())
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := a.Check(); err != nil {
+			return err
+		}
+		a.screen, a.args = terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr()), args
+		return run(c, a)
+	}
+	return c
+}
+
+// asks completes a command that asks a kernel for its answer.
+func (k *kernels) asks(c *cobra.Command, open opener, form string, run func(ctx context.Context, a *answer) error) *cobra.Command {
+	addContextFlag(c, &k.context)
+	return answers(c, form, func(c *cobra.Command, a *answer) error {
+		return asking(c, open, func(ctx context.Context, call caller, _ *terminal.Screen) error {
+			a.call = call
+			return run(ctx, a)
+		})
+	})
+}
+
+// A show writes the data of a reply for people.
+type show = func(*answer, json.RawMessage) error
+
+// sends completes a command that sends one request and writes its reply: as JSON, or as show does.
+func (k *kernels) sends(c *cobra.Command, form string, kind message.Kind, t message.Type, input func(args []string) any, show show) *cobra.Command {
+	return k.asks(c, k.any, form, func(ctx context.Context, a *answer) error { return a.send(ctx, kind, t, input(a.args), show) })
+}
+
+// send sends a request and writes its reply.
+func (a *answer) send(ctx context.Context, kind message.Kind, t message.Type, input any, show show) error {
+	data, err := a.request(ctx, kind, t, input, nil)
+	if err != nil {
+		return err
+	}
+	return a.write(ctx, data, show)
+}
+
+// request sends a request and returns the data of its reply.
+func (a *answer) request(ctx context.Context, kind message.Kind, t message.Type, input any, event func(json.RawMessage)) (json.RawMessage, error) {
+	a.asked = t
+	return request.Send(ctx, a.call, kind, t, input, event)
+}
+
+// named is the input of a request that names what it is about, which is the only argument of the command.
+func named(args []string) any { return map[string]string{"name": args[0]} }
+
+// nothing is the input of a request without parameters.
+func nothing([]string) any { return struct{}{} }
+
+// shows makes a function that decodes a reply and shows it.
+func shows[T any](f func(*answer, *T) error) show {
+	return func(a *answer, data json.RawMessage) error {
+		reply := new(T)
+		if err := request.Decode(a.asked, data, reply); err != nil {
+			return err
+		}
+		return f(a, reply)
+	}
+}
+
+// notes makes a function that only notes that a request has succeeded. The format takes the argument of the command.
+func notes(format string) show {
+	return func(a *answer, _ json.RawMessage) error {
+		a.screen.Note(format, a.args[0])
+		return nil
+	}
+}
+
+// write writes data as JSON, or as show does.
+func (a *answer) write(ctx context.Context, data json.RawMessage, show show) error {
+	if print := a.Writer(ctx, a.screen, false); print != nil {
+		return print(data)
+	}
+	return show(a, data)
+}
+
+// writeValue writes a value as JSON, or as show does.
+func (a *answer) writeValue(ctx context.Context, value any, show func() error) error {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return exit.Wrap(err)
+	}
+	return a.write(ctx, data, func(*answer, json.RawMessage) error { return show() })
+}
+
+// arguments wants from least to most arguments; the text says which.
+func arguments(least, most int, text string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) < least || len(args) > most {
+			return errors.New(text)
+		}
+		return nil
+	}
+}
+
+// one wants one argument; the text says which.
+func one(text string) cobra.PositionalArgs { return arguments(1, 1, text) }
