@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -12,7 +11,7 @@ import (
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/output"
 	"kernos/cmd/kernos/request"
-	"kernos/cmd/kernos/settings"
+	"kernos/cmd/kernos/serving"
 	"kernos/cmd/kernos/terminal"
 	"kernos/daemon"
 	"kernos/message"
@@ -48,17 +47,7 @@ func newKernels() *kernels {
 	return k
 }
 
-// openInProcess opens a kernel in this process, which records nothing.
-func openInProcess() (*daemon.Daemon, error) {
-	home, err := settings.Home()
-	if err != nil {
-		return nil, err
-	}
-	return daemon.Open(&daemon.Options{
-		Home: home.Dir, Origin: home.Origin, Version: version, Unrecorded: true,
-		Keys: daemon.Keys{Agent: os.Getenv("SSH_AUTH_SOCK")}, StoreOpened: func() { setGarbage(storeGarbage) },
-	})
-}
+func openInProcess() (*daemon.Daemon, error) { return serving.Open(version) }
 
 // asking runs a command that asks a kernel. A signal cancels its requests.
 func asking(c *cobra.Command, open opener, f func(context.Context, caller, *terminal.Screen) error) error {

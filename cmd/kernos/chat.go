@@ -1,14 +1,12 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,8 +19,6 @@ import (
 	"kernos/cmd/kernos/request"
 	"kernos/cmd/kernos/settings"
 	"kernos/cmd/kernos/terminal"
-	"kernos/internal/visible"
-	"kernos/message"
 )
 
 func chatCommand(k *kernels) *cobra.Command {
@@ -151,62 +147,7 @@ func prepareChat(c *cobra.Command, o *chat.Options, contextName string) error {
 	}
 	o.In = in
 	o.Introduce = func(ctx context.Context, call request.Caller, s *terminal.Screen) error {
-		return introduceModel(ctx, call, s, in, o.Model, server.Daemon != nil)
+		return models.Introduce(ctx, call, s, in, o.Model, server.Daemon != nil)
 	}
 	return nil
-}
-
-// introduceModel says which model answers. If none is configured, it offers those that it finds.
-func introduceModel(ctx context.Context, call request.Caller, s *terminal.Screen, in *os.File, model string, local bool) error {
-	var known struct {
-		Models []struct{ Name, Model, Source string }
-	}
-	if err := request.Read(ctx, call, message.KindQuery, "Model.List", struct{}{}, &known); err != nil {
-		return err
-	}
-	configured := slices.ContainsFunc(known.Models, func(m struct{ Name, Model, Source string }) bool { return m.Source != "built-in" })
-	if !configured && model == "" {
-		connected, err := offer(ctx, call, s, in, models.Detect(ctx, local))
-		if err != nil || connected {
-			return err
-		}
-	}
-	if !configured || model == "demo" {
-		for _, line := range []string{
-			"The model demo answers: 5 million parameters, built in, for trying things out.",
-			"To talk with a real one: kernos model detect, then kernos model add NAME.",
-		} {
-			if err := s.Line(s.Paint(terminal.Faint, terminal.Hang(line, 0, s.Width))); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	return s.Line(s.Paint(terminal.Faint, visible.Text("The model "+cmp.Or(model, "default")+" answers; /help lists the commands.")))
-}
-
-// offer asks about each model that was found until one is connected.
-func offer(ctx context.Context, call request.Caller, s *terminal.Screen, in *os.File, found []models.Found) (connected bool, err error) {
-	for _, f := range found {
-		question := fmt.Sprintf("%s has %s. Connect it?", visible.Text(f.Name+" at "+f.Host()), visible.Text(f.Model))
-		if f.Variable != "" {
-			question = fmt.Sprintf("%s is set. Seal this key for %s, and connect %s?", f.Variable, visible.Text(f.Host()), visible.Text(f.Model))
-		}
-		answer, err := terminal.Ask(ctx, in, s.Out, terminal.Hang(question+" [y/N]", 0, s.Width)+" ", false)
-		if err != nil {
-			return false, exit.Wrap(err)
-		}
-		if !strings.HasPrefix(strings.ToLower(strings.TrimSpace(answer)), "y") {
-			continue
-		}
-		if err := models.Connect(ctx, call, f); err != nil {
-			text := fmt.Sprintf("%s isn't connected: %v", f.Name, err)
-			if err := s.Line(s.Paint(terminal.Red, terminal.Hang(visible.Text(text), 0, s.Width))); err != nil {
-				return false, err
-			}
-			continue
-		}
-		return true, s.Line(s.Paint(terminal.Faint, visible.Text(f.Name+" answers; /help lists the commands.")))
-	}
-	return false, nil
 }

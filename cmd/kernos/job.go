@@ -2,19 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"kernos/cmd/kernos/calling"
 	"kernos/cmd/kernos/callline"
-	"kernos/cmd/kernos/request"
-	"kernos/cmd/kernos/terminal"
-	"kernos/internal/visible"
-	"kernos/message"
 )
 
 // jobCommand is the module job, and what the command line has beyond its methods.
@@ -52,9 +46,6 @@ func nameSchedule(args []string) []string {
 	return slices.Insert(slices.Clone(args), 1, "--jobId")
 }
 
-// logsEvery is how often kernos job logs --follow looks for new lines while the job goes on.
-const logsEvery = 300 * time.Millisecond
-
 func jobLogsCommand(k *kernels) *cobra.Command {
 	var follow bool
 	c := &cobra.Command{
@@ -71,67 +62,6 @@ func jobLogsCommand(k *kernels) *cobra.Command {
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "continue until the job has ended")
 	return k.asks(c, k.started, "text", func(ctx context.Context, a *answer) error {
-		return (&jobLog{call: a.call, screen: a.screen, id: a.args[0], print: a.Writer(ctx, a.screen, true)}).show(ctx, follow)
+		return (&calling.JobLog{Call: a.call, Screen: a.screen, ID: a.args[0], Print: a.Writer(ctx, a.screen, true)}).Show(ctx, follow)
 	})
-}
-
-// A jobLog shows what a job says.
-type jobLog struct {
-	call   caller
-	screen *terminal.Screen
-	id     string
-	print  func(json.RawMessage) error // nil for lines that people read
-	shown  int                         // how many lines of all that it has said
-}
-
-func (l *jobLog) show(ctx context.Context, follow bool) error {
-	if !follow {
-		return l.more(ctx)
-	}
-	for {
-		wait := map[string]any{"jobId": l.id, "timeout": logsEvery.Milliseconds()}
-		data, err := request.Send(ctx, l.call, message.KindQuery, "Job.Wait", wait, nil)
-		if err != nil {
-			return err
-		}
-		if err := l.more(ctx); err != nil {
-			return err
-		}
-		if ended, err := calling.JobOutcome(data); ended {
-			return err
-		}
-	}
-}
-
-// more shows the lines that are new.
-func (l *jobLog) more(ctx context.Context) error {
-	var said struct {
-		Log []struct {
-			At   int64  `json:"at"`
-			Text string `json:"text"`
-		}
-		Dropped int
-	}
-	if err := request.Read(ctx, l.call, message.KindQuery, "Job.Result", map[string]any{"jobId": l.id, "log": true}, &said); err != nil {
-		return err
-	}
-	if lost := said.Dropped - l.shown; lost > 0 {
-		l.screen.Note("%s before these were dropped: a job keeps its last 200", terminal.Count(lost, "line", "lines"))
-		l.shown = said.Dropped
-	}
-	for _, line := range said.Log[min(l.shown-said.Dropped, len(said.Log)):] {
-		var err error
-		if l.print == nil {
-			err = l.screen.Line(time.UnixMilli(line.At).In(l.screen.Now.Location()).Format(time.TimeOnly) + "  " + visible.Text(line.Text))
-		} else if object, encodeErr := json.Marshal(line); encodeErr == nil {
-			err = l.print(object)
-		} else {
-			err = encodeErr
-		}
-		if err != nil {
-			return err
-		}
-		l.shown++
-	}
-	return nil
 }

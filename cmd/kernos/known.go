@@ -11,6 +11,7 @@ import (
 	"kernos/cmd/kernos/calling"
 	"kernos/cmd/kernos/callline"
 	"kernos/cmd/kernos/recorded"
+	"kernos/cmd/kernos/syscalls"
 	"kernos/cmd/kernos/terminal"
 	"kernos/daemon"
 	"kernos/kernel"
@@ -65,7 +66,7 @@ func knownKinds(context.Context, opener) []string {
 // knownTypes are the types of syscalls, those of a kernel that is running or else the built-in ones.
 func knownTypes(ctx context.Context, open opener) (found []string) {
 	if call, done, err := open(ctx); err == nil {
-		all, err := catalog(ctx, call)
+		all, err := syscalls.Catalog(ctx, call)
 		_ = done()
 		if err == nil {
 			for _, e := range all {

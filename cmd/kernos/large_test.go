@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"kernos/cmd/kernos/serving"
 	"kernos/internal/testkit"
 )
 
@@ -21,7 +22,7 @@ const (
 )
 
 func measure() {
-	setGarbage(startGarbage)
+	serving.SetGarbage(serving.StartGarbage)
 	code := run(context.Background(), os.Args[1:])
 	status, _ := os.ReadFile("/proc/self/status")
 	_, rest, _ := strings.Cut(string(status), "VmHWM:")

@@ -7,11 +7,12 @@ import (
 	"os"
 
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/serving"
 	"kernos/internal/visible"
 )
 
 func main() {
-	setGarbage(startGarbage)
+	serving.SetGarbage(serving.StartGarbage)
 	os.Exit(run(context.Background(), os.Args[1:]))
 }
 

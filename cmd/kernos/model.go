@@ -1,23 +1,16 @@
 package main
 
 import (
-	"bufio"
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/models"
 	"kernos/cmd/kernos/terminal"
-	"kernos/internal/nearest"
 	"kernos/internal/visible"
 )
 
@@ -57,28 +50,11 @@ servers: NAME=HOST:PORT,… or none.`,
 		}
 		return exit.OnSignal(c.Context(), func(ctx context.Context) error {
 			found := models.Detect(ctx, server.Daemon != nil)
-			return a.writeValue(ctx, map[string]any{"found": append([]models.Found{}, found...)}, func() error { return showFound(a.screen, found) })
+			return a.writeValue(ctx, map[string]any{"found": append([]models.Found{}, found...)}, func() error { return models.ShowFound(a.screen, found) })
 		})
 	})
 	addContextFlag(c, &k.context)
 	return c
-}
-
-func showFound(s *terminal.Screen, found []models.Found) error {
-	if len(found) == 0 {
-		s.Note("no model server answers on this machine, and no variable has the key of a provider; kernos model add PROVIDER asks for a key")
-		return nil
-	}
-	var rows [][]string
-	for _, f := range found {
-		more := cmp.Or(f.Variable, strings.Join(f.Models, ", "))
-		rows = append(rows, []string{visible.Text(f.Name), visible.Text(f.Host()), visible.Text(f.Model), visible.Text(more)})
-	}
-	if err := s.Table([]string{"NAME", "HOST", "MODEL", "MODELS, OR VARIABLE OF THE KEY"}, rows); err != nil {
-		return err
-	}
-	s.Note("kernos model add %s connects it; --model MODEL chooses another model", visible.Text(found[0].Name))
-	return nil
 }
 
 func modelAddCommand(k *kernels) *cobra.Command {
@@ -115,12 +91,12 @@ provider is asked for one word, and isn't connected if it doesn't answer.
 			}
 			wanted.Name = args[0]
 			return asking(c, k.started, func(ctx context.Context, call caller, s *terminal.Screen) error {
-				f, err := chooseModel(wanted, append(models.Detect(ctx, server.Daemon != nil), models.Providers()...))
+				f, err := models.Choose(wanted, append(models.Detect(ctx, server.Daemon != nil), models.Providers()...))
 				if err != nil {
 					return err
 				}
 				if f.Key == "" && (f.Variable != "" || withKey) {
-					if f.Key, err = readKey(ctx, c, f.Host()); err != nil {
+					if f.Key, err = models.ReadKey(ctx, c.InOrStdin(), c.ErrOrStderr(), f.Host()); err != nil {
 						return err
 					}
 				}
@@ -137,43 +113,4 @@ provider is asked for one word, and isn't connected if it doesn't answer.
 	c.Flags().StringVar(&wanted.BaseURL, "url", "", "the `URL` of a server that talks like OpenAI's")
 	c.Flags().BoolVar(&withKey, "key", false, "the server of --url wants a key")
 	return c
-}
-
-// chooseModel returns the model with the name that is wanted, changed as the flags say.
-func chooseModel(wanted models.Found, known []models.Found) (models.Found, error) {
-	f := models.Found{Name: wanted.Name, Dialect: "openai-chat"}
-	at := slices.IndexFunc(known, func(k models.Found) bool { return k.Name == wanted.Name })
-	if wanted.BaseURL == "" {
-		if at < 0 {
-			var names []string
-			for _, k := range known {
-				names = append(names, k.Name)
-			}
-			hint := nearest.Hint(wanted.Name, names)
-			if hint == "" {
-				hint = "kernos model detect looks for models; --url connects any other server"
-			}
-			return f, fmt.Errorf("no model %s was found, and no provider has that name: %s", wanted.Name, hint)
-		}
-		f = known[at]
-	}
-	f.BaseURL, f.Model = cmp.Or(wanted.BaseURL, f.BaseURL), cmp.Or(wanted.Model, f.Model)
-	if f.Model == "" {
-		return f, errors.New("say which model the server is asked for: --model NAME")
-	}
-	return f, nil
-}
-
-// readKey asks for a key, or reads it from standard input.
-func readKey(ctx context.Context, c *cobra.Command, host string) (key string, err error) {
-	in, ok := c.InOrStdin().(*os.File)
-	if ok && term.IsTerminal(int(in.Fd())) {
-		key, err = terminal.Ask(ctx, in, c.ErrOrStderr(), fmt.Sprintf("key for %s (what you type is not shown): ", visible.Text(host)), true)
-	} else {
-		key, _ = bufio.NewReader(c.InOrStdin()).ReadString('\n')
-	}
-	if key = strings.TrimSpace(key); key == "" {
-		return "", cmp.Or(err, fmt.Errorf("no key for %s was given: set its environment variable, type the key, or send it to standard input", host))
-	}
-	return key, nil
 }

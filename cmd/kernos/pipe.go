@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"kernos/cmd/kernos/piping"
+	"kernos/cmd/kernos/serving"
 	"kernos/cmd/kernos/settings"
 	"kernos/daemon"
 	"kernos/internal/quantity"
@@ -52,7 +53,7 @@ reached or goes away before everything is answered.`,
 			if err := settings.Finish(&o, version); err != nil {
 				return err
 			}
-			return pipeInline(c.Context(), &o, &transport.Options{Lenient: lenient})
+			return serving.Inline(c.Context(), &o, &transport.Options{Lenient: lenient})
 		},
 	}
 	c.Flags().BoolVar(&inline, "inline", false, "answer in this process, without the daemon")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -12,12 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	code "kernos/capability/script"
 	"kernos/cmd/kernos/calling"
 	"kernos/cmd/kernos/exit"
-	"kernos/cmd/kernos/request"
+	"kernos/cmd/kernos/syscalls"
 	"kernos/cmd/kernos/terminal"
-	"kernos/message"
 )
 
 // scriptCommands are those for syscalls that are code. They are calls with the code of a file.
@@ -128,7 +125,7 @@ beside the code completes and checks it.`,
 		Args:    arguments(0, 0, "kernos types takes no argument; see kernos types --help"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return asking(c, k.started, func(ctx context.Context, call caller, s *terminal.Screen) error {
-				text, err := liveTypes(ctx, call)
+				text, err := syscalls.Types(ctx, call)
 				if err != nil {
 					return err
 				}
@@ -140,45 +137,13 @@ beside the code completes and checks it.`,
 	return c
 }
 
-// liveTypes are the declarations of what a kernel serves.
-func liveTypes(ctx context.Context, call caller) (string, error) {
-	all, err := catalog(ctx, call)
-	if err != nil {
-		return "", err
-	}
-	described := make([]code.Described, len(all))
-	for i, e := range all {
-		if err := request.Read(ctx, call, message.KindQuery, "Syscall.Describe", map[string]any{"name": e.Type}, &described[i]); err != nil {
-			return "", err
-		}
-	}
-	return code.Types(described), nil
-}
-
 // checkTypes checks the types of a file, if tsc is installed.
 func checkTypes(c *cobra.Command, open opener, file string) error {
 	tsc, err := exec.LookPath("tsc")
 	if err != nil || filepath.Ext(file) != ".ts" {
 		return nil
 	}
-	return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
-		types, err := liveTypes(ctx, call)
-		if err != nil {
-			return err
-		}
-		dir, err := os.MkdirTemp("", "kernos-types-")
-		if err != nil {
-			return exit.Wrap(err)
-		}
-		defer func() { _ = os.RemoveAll(dir) }()
-		declared := filepath.Join(dir, "kernos.d.ts")
-		if err := os.WriteFile(declared, []byte(types), 0o600); err != nil {
-			return exit.Wrap(err)
-		}
-		found, err := exec.CommandContext(ctx, tsc, append(code.CompilerOptions(declared), file)...).CombinedOutput()
-		if err == nil {
-			return nil
-		}
-		return exit.Wrap(fmt.Errorf("tsc finds errors in %s; correct them, or leave the check out with --no-check:\n%s", file, bytes.TrimSpace(found)))
+	return asking(c, open, func(ctx context.Context, call caller, _ *terminal.Screen) error {
+		return syscalls.CheckTypes(ctx, call, tsc, file)
 	})
 }

@@ -4,20 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"kernos/capability/lifecycle"
-	"kernos/cmd/kernos/connect"
+	"kernos/cmd/kernos/doctor"
 	"kernos/cmd/kernos/exit"
-	"kernos/cmd/kernos/logfile"
-	"kernos/cmd/kernos/terminal"
-	"kernos/internal/visible"
 	"kernos/message"
-	"kernos/transport/unix"
 )
 
 func statusCommand(k *kernels) *cobra.Command {
@@ -44,123 +38,13 @@ not answer.`,
 			if err == nil {
 				a.call = call
 				err = errors.Join(a.send(ctx, message.KindQuery, "Kernel.Status", struct{}{}, shows(func(a *answer, status *lifecycle.Status) error {
-					return a.screen.Line(describeStatus(status))
+					return a.screen.Line(doctor.DescribeStatus(status))
 				})), done())
 			}
-			return exit.Wrap(unanswered(err, k.context, timeout))
+			return exit.Wrap(doctor.Unanswered(err, k.context, timeout))
 		})
 	})
 	addContextFlag(c, &k.context)
 	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for an answer: a `TIME` such as 10s")
 	return c
 }
-
-// unanswered explains an error of a server that has not answered in time.
-// Other errors are as they were.
-func unanswered(err error, contextName string, timeout time.Duration) error {
-	if !errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	server, findErr := connect.FindServer(contextName, "")
-	if findErr != nil {
-		return findErr
-	}
-	d := server.Daemon
-	if d == nil {
-		return &exit.Error{Status: exit.Unreachable, Cause: fmt.Errorf("the server of context %s, %s, does not answer within %v; kernos doctor --context %s looks for the reason", server.Context, server.Target.URL, timeout, server.Context)}
-	}
-	info, _ := unix.Inspect(d.Socket)
-	text := fmt.Sprintf("the daemon (process %d) does not answer within %v; it may have been suspended (kill -CONT %d wakes it up), or have too much to do: %s says more", info.PID, timeout, info.PID, logfile.Path(d.Home))
-	if info.Stopping {
-		text = fmt.Sprintf("the daemon (process %d) is about to end: it finishes what runs, and takes nothing new", info.PID)
-	}
-	return &exit.Error{Status: exit.Unreachable, Cause: errors.New(text)}
-}
-
-// describeStatus describes the status of a daemon.
-func describeStatus(s *lifecycle.Status) string {
-	var b strings.Builder
-	up := time.Duration(s.Uptime * float64(time.Second)).Round(time.Second)
-	fmt.Fprintf(&b, "kernos %s serves %s, for %v\n", visible.Text(s.Version), visible.Text(s.Origin), up)
-	row := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "  %-12s %s\n", name, visible.Text(fmt.Sprintf(format, args...)))
-	}
-	row("process", "%d", s.PID)
-	row("home", "%s", s.Home)
-	if s.Directory != "" {
-		row("directory", "%s (its folder os is os://, if it exists)", s.Directory)
-	}
-	for _, l := range s.Listening {
-		row("listening", "%s", l)
-	}
-	connections := strconv.Itoa(s.Connections)
-	if s.Refused > 0 {
-		connections += fmt.Sprintf(", %d refused", s.Refused)
-	}
-	row("connections", "%s", connections)
-	row("messages", "%d, %s in the last second, %s in the last minute", s.Messages.Total, number(s.Messages.PerSecond), number(s.Messages.PerMinute))
-	row("errors", "%d", s.Errors)
-	row("under way", "%s, %s to be sent", terminal.Count(s.InFlight, "slow request", "slow requests"), terminal.Count(s.Waiting, "answer", "answers"))
-	if s.Queued > 0 {
-		row("waiting", "%s of %s, which have as many slow requests as they may", terminal.Count(s.Queued, "message", "messages"), terminal.Count(s.Held, "connection", "connections"))
-	}
-	if s.Throttled > 0 {
-		row("throttled", "%s above the frame rate", terminal.Count(s.Throttled, "connection", "connections"))
-	}
-	for _, h := range s.Handlers {
-		row("handler", "%s: %s, %d waiting, %d resting", h.Type, terminal.Count(h.Connections, "connection", "connections"), h.Waiting, h.Resting)
-	}
-	row("jobs", "%s", describeJobs(&s.Jobs))
-	if s.Models > 0 {
-		row("models", "%d configured", s.Models)
-	} else {
-		row("models", "none configured: demo answers, a small model for trying things out; kernos model add connects one")
-	}
-	row("sessions", "%s", describeSessions(&s.Sessions))
-	row("meaning", "%s", describeMeaning(&s.Meaning))
-	row("store", "%s, %s recorded", terminal.Bytes(s.Store.Bytes), terminal.Count(int(s.Store.Messages), "message", "messages"))
-	row("syscalls", "%d: %s (hash %s)", s.Served.Syscalls, strings.Join(s.Served.Modules, ", "), s.Served.Hash)
-	return strings.TrimSuffix(b.String(), "\n")
-}
-
-// describeJobs describes the work in the background.
-func describeJobs(j *lifecycle.Jobs) string {
-	text := fmt.Sprintf("%d running, %d completed, %d failed; %s", j.Running, j.Completed, j.Failed, terminal.Count(j.Schedules, "schedule", "schedules"))
-	if late := time.Duration(j.Oldest * float64(time.Second)).Round(time.Second); late > 0 {
-		text += fmt.Sprintf("; one waits for its turn since %v", late)
-	}
-	if j.Held {
-		text += "; restored from a backup, and waiting for kernos job resume"
-	}
-	return text
-}
-
-// describeSessions describes the conversations.
-func describeSessions(s *lifecycle.Sessions) string {
-	text := fmt.Sprintf("%s running, %d done, %d failed", terminal.Count(s.Running, "turn", "turns"), s.Done, s.Failed)
-	if s.Waiting > 0 {
-		text += fmt.Sprintf("; %d waiting for a decision, a result or Session.Continue (kernos session list --status waiting)", s.Waiting)
-	}
-	return text
-}
-
-// describeMeaning describes how far searches by meaning are.
-func describeMeaning(m *lifecycle.Meaning) string {
-	text := fmt.Sprintf("%s embedded by %s", terminal.Count(m.Entries, "text", "texts"), m.Model)
-	if m.Again > 0 {
-		text = fmt.Sprintf("%s embedded, %d of %d again by %s", terminal.Count(m.Entries, "text", "texts"), m.Done, m.Again, m.Model)
-	}
-	if m.Behind > 0 {
-		text += fmt.Sprintf(", %d waiting", m.Behind)
-	}
-	if m.Bytes > 0 {
-		text += ", " + terminal.Bytes(int64(m.Bytes)) + " in memory"
-	}
-	if m.Waiting != "" {
-		text += "; it doesn't go on: " + m.Waiting
-	}
-	return text
-}
-
-// number writes a number that was measured.
-func number(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }

@@ -37,12 +37,12 @@ var floors = [][]string{
 	{"daemon"},            // all of it as one value
 	{"daemon/daemontest"}, //
 	{"cmd/kernos/exit"},   // the commands: what they exit with,
-	{"cmd/kernos/logfile", "cmd/kernos/settings"},                                            // which settings they have
+	{"cmd/kernos/logfile", "cmd/kernos/settings", "cmd/kernos/converting"},                   // which settings they have
 	{"cmd/kernos/terminal", "cmd/kernos/request", "cmd/kernos/clients"},                      // how they show it, and how they ask a kernel
 	{"cmd/kernos/output", "cmd/kernos/recorded", "cmd/kernos/markdown", "cmd/kernos/models"}, // what they show: the data of a call, recorded messages, texts of models; models to connect
-	{"cmd/kernos/callline"}, // how the command line of a call reads
-	{"cmd/kernos/connect"},  // how they get to a kernel
-	{"cmd/kernos/calling", "cmd/kernos/chat", "cmd/kernos/document", "cmd/kernos/piping", "cmd/kernos/handling", "cmd/kernos/doctor", "cmd/kernos/backup"}, // what they do there: one call, conversations, documents, many calls, serving one, checks, replacing the state
+	{"cmd/kernos/callline"},                       // how the command line of a call reads
+	{"cmd/kernos/connect", "cmd/kernos/syscalls"}, // how they get to a kernel, and what it serves
+	{"cmd/kernos/calling", "cmd/kernos/chat", "cmd/kernos/document", "cmd/kernos/piping", "cmd/kernos/handling", "cmd/kernos/doctor", "cmd/kernos/backup", "cmd/kernos/serving"}, // what they do there: one call, conversations, documents, many calls, serving one, checks, replacing the state, being one
 	{"cmd/kernos"}, // wiring
 	{"conformance", "conformance/console", "conformance/mcp", "internal/archtest", "internal/attack", "examples/*", "examples/*/*", "sdk", "docs"}, // they look at all of it
 }

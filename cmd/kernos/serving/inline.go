@@ -1,4 +1,4 @@
-package main
+package serving
 
 import (
 	"cmp"
@@ -20,15 +20,15 @@ import (
 	"kernos/transport/stdio"
 )
 
-// pipeInline answers standard input in this process.
-func pipeInline(ctx context.Context, o *daemon.Options, opts *transport.Options) (err error) {
+// Inline answers standard input in this process.
+func Inline(ctx context.Context, o *daemon.Options, opts *transport.Options) (err error) {
 	o.Level = new(slog.LevelVar)
 	o.Level.Set(slog.LevelWarn)
 	o.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: o.Level})) // what callers must not see
 	if err := crypto.Harden(); err != nil {
 		o.Log.Warn("a core dump of this process could hold secrets", "error", err)
 	}
-	o.StoreOpened = func() { setGarbage(storeGarbage) }
+	o.StoreOpened = func() { SetGarbage(storeGarbage) }
 	o.NoJobs = true // they would end with this process
 	d, err := daemon.Open(o)
 	if err != nil {

@@ -1,4 +1,4 @@
-package main
+package serving
 
 import (
 	"context"
@@ -22,7 +22,7 @@ const (
 	// memory and saves time. The store's cache and tables live long: more than twice their size
 	// as garbage would be felt. A daemon under load takes 10 MB more with 200 than with 100, and
 	// a tenth less processor time per message; what is free goes back when it is idle.
-	startGarbage = 400
+	StartGarbage = 400
 	storeGarbage = 200
 )
 
@@ -48,8 +48,8 @@ func releaseMemory(ctx context.Context, allocated func() uint64, free func()) {
 	}
 }
 
-// setGarbage sets how much garbage there may be, unless GOGC does.
-func setGarbage(percent int) {
+// SetGarbage sets how much garbage there may be, unless GOGC does.
+func SetGarbage(percent int) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(percent)
 	}

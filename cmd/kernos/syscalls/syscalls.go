@@ -1,0 +1,137 @@
+// Package syscalls says which syscalls a kernel has and what they take and give, for people and for code.
+package syscalls
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"kernos/capability/lifecycle"
+	"kernos/client"
+	"kernos/cmd/kernos/callline"
+	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/request"
+	"kernos/cmd/kernos/terminal"
+	"kernos/internal/nearest"
+	"kernos/internal/visible"
+	"kernos/kernel"
+	"kernos/message"
+)
+
+// Catalog asks a kernel for all its syscalls, and sorts them.
+func Catalog(ctx context.Context, call request.Caller) ([]lifecycle.Entry, error) {
+	var reply lifecycle.Catalog
+	if err := request.Read(ctx, call, message.KindQuery, "Kernel.Modules", struct{}{}, &reply); err != nil {
+		return nil, err
+	}
+	var all []lifecycle.Entry
+	for _, m := range reply.Modules {
+		all = append(all, m.Syscalls...)
+	}
+	slices.SortFunc(all, func(a, b lifecycle.Entry) int { return strings.Compare(string(a.Type), string(b.Type)) })
+	return all, nil
+}
+
+// OfModule returns the syscalls of a module, which is named as in kernos MODULE METHOD, or as in the
+// types of its syscalls.
+func OfModule(all []lifecycle.Entry, name string) (found []lifecycle.Entry, err error) {
+	var modules []string
+	for _, e := range all {
+		module, _ := kernel.Method(e.Type)
+		if module == strings.ToLower(name) {
+			found = append(found, e)
+		}
+		if !slices.Contains(modules, module) {
+			modules = append(modules, module)
+		}
+	}
+	if len(found) == 0 {
+		hint := nearest.Hint(strings.ToLower(name), modules)
+		if hint == "" {
+			hint = "there are " + strings.Join(modules, ", ")
+		}
+		return nil, &exit.Error{Status: exit.Unknown, Cause: fmt.Errorf("no module is named %q: %s", name, hint)}
+	}
+	return found, nil
+}
+
+// TypeOf returns the type that a name means: Memory.Get, memory.get, memory_get or memory get. A name
+// that no syscall has is returned as it is.
+func TypeOf(all []lifecycle.Entry, name string) string {
+	plain := strings.NewReplacer(".", "_", " ", "_")
+	for _, e := range all {
+		module, method := kernel.Method(e.Type)
+		if wanted := strings.ToLower(plain.Replace(name)); string(e.Type) == name || wanted == module+"_"+method || wanted == strings.ToLower(plain.Replace(string(e.Type))) {
+			return string(e.Type)
+		}
+	}
+	return name
+}
+
+// Show writes what Syscall.Describe has replied for one of all syscalls, or for an alias of it.
+func Show(s *terminal.Screen, data json.RawMessage, name string, all []lifecycle.Entry) error {
+	var described struct {
+		Kind          message.Kind
+		Input, Output json.RawMessage
+	}
+	if err := request.Decode("Syscall.Describe", data, &described); err != nil {
+		return err
+	}
+	text := fmt.Sprintf("%s (%s)", visible.Text(name), described.Kind)
+	// An alias has none.
+	if i := slices.IndexFunc(all, func(e lifecycle.Entry) bool { return string(e.Type) == name }); i >= 0 {
+		text += "\n" + visible.Text(all[i].Summary)
+	}
+	if err := s.Line(text + "\n\nInput:"); err != nil {
+		return err
+	}
+	if err := s.Explained(describeFields(client.ReadField(described.Input))); err != nil {
+		return err
+	}
+	if err := s.Line("\nOutput:"); err != nil {
+		return err
+	}
+	return s.Explained(describeFields(client.ReadField(described.Output)))
+}
+
+// describeFields lists the properties of a schema in the order that it has them. Of several forms it
+// lists each, except for the reference in place of a reply, which a person never gets.
+func describeFields(root *client.Field) (rows [][]string) {
+	row := func(f *client.Field, need string) {
+		kind := cmp.Or(strings.Join(f.Types, " or "), "any")
+		if words := callline.Values(f); words != nil {
+			kind += fmt.Sprintf(" %v", words)
+		}
+		rows = append(rows, []string{"  " + visible.Text(f.Name), visible.Text(kind), need, visible.Text(f.Description)})
+	}
+	for _, f := range root.Fields {
+		need := "optional"
+		if f.Required {
+			need = "required"
+		}
+		row(f, need)
+	}
+	if len(rows) > 0 {
+		return rows
+	}
+	for _, form := range root.Forms {
+		if form.Member("dataRef") == nil {
+			if len(rows) > 0 {
+				rows = append(rows, []string{"or", ""})
+			}
+			rows = append(rows, describeFields(form)...)
+		}
+	}
+	switch {
+	case len(rows) > 0:
+	case root.Is("object"):
+		rows = [][]string{{"  nothing", ""}}
+	default:
+		text := visible.Text(cmp.Or(strings.Join(root.Types, " or "), "any JSON value"))
+		rows = [][]string{{"  " + text, visible.Text(root.Description)}}
+	}
+	return rows
+}
