@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"kernos/cmd/kernos/chat"
 	"kernos/cmd/kernos/connect"
@@ -124,21 +123,19 @@ func prepareChat(c *cobra.Command, o *chat.Options, contextName string) error {
 		o.History = filepath.Join(home.Dir, "chat-history")
 	}
 	o.Out, o.Err = c.OutOrStdout(), c.ErrOrStderr()
-	in, ok := c.InOrStdin().(*os.File)
-	piped := !ok || !term.IsTerminal(int(in.Fd()))
-	if piped {
+	in := terminal.Person(c.InOrStdin())
+	if in == nil {
 		text, err := io.ReadAll(c.InOrStdin())
 		if err != nil {
 			return exit.Wrap(err)
 		}
 		o.Prompt = strings.TrimSpace(o.Prompt + "\n\n" + string(text))
 	}
-	out, isFile := o.Out.(*os.File)
-	onTerminal := isFile && term.IsTerminal(int(out.Fd())) && os.Getenv("TERM") != "dumb"
+	onTerminal := terminal.NewScreen(o.Out, o.Err).IsTerminal() && os.Getenv("TERM") != "dumb"
 	switch {
 	case o.Prompt != "":
 		return nil
-	case piped:
+	case in == nil:
 		return errors.New("there is nothing to say: standard input is empty; give -p TEXT")
 	case o.JSON:
 		return errors.New("--json prints the messages of one turn: give -p TEXT, too")

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"kernos/capability/token"
 	"kernos/client"
 	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/exit"
@@ -61,7 +63,8 @@ Syscall_Search finds the others, and Syscall_Call calls them. --tools chooses ot
 				err = errors.New("the token of the context decides for whom kernos mcp acts; leave out --as and --owner")
 			case server.Daemon != nil && !owner:
 				if as == "" {
-					as, err = mcpToken, makeToken(c.Context(), opened.Call, mcpToken)
+					as = mcpToken
+					_, err = makeToken(c.Context(), opened.Call, mcpToken)
 				}
 				query.Set("as", as)
 			}
@@ -84,19 +87,14 @@ Syscall_Search finds the others, and Syscall_Call calls them. --tools chooses ot
 	return c
 }
 
-// makeToken makes a token of preset agent, unless it is there.
-func makeToken(ctx context.Context, call caller, name string) error {
+// makeToken makes a token of preset agent, unless there is one of this name. It reports whether it has.
+func makeToken(ctx context.Context, call caller, name string) (made bool, err error) {
 	known, err := listTokens(ctx, call)
-	if err != nil {
-		return err
+	if err != nil || slices.ContainsFunc(known, func(t token.Info) bool { return t.Name == name }) {
+		return false, err
 	}
-	for _, t := range known {
-		if t.Name == name {
-			return nil
-		}
-	}
-	var reply struct{}
-	return request.Read(ctx, call, message.KindCommand, "Token.Create", map[string]any{"name": name, "preset": principal.Agent}, &reply)
+	_, err = request.Send(ctx, call, message.KindCommand, "Token.Create", grantRequest{Name: name, Grant: principal.Grant{Preset: principal.Agent}}, nil)
+	return err == nil, err
 }
 
 // bridge copies lines between the client and the daemon until the client has closed its side and

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"kernos/cmd/kernos/clients"
 	"kernos/cmd/kernos/exit"
@@ -18,7 +17,6 @@ import (
 	"kernos/cmd/kernos/settings"
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/nearest"
-	"kernos/kernel/principal"
 	"kernos/message"
 )
 
@@ -192,30 +190,24 @@ func (i *installation) agreed() (bool, error) {
 	if i.yes {
 		return true, nil
 	}
-	in, ok := i.command.InOrStdin().(*os.File)
-	if !ok || !term.IsTerminal(int(in.Fd())) {
+	in := terminal.Person(i.command.InOrStdin())
+	if in == nil {
 		return false, &exit.Error{Status: exit.Usage, Cause: errors.New("nothing was changed, since the input isn't a terminal where you could agree; --yes makes the change")}
 	}
-	answer, err := terminal.Ask(i.command.Context(), in, i.command.ErrOrStderr(), "Make this change? [y/N] ", false)
+	yes, err := terminal.Agrees(i.command.Context(), in, i.command.ErrOrStderr(), "Make this change? [y/N] ")
 	if err != nil && err != io.EOF {
 		return false, exit.Wrap(err)
 	}
-	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+	if !yes {
 		i.screen.Note("nothing was changed")
-		return false, nil
 	}
-	return true, nil
+	return yes, nil
 }
 
 // introduce makes the client's token, unless there is one.
 func (i *installation) introduce(ctx context.Context, call caller) error {
-	var made struct{}
-	err := request.Read(ctx, call, message.KindCommand, "Token.Create", grantRequest{Name: i.client.Name, Grant: principal.Grant{Preset: principal.Agent}}, &made)
-	if e, ok := errors.AsType[*message.Error](err); ok && e.Code == 409 {
-		err = nil
-	} else if err == nil {
-		i.change.Token = true
-	}
+	made, err := makeToken(ctx, call, i.client.Name)
+	i.change.Token = i.change.Token || made
 	return err
 }
 
@@ -224,8 +216,7 @@ func (i *installation) forget(ctx context.Context, call caller) error {
 	if !i.change.Token {
 		return nil
 	}
-	var revoked struct{}
-	err := request.Read(ctx, call, message.KindCommand, "Token.Revoke", map[string]string{"name": i.client.Name}, &revoked)
+	_, err := request.Send(ctx, call, message.KindCommand, "Token.Revoke", named([]string{i.client.Name}), nil)
 	if e, ok := errors.AsType[*message.Error](err); ok && e.Code == 404 {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -188,7 +189,7 @@ func (c *call) connect(ctx context.Context) (err error) {
 // onlyLooks reports whether the command line asks for help or for a list, and sends nothing.
 func (c *call) onlyLooks() bool {
 	if len(c.Words) == 1 && !c.HasParameters && !strings.ContainsAny(c.Words[0], "._") {
-		r, err := daemon.Definitions()
+		r, err := definitions()
 		if err != nil {
 			return false
 		}
@@ -204,7 +205,7 @@ func (c *call) startable() bool {
 	if c.server.Daemon == nil || len(c.Words) != 1 || strings.ContainsAny(c.Words[0], "._") || c.HasParameters {
 		return true
 	}
-	r, err := daemon.Definitions()
+	r, err := definitions()
 	if err != nil {
 		return true
 	}
@@ -283,9 +284,21 @@ func (c *call) find(ctx context.Context) error {
 	return nil
 }
 
+// definitions are those of the kernel's own syscalls.
+var definitions = sync.OnceValues(daemon.Definitions)
+
+// builtIn finds a method of the kernel itself.
+func builtIn(method string) (*kernel.Route, bool) {
+	r, err := definitions()
+	if err != nil {
+		return nil, false
+	}
+	return r.LookupMethod(method)
+}
+
 // kernelMethod splits the name of a type of the kernel itself that has one segment, such as Ping.
 func kernelMethod(word string) (module, name string, ok bool) {
-	r, err := daemon.Definitions()
+	r, err := definitions()
 	if err != nil || strings.Contains(word, ".") {
 		return "", "", false
 	}

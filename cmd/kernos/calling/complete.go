@@ -16,7 +16,6 @@ import (
 	"kernos/cmd/kernos/callline"
 	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/terminal"
-	"kernos/daemon"
 	"kernos/internal/jsonvalue"
 	"kernos/internal/visible"
 )
@@ -167,13 +166,9 @@ func nameCompletions(c *client.Catalog, word string) []string {
 
 // typeCompletions completes a type, as far as the server's methods are known here by theirs.
 func typeCompletions(c *client.Catalog, word string) (found []string) {
-	r, err := daemon.Definitions()
-	if err != nil {
-		return nil
-	}
 	for _, m := range c.Modules {
 		for _, name := range m.Methods {
-			route, ok := r.LookupMethod(m.Namespace + "_" + name)
+			route, ok := builtIn(m.Namespace + "_" + name)
 			if ok && strings.HasPrefix(string(route.Type), word) {
 				found = append(found, Described(string(route.Type), route.Syscall.Summary))
 			}

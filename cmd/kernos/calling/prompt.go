@@ -8,8 +8,6 @@ import (
 	"os"
 	"strings"
 
-	"golang.org/x/term"
-
 	"kernos/client"
 	"kernos/cmd/kernos/callline"
 	"kernos/cmd/kernos/exit"
@@ -22,8 +20,8 @@ import (
 // complete asks for what is required and missing, if a person can be asked: standard
 // input is a terminal. Questions go to that terminal, wherever the output goes.
 func (c *call) complete(ctx context.Context, params json.RawMessage) (json.RawMessage, error) {
-	in, ok := c.in.(*os.File)
-	if c.method == nil || c.NoPrompt || c.DryRun || c.Given("as") || c.Given("data") || !ok || !term.IsTerminal(int(in.Fd())) {
+	in := terminal.Person(c.in)
+	if c.method == nil || c.NoPrompt || c.DryRun || c.Given("as") || c.Given("data") || in == nil {
 		return params, nil
 	}
 	out, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)

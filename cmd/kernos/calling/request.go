@@ -9,7 +9,6 @@ import (
 	"kernos/client"
 	"kernos/cmd/kernos/callline"
 	"kernos/cmd/kernos/exit"
-	"kernos/daemon"
 	"kernos/internal/jsonvalue"
 	"kernos/kernel"
 	"kernos/message"
@@ -64,10 +63,8 @@ func messageData(params json.RawMessage) json.RawMessage {
 // messageType returns the kind and the type of the message for a method: those of a syscall that is
 // known here, or a command with the type as it was written, or as a method of this name usually has it.
 func (c *call) messageType() (message.Kind, message.Type) {
-	if r, err := daemon.Definitions(); err == nil {
-		if route, ok := r.LookupMethod(c.fullName()); ok {
-			return route.Syscall.Kind, route.Type
-		}
+	if route, ok := builtIn(c.fullName()); ok {
+		return route.Syscall.Kind, route.Type
 	}
 	if t := message.Type(c.Words[0]); len(c.Words) == 1 && t.Valid() {
 		if module, method := kernel.Method(t); module == c.module && method == c.name {

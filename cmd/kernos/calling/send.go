@@ -16,7 +16,6 @@ import (
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/output"
 	"kernos/cmd/kernos/terminal"
-	"kernos/daemon"
 	"kernos/message"
 )
 
@@ -155,11 +154,7 @@ func (c *call) stream(ctx context.Context, out *output.Printer, data json.RawMes
 
 // answer describes the answer of the method; nil if it isn't known here.
 func (c *call) answer() *client.Field {
-	r, err := daemon.Definitions()
-	if err != nil {
-		return nil
-	}
-	if route, ok := r.LookupMethod(c.fullName()); ok {
+	if route, ok := builtIn(c.fullName()); ok {
 		return client.ReadField(route.Syscall.Output.JSON())
 	}
 	return nil

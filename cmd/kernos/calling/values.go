@@ -7,7 +7,6 @@ import (
 	"unicode"
 
 	"kernos/client"
-	"kernos/daemon"
 	"kernos/internal/jsonvalue"
 	"kernos/internal/visible"
 	"kernos/kernel"
@@ -78,12 +77,8 @@ func (c *call) lister(ctx context.Context, f *client.Field) (method, list string
 	if module == nil || f.Sensitive || c.method.Find(f.Name) != f {
 		return "", ""
 	}
-	r, err := daemon.Definitions()
-	if err != nil {
-		return "", ""
-	}
 	for _, name := range module.Methods {
-		route, ok := r.LookupMethod(module.Namespace + "_" + name)
+		route, ok := builtIn(module.Namespace + "_" + name)
 		if !ok || route.Syscall.Kind != message.KindQuery || route.Syscall.Runs == kernel.Endless {
 			continue
 		}

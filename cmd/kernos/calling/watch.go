@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"kernos/cmd/kernos/terminal"
-	"kernos/daemon"
 	"kernos/kernel"
 	"kernos/message"
 )
@@ -46,10 +45,6 @@ func (c *call) watch(ctx context.Context, params json.RawMessage) error {
 // repeatable reports whether the method is a query that is known here and answers at once: others
 // may do anything.
 func (c *call) repeatable() bool {
-	r, err := daemon.Definitions()
-	if err != nil {
-		return false
-	}
-	route, ok := r.LookupMethod(c.fullName())
+	route, ok := builtIn(c.fullName())
 	return ok && route.Syscall.Kind == message.KindQuery && route.Syscall.Runs != kernel.Endless
 }

@@ -1,12 +1,14 @@
 package chat
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
+	"kernos/cmd/kernos/models"
 	"kernos/cmd/kernos/request"
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/visible"
@@ -20,7 +22,7 @@ func Show(ctx context.Context, call request.Caller, s *terminal.Screen, session 
 		return err
 	}
 	facts := [][]string{
-		{"session", i.Session}, {"title", visible.Text(i.Title)}, {"model", visible.Text(orDefault(i.Model))},
+		{"session", i.Session}, {"title", visible.Text(i.Title)}, {"model", visible.Text(cmp.Or(i.Model, "default"))},
 		{"status", fmt.Sprintf("%s, %s, %s", i.Status, terminal.Count(i.Turns, "turn", "turns"), terminal.Count(len(path), "message", "messages"))},
 		{"created", time.UnixMilli(i.Created).In(s.Now.Location()).Format(time.DateTime)},
 	}
@@ -38,13 +40,6 @@ func Show(ctx context.Context, call request.Caller, s *terminal.Screen, session 
 		}
 	}
 	return nil
-}
-
-func orDefault(model string) string {
-	if model == "" {
-		return "default"
-	}
-	return model
 }
 
 // load returns a session with the messages from its root to its leaf.
@@ -75,10 +70,7 @@ func ExportMarkdown(ctx context.Context, call request.Caller, s *terminal.Screen
 	if err != nil {
 		return err
 	}
-	heading := i.Title
-	if heading == "" {
-		heading = "Session " + i.Session
-	}
+	heading := cmp.Or(i.Title, "Session "+i.Session)
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n", strings.Join(strings.Fields(heading), " "))
 	for _, m := range path {
@@ -136,17 +128,8 @@ func asMarkdown(m *Message) string {
 	return fmt.Sprintf("**%s**: %s", m.Type, strings.TrimSpace(m.Text))
 }
 
-// listedModel is a model as Model.List has it.
-type listedModel struct{ Name, Dialect, Model, BaseURL, Source, Problem string }
-
-func listModels(ctx context.Context, call request.Caller) ([]listedModel, error) {
-	var out struct{ Models []listedModel }
-	err := request.Read(ctx, call, message.KindQuery, "Model.List", struct{}{}, &out)
-	return out.Models, err
-}
-
 func modelNames(ctx context.Context, call request.Caller) (names []string, err error) {
-	all, err := listModels(ctx, call)
+	all, err := models.List(ctx, call)
 	for _, m := range all {
 		names = append(names, m.Name)
 	}
@@ -155,7 +138,7 @@ func modelNames(ctx context.Context, call request.Caller) (names []string, err e
 
 // showModels lists the models.
 func showModels(ctx context.Context, call request.Caller, s *terminal.Screen) error {
-	all, err := listModels(ctx, call)
+	all, err := models.List(ctx, call)
 	if err != nil {
 		return err
 	}

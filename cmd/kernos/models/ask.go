@@ -11,25 +11,20 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/term"
-
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/request"
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/nearest"
 	"kernos/internal/visible"
-	"kernos/message"
 )
 
 // Introduce says which model answers. If none is configured, it offers those that it finds.
 func Introduce(ctx context.Context, call request.Caller, s *terminal.Screen, in *os.File, model string, local bool) error {
-	var known struct {
-		Models []struct{ Name, Model, Source string }
-	}
-	if err := request.Read(ctx, call, message.KindQuery, "Model.List", struct{}{}, &known); err != nil {
+	known, err := List(ctx, call)
+	if err != nil {
 		return err
 	}
-	configured := slices.ContainsFunc(known.Models, func(m struct{ Name, Model, Source string }) bool { return m.Source != "built-in" })
+	configured := slices.ContainsFunc(known, func(m Listed) bool { return m.Source != "built-in" })
 	if !configured && model == "" {
 		connected, err := offer(ctx, call, s, in, Detect(ctx, local))
 		if err != nil || connected {
@@ -57,11 +52,11 @@ func offer(ctx context.Context, call request.Caller, s *terminal.Screen, in *os.
 		if f.Variable != "" {
 			question = fmt.Sprintf("%s is set. Seal this key for %s, and connect %s?", f.Variable, visible.Text(f.Host()), visible.Text(f.Model))
 		}
-		answer, err := terminal.Ask(ctx, in, s.Out, terminal.Hang(question+" [y/N]", 0, s.Width)+" ", false)
+		yes, err := terminal.Agrees(ctx, in, s.Out, terminal.Hang(question+" [y/N]", 0, s.Width)+" ")
 		if err != nil {
 			return false, exit.Wrap(err)
 		}
-		if !strings.HasPrefix(strings.ToLower(strings.TrimSpace(answer)), "y") {
+		if !yes {
 			continue
 		}
 		if err := Connect(ctx, call, f); err != nil {
@@ -121,8 +116,7 @@ func Choose(wanted Found, known []Found) (Found, error) {
 
 // ReadKey asks for a key, or reads it from standard input.
 func ReadKey(ctx context.Context, from io.Reader, people io.Writer, host string) (key string, err error) {
-	in, ok := from.(*os.File)
-	if ok && term.IsTerminal(int(in.Fd())) {
+	if in := terminal.Person(from); in != nil {
 		key, err = terminal.Ask(ctx, in, people, fmt.Sprintf("key for %s (what you type is not shown): ", visible.Text(host)), true)
 	} else {
 		key, _ = bufio.NewReader(from).ReadString('\n')

@@ -150,16 +150,26 @@ func listModels(ctx context.Context, client *http.Client, baseURL string) (names
 	return names
 }
 
+// A Listed is a model as Model.List has it.
+type Listed struct{ Name, Dialect, Model, BaseURL, Source, Problem string }
+
+// List asks a kernel for its models.
+func List(ctx context.Context, call request.Caller) ([]Listed, error) {
+	var out struct{ Models []Listed }
+	err := request.Read(ctx, call, message.KindQuery, "Model.List", struct{}{}, &out)
+	return out.Models, err
+}
+
 // Connect gives a kernel the settings of a model, models/NAME, with its key sealed for its host, and
 // makes it the default if there is none. A provider that doesn't answer with this key isn't kept. A server
 // isn't asked: it has listed its models, and may take long to load one.
 func Connect(ctx context.Context, call request.Caller, f Found) error {
-	var known struct{ Models []struct{ Name string } }
-	if err := request.Read(ctx, call, message.KindQuery, "Model.List", struct{}{}, &known); err != nil {
+	known, err := List(ctx, call)
+	if err != nil {
 		return err
 	}
 	hasDefault := false
-	for _, m := range known.Models {
+	for _, m := range known {
 		hasDefault = hasDefault || m.Name == "default"
 		if m.Name == f.Name {
 			return exit.Wrap(fmt.Errorf("a model %s is configured already; kernos memory delete models/%s removes it", f.Name, f.Name))

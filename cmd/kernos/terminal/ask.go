@@ -11,6 +11,20 @@ import (
 	"golang.org/x/term"
 )
 
+// Person returns the terminal that an input is, or nil if no person can be asked there.
+func Person(in io.Reader) *os.File {
+	if file, ok := in.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		return file
+	}
+	return nil
+}
+
+// Agrees asks a question, and reports whether the answer begins with a y. After Ctrl-D the error is io.EOF.
+func Agrees(ctx context.Context, in *os.File, out io.Writer, question string) (bool, error) {
+	answer, err := Ask(ctx, in, out, question, false)
+	return strings.HasPrefix(strings.ToLower(strings.TrimSpace(answer)), "y"), err
+}
+
 // Ask writes a question and returns the line that a person types on the terminal in. A hidden answer isn't
 // shown. It returns io.EOF after Ctrl-D. When ctx ends, Ask returns its error and leaves the terminal as it
 // was; the program should end then, because a read from a terminal can't be given up.
