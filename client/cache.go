@@ -41,8 +41,8 @@ type cached struct {
 // another process, or come back with a server that goes back a version.
 const keptHashes = 3
 
-// Dir returns the directory of a server; "" if nothing is kept.
-func (c *Cache) Dir(t Target) string {
+// directory returns the directory of a server; "" if nothing is kept.
+func (c *Cache) directory(t Target) string {
 	if c.dir == "" {
 		return ""
 	}
@@ -90,7 +90,7 @@ func (c *Cache) catalog(t Target, s cached) (*Catalog, error) {
 
 // read returns the states that are kept, the latest first.
 func (c *Cache) read(t Target) (states []cached) {
-	text, err := os.ReadFile(filepath.Join(c.Dir(t), "catalog.json"))
+	text, err := os.ReadFile(filepath.Join(c.directory(t), "catalog.json"))
 	if err != nil || c.dir == "" || json.Unmarshal(text, &states) != nil {
 		return nil // then the server is asked
 	}
@@ -101,18 +101,8 @@ func (c *Cache) read(t Target) (states []cached) {
 func (c *Cache) keep(t Target, s cached) {
 	states := slices.DeleteFunc(c.read(t), func(old cached) bool { return old.Hash == s.Hash })
 	states = append([]cached{s}, states...)
-	if text, err := json.Marshal(states[:min(len(states), keptHashes)]); err == nil {
-		_ = c.Write(t, "catalog.json", text) // if it fails, the server is asked again
+	text, err := json.Marshal(states[:min(len(states), keptHashes)])
+	if dir := c.directory(t); err == nil && dir != "" && os.MkdirAll(dir, 0o700) == nil {
+		_ = durable.WriteFile(filepath.Join(dir, "catalog.json"), text) // if it fails, the server is asked again
 	}
-}
-
-// Write writes a file into the directory of a server.
-func (c *Cache) Write(t Target, name string, text []byte) error {
-	if c.dir == "" {
-		return errors.New("there is no cache")
-	}
-	if err := os.MkdirAll(c.Dir(t), 0o700); err != nil {
-		return err
-	}
-	return durable.WriteFile(filepath.Join(c.Dir(t), name), text)
 }

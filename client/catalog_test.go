@@ -215,7 +215,7 @@ func TestBrokenCacheIsNotBelieved(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, text := range []string{"[", `[{"Hash":"h1","Service":1}]`, `[{"Hash":"h1"}]`} {
-		if err := os.WriteFile(filepath.Join(cache.Dir(s.target), "catalog.json"), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(cache.directory(s.target), "catalog.json"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := discovered(t, s, cache).Method(testContext(t), "storage", "walk"); err != nil {

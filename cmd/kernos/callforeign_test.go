@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -216,29 +215,6 @@ func TestCallWithAStaleCatalog(t *testing.T) {
 	// So do the methods of a module.
 	if out, notes, status := foreign(t, "", "garden", "--server", s.url); status != 0 || !strings.Contains(out, "plant") || !strings.Contains(notes, "can't reach") {
 		t.Errorf("a module: %q, %q, %d", out, notes, status)
-	}
-}
-
-func TestSecretsAreNotKeptForCompletion(t *testing.T) {
-	privately(t)
-	s := newForeign(t)
-	s.answers["garden_water"] = s.answers["garden_plant"]
-	for _, args := range [][]string{{"plant", "--name", "oak", "--height", "7"}, {"water", "--name", "elm", "--pin", "1234"}} {
-		if _, notes, status := foreign(t, "", append(append([]string{"garden"}, args...), "--server", s.url)...); status != 0 {
-			t.Fatal(notes)
-		}
-	}
-	out, _, _ := foreign(t, "", "__complete", "garden", "water", "--server", s.url, "--name", "")
-	if !strings.HasPrefix(out, "oak\nelm\n") {
-		t.Errorf("got %q", out)
-	}
-	used, _ := filepath.Glob(filepath.Join(os.Getenv("XDG_CACHE_HOME"), "kernos", "servers", "*", "used-*"))
-	if len(used) != 1 {
-		t.Fatalf("kept are %v", used)
-	}
-	text, err := os.ReadFile(used[0])
-	if err != nil || string(text) != `{"name":["oak","elm"]}` {
-		t.Errorf("kept is %s, %v", text, err)
 	}
 }
 

@@ -294,14 +294,14 @@ func (c *call) placeCompletions(ctx context.Context, before []string, values int
 }
 
 // valueCompletions completes the value of a parameter: what the schema lists, or what the
-// server has and what was used for it before.
+// server has.
 func (c *call) valueCompletions(ctx context.Context, f *client.Field, before, word string) []string {
 	values := callline.Values(f)
 	if f.Scalar() == "boolean" {
 		values = []string{"true", "false"}
 	}
 	if values == nil {
-		values = withUsed(c.listed(ctx, f, word), readUsed(c.usedFile())[f.Name])
+		values = c.listed(ctx, f, word)
 		if values == nil && isFile(f) {
 			return nil
 		}

@@ -71,7 +71,6 @@ func (c *call) send(ctx context.Context, params json.RawMessage) error {
 			if err := out.Print(ctx, &item); err != nil {
 				return err
 			}
-			c.remember(params, item.Data)
 			unsuccessful = c.outcome(item.Data)
 		case client.Guide:
 			guidance = item.Guidance

@@ -2,6 +2,7 @@ package calling
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"unicode"
@@ -12,6 +13,8 @@ import (
 	"kernos/kernel"
 	"kernos/message"
 )
+
+const maxListed = 500 // values of a parameter
 
 // listed returns the values of a parameter that a server has, if it runs: those that begin
 // like word. Names that end with a slash are folders, and one that is the only value is
@@ -48,7 +51,7 @@ func (c *call) inFolder(ctx context.Context, lister string, f *client.Field, fol
 		found = append(found, beginning(texts(members.Get(f.Name+"s")), word)...)
 		params["cursor"], _ = jsonvalue.String(members.Get("cursor"))
 		found = slices.DeleteFunc(found, func(v string) bool { return visible.Text(v) != v })
-		if params["cursor"] == "" || len(found) >= maxUsed {
+		if params["cursor"] == "" || len(found) >= maxListed {
 			return found
 		}
 	}
@@ -99,17 +102,14 @@ func (c *call) lister(ctx context.Context, f *client.Field) (method, list string
 	return "", ""
 }
 
-// withUsed adds values that were used before to those that a server lists, if it does: but
-// for folders, and what is in a folder that is listed.
-func withUsed(listed, used []string) []string {
-	if listed == nil {
-		return used
+// texts returns the text that a value is, or those in a list.
+func texts(value json.RawMessage) (all []string) {
+	if text, ok := jsonvalue.String(value); ok {
+		return []string{text}
 	}
-	all := listed
-	for _, v := range used {
-		within := func(name string) bool { return name == v || !complete(name) && strings.HasPrefix(v, name) }
-		if complete(v) && !slices.ContainsFunc(listed, within) {
-			all = append(all, v)
+	for _, e := range jsonvalue.Elements(value) {
+		if text, ok := jsonvalue.String(e); ok {
+			all = append(all, text)
 		}
 	}
 	return all
