@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -66,6 +67,7 @@ func (s *Server) enter(d Door) http.Handler {
 			end()
 			out.expire()
 		})()
+		defer out.finish()
 		s.mux.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
@@ -114,6 +116,9 @@ type response struct {
 	status  int
 	left    bool
 	expired atomic.Bool
+
+	ending   sync.Mutex // held while the request's principal ends it, or its handler does
+	finished bool
 }
 
 // leave takes the request out of those that are served.
@@ -128,8 +133,20 @@ func (p *response) leave() {
 	}
 }
 
+// finish is called when the handler is about to return: net/http's response must not be used afterwards.
+func (p *response) finish() {
+	p.ending.Lock()
+	defer p.ending.Unlock()
+	p.finished = true
+}
+
 // expire ends a request whose principal has ended: it reads and writes nothing more.
 func (p *response) expire() {
+	p.ending.Lock()
+	defer p.ending.Unlock()
+	if p.finished {
+		return
+	}
 	_ = p.control.SetReadDeadline(time.Unix(1, 0))
 	p.expired.Store(true)
 	_ = p.control.SetWriteDeadline(time.Unix(1, 0))
