@@ -59,6 +59,32 @@ func BenchmarkSearch(b *testing.B) {
 	}
 }
 
+// BenchmarkAdd is what becomes of a vector until it is found by its signs: it is added, and packed.
+func BenchmarkAdd(b *testing.B) {
+	const n = 1000
+	all := clustered(rand.New(rand.NewPCG(1, 2)), n, 192)
+	s, err := pebble.Open(b.TempDir(), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = s.Close() })
+	x := vectors.NewIndex(s, []byte("v"), 192, nil)
+	b.ReportAllocs()
+	for at := uint64(0); b.Loop(); at += n {
+		apply(b, s, func(batch *store.Batch) {
+			for i, v := range all {
+				if err := x.Add(batch, at+uint64(i)+1, v); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		if err := x.Pack(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/n, "µs/vector")
+}
+
 // best is a loop over all vectors that keeps the best ten: what a plain program does.
 func best(all [][]float32, query []float32, limit int) []vectors.Hit {
 	hits := make([]vectors.Hit, 0, limit+1)

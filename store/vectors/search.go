@@ -148,7 +148,7 @@ func (x *Index) candidates(ctx context.Context, r store.Snapshot, f *filter, hit
 	blocks = slices.DeleteFunc(slices.Clone(blocks), func(k *block) bool { return k.ids[len(k.ids)-1] < f.From || k.ids[0] >= f.To })
 	d := distances.Get().(*distance)
 	defer distances.Put(d)
-	query := mixed(f.Vector)
+	query := new(mixer).mix(f.Vector)
 	if err := d.measure(ctx, blocks, appendSigns(nil, query)); err != nil {
 		return nil, err
 	}
