@@ -141,7 +141,7 @@ func (r *runner) judge(c *change, call *callState) error {
 	case deny:
 		return refuse(message.Errorf(403, "The rules of the session deny %s (%s)", name, why))
 	default:
-		call.State, call.Hash = callAsked, hash(name, args)
+		call.State, call.Hash, call.Rule = callAsked, hash(name, args), why
 		_, err = c.append(Message{Type: typeRequest, Approval: &Approval{CallID: call.ID, Name: name, Args: jsontext.Value(args), Hash: call.Hash, Rule: why}})
 	}
 	return err
@@ -244,9 +244,10 @@ func (r *runner) call(s *session, call callState) {
 		ctx = blobs.WithRemote(ctx, new(blobs.Remote))
 	}
 	outcome, _ := r.k.Do(ctx, kernel.WorkCall{
-		Type: name, Data: args, Sender: r.sender.In(r.id), Timeout: tighter(callTimeout, s.timeLeft(r.x.opts.Now())), Work: w,
+		Type: name, Data: args, Sender: r.sender.In(r.id), Timeout: tighter(callTimeout, s.timeLeft(r.x.opts.Now())), Work: w, Event: w.event,
 		Metadata: message.Metadata{Causation: s.turn.Cause, Correlation: s.turn.Correlation, IdempotencyKey: callKey(r.id, call.ID)},
 	})
+	r.live.forget(call.ID)
 	w.mu.Lock()
 	known, applied := w.outcome, w.applied
 	w.mu.Unlock()
@@ -302,6 +303,9 @@ type attempt struct {
 	outcome *message.Message
 	applied bool
 }
+
+// event takes an event of the call.
+func (w *attempt) event(m message.Message) { w.live.relay(w.id, m) }
 
 // Held implements [kernel.Work].
 func (w *attempt) Held() error { return w.lease.Held() }

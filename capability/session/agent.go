@@ -268,6 +268,7 @@ var ask = kernel.DefineCommand[askInput, askOutput](kernel.Definition{
 	Summary:      "Ask an agent in a session of its own, and wait for its answer. Asked in a session, it shares that session's rules and budget.",
 	Input:        schema.Input[askInput]().Example(`{"agent":"os://agents/writer.md","text":"Write a title for my notes."}`),
 	Errors:       []kernel.ErrorDefinition{{Code: 404, When: "the agent file doesn't exist"}, {Code: 503, When: "this kernel runs no sessions"}, {Code: 508, When: "sessions ask each other too deep"}},
+	Emits:        approvals,
 	Effect:       kernel.External,
 	SafeToRepeat: true, // a repeated call finds the session that the first one has begun
 	Brief:        brief,
@@ -275,7 +276,7 @@ var ask = kernel.DefineCommand[askInput, askOutput](kernel.Definition{
 	Timeout:      24 * time.Hour,
 })
 
-func (x *Sessions) ask(ctx context.Context, in askInput) (out askOutput, err error) {
+func (x *Sessions) ask(ctx context.Context, in askInput, stream *kernel.Stream) (out askOutput, err error) {
 	k, err := x.running()
 	if err != nil {
 		return out, err
@@ -284,7 +285,8 @@ func (x *Sessions) ask(ctx context.Context, in askInput) (out askOutput, err err
 	if err != nil {
 		return out, err
 	}
-	if err := x.await(ctx, child.Session, child.Turn); err != nil {
+	f := follower{x: x, id: child.Session, until: child.Turn, quiet: true, stream: stream}
+	if err := f.follow(ctx); err != nil {
 		if context.Cause(ctx) != work.ErrStopping {
 			err = errors.Join(err, x.stop(child.Session))
 		}
@@ -343,14 +345,6 @@ func (x *Sessions) askOnce(ctx context.Context, k *kernel.Kernel, in askInput) (
 	}
 	c.finish(k, senderOf(ctx), s.turn, commit)
 	return child, nil
-}
-
-// await waits until a turn has ended.
-func (x *Sessions) await(ctx context.Context, id, turn string) error {
-	return x.wait(ctx, id, func(*live) (over bool, err error) {
-		s, err := x.load(id)
-		return err == nil && !s.has(turn), err
-	})
 }
 
 // stop ends the open turn of a child whose parent doesn't wait for it any more.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"slices"
 	"strings"
 
@@ -279,4 +280,55 @@ func (c *change) remember(how, name string) error {
 		c.b.Set(at, encode(append(types, name)))
 	}
 	return nil
+}
+
+// maxAskedArgs is how many bytes of arguments Session.Asked has.
+const maxAskedArgs = 4096
+
+// approvals sends which calls have begun to wait for a decision, and which wait no more.
+func (f *follower) approvals(ctx context.Context, s *session) error {
+	waits := f.below
+	if s.turn != nil {
+		for _, c := range s.turn.Calls {
+			if c.State == callAsked {
+				if waits == nil {
+					waits = make(map[string]question)
+				}
+				waits[c.ID] = c.question(s.ID)
+			}
+		}
+	}
+	for _, call := range slices.Sorted(maps.Keys(f.asked)) {
+		if _, still := waits[call]; still {
+			continue
+		}
+		data := jsonscan.AppendQuoted([]byte(`{"session":`), f.asked[call].session)
+		f.stream.EmitText(decidedEvent, append(jsonscan.AppendQuoted(append(data, `,"call":`...), call), '}'))
+	}
+	for _, call := range slices.Sorted(maps.Keys(waits)) {
+		if _, known := f.asked[call]; known {
+			continue
+		}
+		if err := f.x.opts.Store.Barrier().Wait(ctx); err != nil {
+			return err
+		}
+		f.stream.EmitText(askedEvent, waits[call].event)
+	}
+	f.asked = waits
+	return nil
+}
+
+// question is what the callers that wait for a turn are sent of a call that waits for a decision.
+func (c *callState) question(session string) question {
+	name, args := c.final()
+	data := jsonscan.AppendQuoted([]byte(`{"session":`), session)
+	data = jsonscan.AppendQuoted(append(data, `,"call":`...), c.ID)
+	data = jsonscan.AppendQuoted(append(data, `,"name":`...), string(name))
+	if len(args) <= maxAskedArgs {
+		data = jsonscan.AppendCompact(append(data, `,"args":`...), args)
+	}
+	if c.Rule != "" {
+		data = jsonscan.AppendQuoted(append(data, `,"rule":`...), c.Rule)
+	}
+	return question{session: session, event: append(data, '}')}
 }

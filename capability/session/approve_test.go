@@ -2,12 +2,15 @@ package session_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 
 	"kernos/kernel"
 	"kernos/kernel/principal"
+	"kernos/message"
 )
 
 // request returns the approval-request of a session that was made last.
@@ -210,4 +213,67 @@ func TestInjections(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Every caller that waits for a turn is sent what the turn waits for, wherever it waits: a caller that comes later or
+// after a restart too, and one that only looks at the session isn't.
+func TestWaitingCallersAreAsked(t *testing.T) {
+	test(t, "a child of a child", func(t *testing.T, w *world) {
+		w.script = func(in generateInput) answer {
+			switch last := in.Messages[len(in.Messages)-1]; last.Text {
+			case "one":
+				return answer{calls: []string{`Agent.Ask {"text":"two"}`}}
+			case "two":
+				return answer{calls: []string{`Syscall.Call {"type":"Agent.Ask","data":{"text":"three"}}`}}
+			case "three":
+				return answer{calls: []string{`Syscall.Call {"type":"Test.Outside","data":{"key":"x"}}`}}
+			}
+			return answer{text: "fine"}
+		}
+		id := w.create(`{"tools":["Agent.Ask","Syscall.Call"]}`)
+		sent := w.send(id, "one")
+		var mu sync.Mutex
+		got := make(map[string][]string)
+		follow := func(name, members string) (ended chan struct{}) {
+			ended = make(chan struct{})
+			go func() {
+				defer close(ended)
+				w.callWith(kernel.ActFor(t.Context(), kernel.Sender{}), "Session.Watch", fmt.Sprintf(`{"session":%q%s}`, id, members), func(m message.Message) {
+					if m.Type != "Session.Asked" && m.Type != "Session.Decided" {
+						return
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					got[name] = append(got[name], string(m.Type)+" "+string(m.Data))
+				}, nil)
+			}()
+			synctest.Wait()
+			return ended
+		}
+		until := fmt.Sprintf(`,"until":%q`, sent.Turn)
+		<-follow("looks", `,"limit":2`)
+		synctest.Wait()
+		w.restart(0)
+		first := follow("first", until)
+		second := follow("second", until)
+		var list struct{ Sessions []struct{ Session string } }
+		w.must("Session.List", `{}`, &list)
+		asking := list.Sessions[0].Session
+		call := w.request(asking).Call
+		w.must("Session.Decide", decision(asking, call, `"decision":"allow"`), nil)
+		<-first
+		<-second
+		mu.Lock()
+		defer mu.Unlock()
+		asked := fmt.Sprintf(`Session.Asked {"session":%q,"call":%q,"name":"Test.Outside","args":{"key":"x"},"rule":"rule * (outside): ask"}`, asking, call)
+		decided := fmt.Sprintf(`Session.Decided {"session":%q,"call":%q}`, asking, call)
+		for name, want := range map[string][]string{"looks": nil, "first": {asked, decided}, "second": {asked, decided}} {
+			if !slices.Equal(got[name], want) {
+				t.Errorf("%s was sent %q, want %q", name, got[name], want)
+			}
+		}
+		if len(w.outside()) != 1 {
+			t.Errorf("done: %q", w.outside())
+		}
+	})
 }

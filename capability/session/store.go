@@ -141,6 +141,7 @@ type callState struct {
 	Args  jsontext.Value `json:"args,omitzero"`
 	State string         `json:"state,omitzero"`
 	Hash  string         `json:"hash,omitzero"` // of what was asked about
+	Rule  string         `json:"rule,omitzero"` // that asks
 	Given bool           `json:"given,omitzero"`
 }
 

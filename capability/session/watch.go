@@ -1,7 +1,9 @@
 package session
 
 import (
+	"bytes"
 	"context"
+	"maps"
 	"strconv"
 	"sync"
 	"time"
@@ -27,6 +29,14 @@ type live struct {
 	writes  int // counts the batches that have changed the session
 	waiting map[chan struct{}]struct{}
 	runner  *runner
+	asked   map[string]question // in sessions that this one has asked, by the calls that wait there
+}
+
+// A question is a call that waits for a decision.
+type question struct {
+	session string
+	event   []byte // the data of Session.Asked
+	from    string // the call of the relaying session that has caused it
 }
 
 // A part is a message that grows. Its text is only appended to.
@@ -154,6 +164,38 @@ func (l *live) parts() []part {
 	return append([]part(nil), l.growing...)
 }
 
+// relay takes an event of a call: what waits for a decision in a session that the call has asked.
+func (l *live) relay(from string, m message.Message) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	waits := jsonscan.Unquote(jsonscan.Member(m.Data, "call"))
+	switch m.Type {
+	case askedEvent:
+		if l.asked == nil {
+			l.asked = make(map[string]question)
+		}
+		l.asked[waits] = question{jsonscan.Unquote(jsonscan.Member(m.Data, "session")), bytes.Clone(m.Data), from}
+	case decidedEvent:
+		delete(l.asked, waits)
+	default:
+		return
+	}
+	l.writes++
+	l.tell()
+}
+
+// forget ends what a call has relayed.
+func (l *live) forget(from string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := len(l.asked)
+	maps.DeleteFunc(l.asked, func(_ string, q question) bool { return q.from == from })
+	if len(l.asked) != before {
+		l.writes++
+		l.tell()
+	}
+}
+
 // event takes an event of Model.Generate.
 func (l *live) event(m message.Message) {
 	switch m.Type {
@@ -217,6 +259,9 @@ func (f *follower) follow(ctx context.Context) error {
 		l.mu.Lock()
 		f.parts = append(f.parts[:0], l.growing...)
 		writes, era := l.writes, l.era
+		if writes != f.writes {
+			f.below = maps.Clone(l.asked)
+		}
 		l.mu.Unlock()
 		return f.step(ctx, f.parts, writes, era)
 	})
@@ -226,14 +271,17 @@ func (f *follower) follow(ctx context.Context) error {
 type follower struct {
 	x      *Sessions
 	id     string
-	until  string // the turn after which it ends; "" means none
+	until  string // the turn that it waits for; "" means none
+	quiet  bool   // it sends approvals only
 	limit  int    // how many more messages it sends; 0 means any number
 	seq    uint64 // of the last message that was sent
 	last   string // the id of the last message that was sent
 	stream *kernel.Stream
-	sent   map[string]int // how many bytes of messages that grow
-	parts  []part         // that grow, when it looked last
-	event  []byte         // the last one that was sent
+	sent   map[string]int      // how many bytes of messages that grow
+	parts  []part              // that grow, when it looked last
+	event  []byte              // the last one that was sent
+	below  map[string]question // in sessions that this one has asked, when it looked last
+	asked  map[string]question // that it has sent, and that wait
 	writes int
 	era    int
 }
@@ -242,9 +290,12 @@ type follower struct {
 func (f *follower) step(ctx context.Context, parts []part, writes, era int) (over bool, err error) {
 	if writes != f.writes {
 		f.writes = writes
-		if over, err = f.messages(ctx); err != nil || over {
+		if over, err = f.stored(ctx); err != nil || over {
 			return over, err
 		}
+	}
+	if f.quiet {
+		return over, nil
 	}
 	if era != f.era {
 		f.era = era
@@ -269,8 +320,8 @@ func (f *follower) step(ctx context.Context, parts []part, writes, era int) (ove
 	return over, nil
 }
 
-// messages sends what was stored, once it is durable.
-func (f *follower) messages(ctx context.Context) (over bool, err error) {
+// stored sends what was stored, once it is durable.
+func (f *follower) stored(ctx context.Context) (over bool, err error) {
 	s, err := f.x.load(f.id)
 	if err != nil {
 		return false, err
@@ -283,9 +334,21 @@ func (f *follower) messages(ctx context.Context) (over bool, err error) {
 		}
 		over = queued.Revision == 0
 	}
-	if s.Seq <= f.seq {
-		return over, nil
+	if !f.quiet && s.Seq > f.seq {
+		full, err := f.messages(ctx, s)
+		if err != nil || full {
+			return full, err
+		}
 	}
+	if f.until != "" && !over {
+		err = f.approvals(ctx, s)
+	}
+	return over, err
+}
+
+// messages sends those that come after the last one that was sent. It reports whether there are as many as were
+// wanted.
+func (f *follower) messages(ctx context.Context, s *session) (full bool, err error) {
 	if err := f.x.opts.Store.Barrier().Wait(ctx); err != nil {
 		return false, err
 	}
@@ -303,15 +366,14 @@ func (f *follower) messages(ctx context.Context) (over bool, err error) {
 		f.stream.EmitText(appendedEvent, f.event)
 		f.seq, f.last = seq, m.ID
 		delete(f.sent, m.ID)
-		if f.limit--; f.limit == 0 {
-			over = true
-		}
-		return f.limit != 0
+		f.limit--
+		full = f.limit == 0
+		return !full
 	})
 	if err == nil {
 		err = failed
 	}
-	return over, err
+	return full, err
 }
 
 // has reports whether a turn of the session is open.

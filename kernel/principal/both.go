@@ -44,7 +44,11 @@ func (id ID) Parts() []ID {
 // Narrower reports whether the principal may do no more than another one: it is the same, or acts
 // for both that one and others. Everything is narrower than the owner.
 func (p *Principal) Narrower(other *Principal) bool {
-	return other.IsOwner() || p.id == other.id || strings.HasPrefix(string(p.id), string(other.id)+partsSeparator)
+	return p.id.narrower(other.id)
+}
+
+func (id ID) narrower(other ID) bool {
+	return other == OwnerID || id == other || strings.HasPrefix(string(id), string(other)+partsSeparator)
 }
 
 // common returns the prefixes of what both lists of prefixes reach; an empty list reaches

@@ -49,7 +49,8 @@ type Principal struct {
 	decided atomic.Pointer[verdicts]
 	mu      sync.Mutex // serialises additions to decided
 
-	parts []*Principal // of [Both]: the principal may do what all of them may; nil for others
+	parts  []*Principal // of [Both]: the principal may do what all of them may; nil for others
+	person bool         // of [Principal.Deciding]
 
 	life context.Context // ends when the principal may do nothing more
 	end  context.CancelCauseFunc
@@ -123,7 +124,7 @@ func (p *Principal) Admit() *message.Error {
 // or stored. A token that reaches a part of the memory or of the files only sees its own:
 // what others have sent would show the rest.
 func (p *Principal) Sees(other ID) bool {
-	return p.id == other || p.SeesAll()
+	return p.id == other || p.SeesAll() || p.person && other.narrower(p.id)
 }
 
 // IsPerson reports whether the principal is the owner, or the owner's browser.
@@ -132,11 +133,12 @@ func (p *Principal) IsPerson() bool {
 }
 
 // Deciding returns the principal of the person at a client that acts for p. It may decide about approvals of
-// p's own sessions, and nothing else. The error is a 403 if the owner has denied p that.
+// sessions that act for p, alone or with the author of code, and nothing else. The error is a 403 if the owner has
+// denied p that.
 func (p *Principal) Deciding(client string) (*Principal, *message.Error) {
 	const decide = "Session.Decide"
 	person := &Principal{
-		id: p.id, name: p.name + ", by elicitation through " + client, life: p.life, end: p.end,
+		id: p.id, name: p.name + ", by elicitation through " + client, life: p.life, end: p.end, person: true,
 		grant: Grant{Allow: []string{decide}, Deny: p.grant.Deny, ReadOnly: p.grant.ReadOnly || p.parts != nil},
 	}
 	person.rules = person.grant.rules()

@@ -2,69 +2,56 @@ package mcp
 
 import (
 	"context"
-	"encoding/json"
-	"strings"
 
-	"kernos/internal/jsonscan"
 	"kernos/internal/visible"
 	"kernos/kernel"
 	"kernos/kernel/connection"
 	"kernos/message"
 )
 
-// sendsTurn reports whether the call runs a turn of a session, and follows it.
-func (x *exchange) sendsTurn() bool {
-	t, data := x.tool.definition.Type, []byte(x.data)
-	if t == kernel.ThroughType {
-		t, data = message.Type(textOf(member(data, "type"))), member(data, "data")
-	}
-	return t == "Session.Send" && string(member(data, "wait")) == "true"
-}
-
 // An approval is what a turn waits for: a person decides about a call of the model.
 type approval struct {
 	session, call string
 	name          message.Type
-	args          json.RawMessage
+	args          string // "" if they are too long to be shown
 	rule          string
 }
 
-// approval looks at an event of a turn. A request for an approval is asked of the person at the client; a
-// decision that came another way ends the question.
+// approval looks at an event. A call of a turn that waits for a decision is asked of the person at the client,
+// whatever the client has called that waits for the turn; a decision that came another way ends the question. Only
+// the kernel sends these events.
 func (x *exchange) approval(m *message.Message) {
-	if m.Type != "Session.Appended" || !x.sendsTurn() {
+	if m.Type != "Session.Asked" && m.Type != "Session.Decided" {
 		return
 	}
 	if _, c := x.latest(); !c.showsForms() {
 		return
 	}
-	body := member(m.Data, "message")
 	a := approval{
-		session: textOf(member(m.Data, "session")), call: textOf(member(body, "call")), name: message.Type(textOf(member(body, "name"))),
-		args: json.RawMessage(strings.Clone(string(member(body, "args")))), rule: textOf(member(body, "rule")),
+		session: textOf(member(m.Data, "session")), call: textOf(member(m.Data, "call")), name: message.Type(textOf(member(m.Data, "name"))),
+		args: string(member(m.Data, "args")), rule: textOf(member(m.Data, "rule")),
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	switch textOf(member(body, "type")) {
-	case "approval-request":
-		life := x.s.life
-		if x.among != nil {
-			life = x.among.life
-		}
-		ctx, cancel := context.WithCancel(life)
-		if x.approvals == nil {
-			x.approvals = make(map[string]context.CancelFunc)
-		}
-		x.approvals[a.call] = cancel
-		x.s.running.Go(func() {
-			defer cancel()
-			x.decide(ctx, a)
-		})
-	case "approval-response":
+	if m.Type == "Session.Decided" {
 		if withdraw := x.approvals[a.call]; withdraw != nil && !x.client.modern {
 			withdraw() // in the stateless era, the client comes back in any case
 		}
+		return
 	}
+	life := x.s.life
+	if x.among != nil {
+		life = x.among.life
+	}
+	ctx, cancel := context.WithCancel(life)
+	if x.approvals == nil {
+		x.approvals = make(map[string]context.CancelFunc)
+	}
+	x.approvals[a.call] = cancel
+	x.s.running.Go(func() {
+		defer cancel()
+		x.decide(ctx, a)
+	})
 }
 
 // showsForms reports whether the client can ask its person to fill in a form.
@@ -73,19 +60,16 @@ func (c *client) showsForms() bool {
 	return len(able) > 0 && (member(able, "form") != nil || member(able, "url") == nil)
 }
 
-// maxShown is how many bytes of arguments a person is shown.
-const maxShown = 4000
-
 // request is the form that a person sees.
 func (a *approval) request() askRequest {
 	text := "The agent of session " + a.session + " wants to call " + string(a.name)
 	if a.rule != "" {
 		text += " (" + a.rule + ")"
 	}
-	if args := visible.Text(string(a.args)); len(args) > maxShown {
+	if a.args != "" {
+		text += " with " + visible.Text(a.args)
+	} else {
 		text += " with arguments that are too long to be shown; kernos session show " + a.session + " has them"
-	} else if args != "" {
-		text += " with " + args
 	}
 	params := appendString([]byte(`{"message":`), text)
 	return askRequest{Method: "elicitation/create", Params: append(params, `,"requestedSchema":{"type":"object","properties":{"decision":{"type":"string","title":"Decision",`+
@@ -117,9 +101,6 @@ func (x *exchange) decide(ctx context.Context, a approval) {
 		data = append(data, `,"decision":"deny"`...)
 	default:
 		data = append(data, `,"decision":"deny","reason":"the person has closed the question"`...)
-	}
-	if len(a.args) > 0 {
-		data = jsonscan.AppendCompact(append(data, `,"args":`...), a.args)
 	}
 	m := message.Message{Kind: message.KindCommand, Type: "Session.Decide", Data: append(data, '}')}
 	m.Metadata.Causation = x.asked

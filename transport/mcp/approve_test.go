@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,7 +19,8 @@ import (
 	"kernos/schema"
 )
 
-// A turner is a Kernos whose model calls Fixture.Act, which asks for an approval, once per turn.
+// A turner is a Kernos whose model calls Fixture.Act, which asks for an approval, once per turn; or asks an agent to
+// do so.
 type turner struct {
 	*daemon.Daemon
 	t     *testing.T
@@ -28,8 +30,13 @@ type turner struct {
 func newTurner(t *testing.T) *turner {
 	w := &turner{t: t}
 	model := modeltest.ServeFunc(t, func(_ string, body []byte) modeltest.Answer {
-		if text := string(body); strings.LastIndex(text, "Act now") > strings.LastIndex(text, "tool_call_id") {
-			return modeltest.Answer{Calls: []modeltest.Call{{Name: "Fixture.Act", Args: `{"at":"the door"}`}}}
+		text := string(body)
+		called := strings.LastIndex(text, "tool_call_id")
+		switch {
+		case strings.LastIndex(text, "Delegate now") > called:
+			return modeltest.Answer{Calls: []modeltest.Call{{Name: "Syscall.Call", Args: `{"type":"Agent.Ask","data":{"text":"Act now"}}`}}}
+		case strings.LastIndex(text, "Act now") > called:
+			return modeltest.Answer{Calls: []modeltest.Call{{Name: "Syscall.Call", Args: `{"type":"Fixture.Act","data":{"at":"the door"}}`}}}
 		}
 		return modeltest.Answer{Text: "All is done."}
 	})
@@ -70,7 +77,7 @@ func (w *turner) client(capabilities string, g principal.Grant) (c *peer, sessio
 	}
 	c = connect(w.t, w.Daemon, p, "core")
 	c.initialize(capabilities)
-	created := c.ask(1, "tools/call", `"name":"Session_Create","arguments":{"model":"openai","tools":["Fixture.Act"]}`)
+	created := c.ask(1, "tools/call", `"name":"Session_Create","arguments":{}`)
 	found := regexp.MustCompile(`"session":"(\w+)"`).FindStringSubmatch(created)
 	if found == nil {
 		w.t.Fatalf("Session_Create: %s", created)
@@ -89,48 +96,72 @@ func (w *turner) waits(session string) string {
 	return found[1]
 }
 
-// The person at a client decides about the calls of the client's own sessions, in both eras.
+// elicit calls a tool that waits for a turn, answers the question about the turn's call, and returns the question and the
+// outcome.
+func (w *turner) elicit(c *peer, modern bool, call, answer string) (asked, got string) {
+	w.t.Helper()
+	if modern {
+		asked = c.ask(2, "tools/call", call+","+modernMeta)
+		check(w.t, "the question", asked, `"resultType":"input_required"`)
+		state := regexp.MustCompile(`"requestState":"[^"]+"`).FindString(asked)
+		name := regexp.MustCompile(`"inputRequests":\{"([^"]+)"`).FindStringSubmatch(asked)[1]
+		return asked, c.ask(3, "tools/call", fmt.Sprintf(`%s,%s,"inputResponses":{%q:%s},%s`, call, state, name, answer, modernMeta))
+	}
+	c.send(request(2, "tools/call", call))
+	asked = until(w.t, c, `"method":"elicitation/create"`)
+	id := regexp.MustCompile(`"id":(\d+)`).FindStringSubmatch(asked)[1]
+	c.send(`{"jsonrpc":"2.0","id":` + id + `,"result":` + answer + `}`)
+	return asked, until(w.t, c, `"id":2,"result"`)
+}
+
+// The person at a client decides about the calls of turns that the client waits for, in both eras: of the client's own
+// sessions, and of those that an agent, or code, has begun for it.
 func TestApprovalByElicitation(t *testing.T) {
 	w := newTurner(t)
 	agent := principal.Grant{Preset: principal.Agent}
-	for _, answer := range []struct {
-		result string
-		ran    int32
-		record string
+	register := `"name":"Syscall_Register","arguments":{"name":"%s.Delegate","kind":"command","description":"Asks an agent.","inputSchema":{},"outputSchema":{},"limits":{"time":60000},"code":"export const handler = () => kernos.call('Agent.Ask', {text: 'Act now'})"}`
+	id := regexp.MustCompile(`"id":"([^"]+)"`).FindStringSubmatch(w.call("Token.Create", `{"name":"author","preset":"agent"}`))[1]
+	author, err := principal.New(principal.ID(id), "author", agent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, "the author's code", connect(t, w.Daemon, author, "core").ask(1, "tools/call", fmt.Sprintf(register, "Theirs")), "!isError")
+
+	const once, send = `{"action":"accept","content":{"decision":"once"}}`, `"name":"Syscall_Call","arguments":{"type":"Session.Send","data":{"session":%q,"text":"Act now","wait":true}}`
+	for about, c := range map[string]struct {
+		call, answer string
+		ran          int32
+		record       string
 	}{
-		{`{"action":"accept","content":{"decision":"once"}}`, 1, `"decision":"allow","remember":"once"`},
-		{`{"action":"accept","content":{"decision":"session"}}`, 1, `"decision":"allow","remember":"session"`},
-		{`{"action":"accept","content":{"decision":"deny"}}`, 0, `"decision":"deny"`},
-		{`{"action":"decline"}`, 0, `"decision":"deny","reason":"the person has closed the question"`},
-		{`{"action":"cancel"}`, 0, `"decision":"deny"`},
+		"once":         {send, once, 1, `"decision":"allow","remember":"once"`},
+		"session":      {send, `{"action":"accept","content":{"decision":"session"}}`, 1, `"decision":"allow","remember":"session"`},
+		"deny":         {send, `{"action":"accept","content":{"decision":"deny"}}`, 0, `"decision":"deny"`},
+		"declined":     {send, `{"action":"decline"}`, 0, `"decision":"deny","reason":"the person has closed the question"`},
+		"closed":       {send, `{"action":"cancel"}`, 0, `"decision":"deny"`},
+		"an agent":     {`"name":"Agent_Ask","arguments":{"text":"Act now"}`, once, 1, `"decision":"allow"`},
+		"denied to it": {`"name":"Agent_Ask","arguments":{"text":"Act now"}`, `{"action":"decline"}`, 0, `"decision":"deny"`},
+		"its agent":    {`"name":"Agent_Ask","arguments":{"text":"Delegate now"}`, once, 1, `"decision":"allow"`},
+		"of a session": {strings.Replace(send, "Act", "Delegate", 1), once, 1, `"decision":"allow"`},
+		"own code":     {`"name":"Ours_Delegate","arguments":{}`, once, 1, `"decision":"allow"`},
+		"another's":    {`"name":"Theirs_Delegate","arguments":{}`, once, 1, `"decision":"allow"`},
 	} {
 		for _, modern := range []bool{false, true} {
 			w.acted.Store(0)
-			c, session := w.client(`{"elicitation":{}}`, agent)
-			send := fmt.Sprintf(`"name":"Syscall_Call","arguments":{"type":"Session.Send","data":{"session":%q,"text":"Act now","wait":true}}`, session)
-			var got string
-			if modern {
-				asked := c.ask(2, "tools/call", send+","+modernMeta)
-				check(t, "the question", asked, `"resultType":"input_required"`, `wants to call Fixture.Act`, `{\"at\":\"the door\"}`)
-				state := regexp.MustCompile(`"requestState":"[^"]+"`).FindString(asked)
-				name := regexp.MustCompile(`"inputRequests":\{"([^"]+)"`).FindStringSubmatch(asked)[1]
-				got = c.ask(3, "tools/call", fmt.Sprintf(`%s,%s,"inputResponses":{%q:%s},%s`, send, state, name, answer.result, modernMeta))
-			} else {
-				c.send(request(2, "tools/call", send))
-				asked := until(t, c, `"method":"elicitation/create"`)
-				check(t, "the question", asked, `wants to call Fixture.Act`, `"enum":["deny","once","session"]`)
-				id := regexp.MustCompile(`"id":(\d+)`).FindStringSubmatch(asked)[1]
-				c.send(`{"jsonrpc":"2.0","id":` + id + `,"result":` + answer.result + `}`)
-				got = until(t, c, `"id":2,"result"`)
+			client, session := w.client(`{"elicitation":{}}`, agent)
+			if strings.Contains(c.call, "Ours") {
+				check(t, "own code", client.ask(1, "tools/call", fmt.Sprintf(register, "Ours")), "!isError")
 			}
-			check(t, answer.result, got, `All is done.`)
-			record := w.call("Session.Messages", fmt.Sprintf(`{"session":%q}`, session))
+			asked, got := w.elicit(client, modern, strings.Replace(c.call, "%q", strconv.Quote(session), 1), c.answer)
+			check(t, "the question", asked, `wants to call Fixture.Act (rule * (outside): ask) with {\"at\":\"the door\"}`, `"enum":["deny","once","session"]`)
+			check(t, about, got, `All is done.`, "!isError")
 			through := "test"
 			if modern {
 				through = "an MCP client"
 			}
-			if ran := w.acted.Load(); ran != answer.ran || !strings.Contains(record, answer.record) || !strings.Contains(record, `"by":"default, by elicitation through `+through+`"`) {
-				t.Errorf("%s, stateless %t: it ran %d times, and the session has %s", answer.result, modern, ran, record)
+			asking := regexp.MustCompile(`agent of session (\w+)`).FindStringSubmatch(asked)[1]
+			record := w.call("Session.Messages", fmt.Sprintf(`{"session":%q}`, asking))
+			if ran := w.acted.Load(); ran != c.ran || !strings.Contains(record, c.record) || !strings.Contains(record, `"by":"default, by elicitation through `+through+`"`) {
+				t.Errorf("%s, stateless %t: it ran %d times, and the session has %s", about, modern, ran, record)
 			}
 		}
 	}
