@@ -22,6 +22,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"kernos/internal/testkit"
 )
 
 // told is what a page was told, by the name of what it has tried.
@@ -33,10 +35,7 @@ type told map[string]string
 // What a page was told comes from the page; what the kernel answered, from its own count of
 // refusals; what has happened, from its memory.
 func TestBrowser(t *testing.T) {
-	binary := filepath.Join(t.TempDir(), "kernos")
-	if out, err := exec.Command("go", "build", "-o", binary, "kernos/cmd/kernos").CombinedOutput(); err != nil {
-		t.Fatalf("building kernos: %v\n%s", err, out)
-	}
+	binary := testkit.Program(t, "kernos/cmd/kernos")
 	pages := httptest.NewServer(servePages())
 	t.Cleanup(pages.Close)
 	port := pages.URL[strings.LastIndexByte(pages.URL, ':'):]

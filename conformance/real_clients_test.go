@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"kernos/internal/testkit"
 	"kernos/message"
 	"kernos/store"
 	"kernos/store/storetest"
@@ -56,7 +57,7 @@ handler: Shell.Follow query slow timeout=1h emits=Shell.Output emit Shell.Output
 // TestRealClientsAtTheDoors runs them against kernos serve, in the ways that the README says:
 // with the token in a header, over the socket, and where no token is wanted.
 func TestRealClientsAtTheDoors(t *testing.T) {
-	binary := program(t)
+	binary := testkit.Program(t, "kernos/cmd/kernos")
 	k := startKernel(t, binary, "127.0.0.1:0")
 	open := startKernel(t, binary, "127.0.0.1:0", "--no-token")
 	serveShell(t, k.socket)

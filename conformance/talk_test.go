@@ -35,6 +35,7 @@ import (
 	"kernos/capability/vfs"
 	"kernos/internal/embed"
 	"kernos/internal/outbound"
+	"kernos/internal/testkit"
 	"kernos/journal"
 	"kernos/kernel"
 	"kernos/kernel/principal"
@@ -75,7 +76,7 @@ type wire struct {
 
 // TestConversations holds every conversation over every wire.
 func TestConversations(t *testing.T) {
-	binary := sync.OnceValue(func() string { return program(t) })
+	binary := sync.OnceValue(func() string { return testkit.Program(t, "kernos/cmd/kernos") })
 	wires := []wire{
 		{"stdio", "ndjson", func(t *testing.T, c *conversation) (io.WriteCloser, io.Reader) {
 			return dialStdio(t, c, func() (store.Store, error) { return storetest.NewMemory(), nil })
@@ -119,16 +120,6 @@ func TestConversations(t *testing.T) {
 			})
 		}
 	}
-}
-
-// program builds the program and returns its path.
-func program(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "kernos")
-	if out, err := exec.Command("go", "build", "-o", path, "kernos/cmd/kernos").CombinedOutput(); err != nil {
-		t.Fatalf("building kernos: %v\n%s", err, out)
-	}
-	return path
 }
 
 // dialStdio talks to a kernel in this process.

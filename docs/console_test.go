@@ -17,6 +17,7 @@ import (
 	"strings"
 	"testing"
 
+	"kernos/internal/testkit"
 	"kernos/internal/testkit/tty"
 )
 
@@ -34,7 +35,7 @@ func TestConsole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kernos := build(t)
+	kernos := filepath.Dir(testkit.Program(t, "kernos/cmd/kernos"))
 	for _, page := range append(pages, "../README.md") {
 		t.Run(filepath.Base(page), func(t *testing.T) {
 			t.Parallel()
@@ -56,18 +57,6 @@ func TestConsole(t *testing.T) {
 }
 
 var block = regexp.MustCompile("(?ms)^```console\n(.*?)^```\n")
-
-// build builds kernos into a folder of its own, and returns the folder.
-func build(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	c := exec.Command("go", "build", "-o", filepath.Join(dir, "kernos"), "kernos/cmd/kernos")
-	c.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := c.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return dir
-}
 
 // An example is one command of a block, and what it prints.
 type example struct {

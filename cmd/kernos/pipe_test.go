@@ -103,23 +103,11 @@ func TestNoAnswerIsLost(t *testing.T) {
 // A reader may take as long as it likes, also of many answers.
 func TestNoAnswerOfManyIsLost(t *testing.T) {
 	h := newHouse(t)
-	h.build()
+	h.binary = testkit.Program(t, "kernos/cmd/kernos")
 	for range *floods {
 		h.pipeMany(*many, func() {})
 		h.pipeMany(*many, h.stalled) // others are served in the meantime
 	}
-}
-
-// build makes kernos what it is when it is shipped, without the race detector.
-func (h *house) build() {
-	h.t.Helper()
-	dir := h.t.TempDir()
-	c := exec.Command("go", "build", "-o", dir, ".")
-	c.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := c.CombinedOutput(); err != nil {
-		h.t.Fatalf("%v: %s", err, out)
-	}
-	h.binary = filepath.Join(dir, "kernos")
 }
 
 // pipeMany pipes n messages, and reads nothing before first has returned.

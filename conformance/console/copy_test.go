@@ -13,14 +13,13 @@ import (
 	"testing"
 
 	"github.com/coder/websocket"
+
+	"kernos/internal/testkit"
 )
 
 // What Copy as writes is the call of the form, without its secrets: it is run as it was copied.
 func TestCopyAs(t *testing.T) {
-	bin := t.TempDir()
-	if out, err := exec.Command("go", "build", "-ldflags=-w", "-o", filepath.Join(bin, "kernos"), "kernos/cmd/kernos").CombinedOutput(); err != nil {
-		t.Fatalf("building kernos: %v\n%s", err, out)
-	}
+	bin := filepath.Dir(testkit.Program(t, "kernos/cmd/kernos"))
 	w := open(t, formModule())
 	const data = `{"title":"it's \"quoted\"\nand \ttabs, ` + "`ticks`" + `, $HOME, \\\\, %s, !x, <é 日本 🎉\u2028>","count":9007199254740993,"labels":{"a'b":""},"tags":["; rm"]}`
 	token, err := os.ReadFile(filepath.Join(w.home, "token"))

@@ -14,8 +14,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
+
+	"kernos/internal/testkit"
 )
 
 var update = flag.Bool("update", false, "write the transcript into the README")
@@ -143,32 +144,6 @@ type person struct {
 	env    []string
 }
 
-// built is the folder that has kernos, when a test has wanted it.
-var built string
-
-// program builds kernos once, and returns the folder that it is in.
-func program(t *testing.T) string {
-	t.Helper()
-	building.Do(func() {
-		dir, err := os.MkdirTemp("", "kernos")
-		if err != nil {
-			t.Fatal(err)
-		}
-		build := exec.Command("go", "build", "-o", filepath.Join(dir, "kernos"), "kernos/cmd/kernos")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("building kernos: %v\n%s", err, out)
-		}
-		built = dir
-	})
-	if built == "" {
-		t.Fatal("kernos can't be built")
-	}
-	return built
-}
-
-var building sync.Once
-
 func newPerson(t *testing.T, s *screen) *person {
 	t.Helper()
 	home, err := os.MkdirTemp("", "km") // its name is short, as those of sockets must be
@@ -176,7 +151,7 @@ func newPerson(t *testing.T, s *screen) *person {
 		t.Fatal(err)
 	}
 	bin := filepath.Join(home, "bin")
-	if err := os.Symlink(program(t), bin); err != nil {
+	if err := os.Symlink(filepath.Dir(testkit.Program(t, "kernos/cmd/kernos")), bin); err != nil {
 		t.Fatal(err)
 	}
 	run := filepath.Join(home, "run")

@@ -25,18 +25,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// build builds a program of this module into a folder.
-func build(t *testing.T, folder, name, pkg string) string {
-	t.Helper()
-	path := filepath.Join(folder, name)
-	c := exec.Command("go", "build", "-o", path, pkg)
-	c.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := c.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return path
-}
-
 // A machine is a place of its own for a daemon and the programs around it.
 type machine struct {
 	t      *testing.T
@@ -53,7 +41,7 @@ func start(t *testing.T) *machine {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(root) })
-	m := &machine{t: t, kernos: build(t, root, "kernos", "kernos/cmd/kernos")}
+	m := &machine{t: t, kernos: testkit.Program(t, "kernos/cmd/kernos")}
 	run := filepath.Join(root, "run")
 	if err := os.Mkdir(run, 0o700); err != nil {
 		t.Fatal(err)
@@ -181,7 +169,7 @@ func programs(t *testing.T) []program {
 	t.Helper()
 	return []program{
 		{
-			command: []string{build(t, t.TempDir(), "handler", "kernos/examples/handlers/go")}, name: "Text.Count", many: 150,
+			command: []string{testkit.Program(t, "kernos/examples/handlers/go")}, name: "Text.Count", many: 150,
 			data: `{"text":"Grüße an\nalle\n"}`, reply: `{"characters":14,"lines":2,"words":3}`, wrong: `{"text":7}`,
 			numbered: func(i int) (string, string) {
 				return fmt.Sprintf(`{"text":%q}`, strings.Repeat("x ", i)), fmt.Sprintf(`{"characters":%d,"lines":0,"words":%d}`, 2*i, i)

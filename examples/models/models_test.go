@@ -31,10 +31,7 @@ func TestProgramsAreModels(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := append(os.Environ(), "KERNOS_SOCKET="+socket, "PYTHONPATH="+library, "PYTHONDONTWRITEBYTECODE=1")
-	program := filepath.Join(home, "model")
-	if out, err := exec.Command("go", "build", "-o", program, "kernos/examples/models/go").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	program := testkit.Program(t, "kernos/examples/models/go")
 	long := strings.Repeat("a long conversation ", 5000)
 	for model, command := range map[string][]string{"go": {program}, "python": {"python3", "python/model.py"}, "typescript": {"node", "typescript/model.mjs"}} {
 		t.Run(model, func(t *testing.T) {
