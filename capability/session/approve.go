@@ -285,10 +285,13 @@ func (c *change) remember(how, name string) error {
 // maxAskedArgs is how many bytes of arguments Session.Asked has.
 const maxAskedArgs = 4096
 
-// approvals sends which calls have begun to wait for a decision, and which wait no more.
-func (f *follower) approvals(ctx context.Context, s *session) error {
+// approvals sends which calls have begun to wait for a decision, and which wait no more: none does when the turn is
+// over, which may be the first that the follower sees of a decision.
+func (f *follower) approvals(ctx context.Context, s *session, over bool) error {
 	waits := f.below
-	if s.turn != nil {
+	if over {
+		waits = nil
+	} else if s.turn != nil {
 		for _, c := range s.turn.Calls {
 			if c.State == callAsked {
 				if waits == nil {

@@ -340,8 +340,8 @@ func (f *follower) stored(ctx context.Context) (over bool, err error) {
 			return full, err
 		}
 	}
-	if f.until != "" && !over {
-		err = f.approvals(ctx, s)
+	if f.until != "" {
+		err = f.approvals(ctx, s, over)
 	}
 	return over, err
 }
