@@ -48,3 +48,19 @@ func TestASpoiledCacheIsMadeAnew(t *testing.T) {
 		}
 	}
 }
+
+// TestAnInvalidModuleLeavesTheCache: what was compiled before isn't compiled again because of it.
+func TestAnInvalidModuleLeavesTheCache(t *testing.T) {
+	kept := filepath.Join(t.TempDir(), "kept")
+	if err := os.WriteFile(kept, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e := engine.New(&engine.Options{Cache: filepath.Dir(kept)})
+	defer func() { _ = e.Close() }()
+	if _, err := e.Compile(context.Background(), engine.Source{Name: "Test.Code", Language: "wasm", Code: "AGFzbQEAAAD/"}); err == nil {
+		t.Error("An invalid module was compiled")
+	}
+	if _, err := os.Stat(kept); err != nil {
+		t.Error(err)
+	}
+}

@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -217,20 +216,26 @@ func (e *Engine) cache() (wazero.CompilationCache, error) {
 	return c, nil
 }
 
-// compile compiles a module, or finds it in the cache. A cache that can't be read is removed: a power cut may
-// have spoiled it.
+// compile compiles a module, or finds it in the cache. If a valid module fails, the cache is what failed and is
+// removed: a power cut may have spoiled it.
 func (e *Engine) compile(r wazero.Runtime, wasm []byte) (wazero.CompiledModule, error) {
-	m, err := r.CompileModule(context.Background(), wasm)
-	if err != nil && e.options.Cache != "" && strings.HasPrefix(err.Error(), "compilationcache:") {
-		if err := os.RemoveAll(e.options.Cache); err != nil {
-			return nil, err
-		}
-		if _, err := e.cache(); err != nil { // makes the directory
-			return nil, err
-		}
-		return r.CompileModule(context.Background(), wasm)
+	ctx := context.Background()
+	m, err := r.CompileModule(ctx, wasm)
+	if err == nil || e.options.Cache == "" {
+		return m, err
 	}
-	return m, err
+	check := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigInterpreter().WithMemoryLimitPages(maxMemory>>16))
+	defer func() { _ = check.Close(ctx) }()
+	if _, invalid := check.CompileModule(ctx, wasm); invalid != nil {
+		return nil, err
+	}
+	if err := os.RemoveAll(e.options.Cache); err != nil {
+		return nil, err
+	}
+	if _, err := e.cache(); err != nil { // makes the directory
+		return nil, err
+	}
+	return r.CompileModule(ctx, wasm)
 }
 
 // release takes an instance back.
