@@ -28,8 +28,8 @@ type Lease struct {
 	then []func() // called when the worker has returned: the task waits at another place
 }
 
-// ErrDone is the reason why a lease that was ended is not valid.
-var ErrDone = errors.New("the task is done")
+// errDone is the reason why a lease that was ended is not valid.
+var errDone = errors.New("the task is done")
 
 // Held returns nil while the lease is valid, or why it isn't any more.
 func (l *Lease) Held() error {
@@ -46,7 +46,7 @@ func (l *Lease) Durable(ctx context.Context) error { return l.commit.Wait(ctx) }
 // the batch has been applied.
 func (l *Lease) Done(b *store.Batch) (ended func()) {
 	l.q.leave(b, l.ID, l.place, l.revision)
-	return func() { l.lose(ErrDone) }
+	return func() { l.lose(errDone) }
 }
 
 // Again adds to a batch that the task begins again, at a time. The caller calls ended when the
@@ -56,18 +56,16 @@ func (l *Lease) Again(b *store.Batch, due time.Time) (ended func()) {
 	t.Due = due
 	moved := l.q.put(b, &t, l.place, l.revision)
 	return func() {
-		l.lose(ErrDone)
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.then = append(l.then, moved)
+		l.lose(errDone)
+		l.andThen(moved)
 	}
 }
 
-// thenAdd notes that the task waits at a place, and can begin when the worker has returned.
-func (l *Lease) thenAdd(place []byte, group string, limit int) {
+// andThen calls f when the worker has returned.
+func (l *Lease) andThen(f func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.then = append(l.then, func() { l.q.added(place, group, limit) })
+	l.then = append(l.then, f)
 }
 
 // lose makes the lease invalid, and stops its worker.
@@ -77,7 +75,7 @@ func (l *Lease) lose(cause error) {
 		l.lost = cause
 	}
 	l.mu.Unlock()
-	if cause != ErrDone {
+	if cause != errDone {
 		l.cancel(cause)
 	}
 }

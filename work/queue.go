@@ -156,7 +156,7 @@ func (q *Queue) begin(l *Lease, c *store.Commit) {
 	if claimed {
 		q.start(l)
 	} else {
-		q.Wake()
+		q.look()
 	}
 }
 
@@ -173,7 +173,7 @@ const (
 
 // Find returns a task and how far it is.
 func (q *Queue) Find(id string) (Task, State, error) {
-	t, _, err := q.find(id)
+	t, err := q.find(id)
 	if err != nil || t.entry.Revision == 0 {
 		return Task{}, Absent, err
 	}
@@ -187,19 +187,19 @@ type found struct {
 }
 
 // find returns a task with its place. Its revision is 0 if there is none.
-func (q *Queue) find(id string) (f found, lease *Lease, err error) {
+func (q *Queue) find(id string) (f found, err error) {
 	for range 10 { // it may move between two reads
 		e, err := q.opts.Store.Get(q.begunKey(id)) // a task may leave this place, and never comes back to it
 		if err != nil {
-			return f, nil, err
+			return f, err
 		}
 		if e.Revision == 0 {
 			named, err := q.opts.Store.Get(q.taskKey(id))
 			if err != nil || named.Revision == 0 {
-				return f, nil, err
+				return f, err
 			}
 			if e, err = q.opts.Store.Get(named.Value); err != nil {
-				return f, nil, err
+				return f, err
 			}
 			if e.Revision == 0 {
 				continue
@@ -208,48 +208,51 @@ func (q *Queue) find(id string) (f found, lease *Lease, err error) {
 		}
 		f.entry = e
 		if f.Task, _, err = decode(e.Key, e.Value); err != nil {
-			return f, nil, err
+			return f, err
 		}
 		q.mu.Lock()
-		lease = q.running[id]
+		running := q.running[id] != nil
 		q.mu.Unlock()
 		switch {
-		case lease != nil:
+		case running:
 			f.state = Running
 		case e.Key[2] == laneHeld:
 			f.state = Held
 		default:
 			f.state = Waiting
 		}
-		return f, lease, nil
+		return f, nil
 	}
-	return f, nil, store.ErrConflict
+	return f, store.ErrConflict
 }
 
 // Remove takes a task out of the queue, in a batch. It returns nil if the task doesn't exist. The
 // caller calls removed when the batch has been applied: a worker that holds a lease of the task
 // is stopped then, with the cause.
 func (q *Queue) Remove(b *store.Batch, id string) (removed func(cause error), err error) {
-	f, _, err := q.find(id)
+	f, err := q.find(id)
 	if err != nil || f.entry.Revision == 0 {
 		return nil, err
 	}
 	q.leave(b, id, f.entry.Key, f.entry.Revision)
-	return func(cause error) {
-		q.mu.Lock()
-		lease := q.running[id]
-		q.mu.Unlock()
-		if lease != nil {
-			lease.lose(cause)
-		}
-	}, nil
+	return func(cause error) { q.stop(id, cause) }, nil
 }
 
-// Move gives a task that doesn't run another time. It reports whether it could. The caller calls
-// moved when the batch has been applied.
+// stop makes the lease of a task invalid, if it runs, and stops its worker.
+func (q *Queue) stop(id string, cause error) {
+	q.mu.Lock()
+	lease := q.running[id]
+	q.mu.Unlock()
+	if lease != nil {
+		lease.lose(cause)
+	}
+}
+
+// Move gives a task another time, in a batch. It returns nil if the task doesn't exist or runs. The
+// caller calls moved when the batch has been applied.
 func (q *Queue) Move(b *store.Batch, id string, due time.Time) (moved func(), err error) {
-	f, lease, err := q.find(id)
-	if err != nil || f.entry.Revision == 0 || lease != nil {
+	f, err := q.find(id)
+	if err != nil || f.entry.Revision == 0 || f.state == Running {
 		return nil, err
 	}
 	t := f.Task
@@ -261,7 +264,7 @@ func (q *Queue) Move(b *store.Batch, id string, due time.Time) (moved func(), er
 // exist. The caller calls restarted when the batch has been applied: a worker that holds a lease
 // of the task is stopped then, with the cause.
 func (q *Queue) Restart(b *store.Batch, id string) (restarted func(cause error), err error) {
-	f, _, err := q.find(id)
+	f, err := q.find(id)
 	if err != nil || f.entry.Revision == 0 {
 		return nil, err
 	}
@@ -269,12 +272,7 @@ func (q *Queue) Restart(b *store.Batch, id string) (restarted func(cause error),
 	t.Due = q.opts.Now()
 	moved := q.put(b, &t, f.entry.Key, f.entry.Revision)
 	return func(cause error) {
-		q.mu.Lock()
-		lease := q.running[id]
-		q.mu.Unlock()
-		if lease != nil {
-			lease.lose(cause)
-		}
+		q.stop(id, cause)
 		moved()
 	}, nil
 }
@@ -310,7 +308,7 @@ func (q *Queue) added(place []byte, group string, limit int) {
 	}
 	l.lower(place)
 	q.mu.Unlock()
-	q.Wake()
+	q.look()
 }
 
 // lower notes that a task may wait at a place.
@@ -333,22 +331,23 @@ func (q *Queue) laneOf(place []byte, group string) *lane {
 	if l == nil {
 		l = &lane{prefix: bytes.Clone(prefix), group: group}
 		if place[2] == laneGroups {
-			l.paused = q.isPaused(group)
+			l.paused = q.Paused(group)
 		}
 		q.lanes[string(prefix)] = l
 	}
 	return l
 }
 
-// Wake makes the queue look for something to do.
-func (q *Queue) Wake() {
+// look makes the queue look for something to do.
+func (q *Queue) look() {
 	select {
 	case q.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (q *Queue) isPaused(group string) bool {
+// Paused reports whether a group is paused.
+func (q *Queue) Paused(group string) bool {
 	e, err := q.opts.Store.Get(q.key(keyPaused, []byte(group)))
 	return err == nil && e.Revision != 0
 }
@@ -366,9 +365,6 @@ func (q *Queue) Unpause(b *store.Batch, group string) (unpaused func()) {
 	return func() { q.setPaused(group, false) }
 }
 
-// Paused reports whether a group is paused.
-func (q *Queue) Paused(group string) bool { return q.isPaused(group) }
-
 func (q *Queue) setPaused(group string, paused bool) {
 	q.mu.Lock()
 	prefix := q.key(laneGroups, groupPrefix(group))
@@ -378,7 +374,7 @@ func (q *Queue) setPaused(group string, paused bool) {
 		l.low = prefix // there may be some
 	}
 	q.mu.Unlock()
-	q.Wake()
+	q.look()
 }
 
 // Hold makes tasks that were begun by an earlier process wait for Resume: a backup that was
@@ -424,9 +420,8 @@ func (q *Queue) Stats() (running int) {
 func (q *Queue) Oldest() (due time.Time, err error) {
 	var lanes []store.Range
 	q.mu.Lock()
-	for p := range MaxPriority + 1 {
-		l := q.lanes[string(q.key(laneReady, []byte{byte(p)}))]
-		if l != nil && l.low != nil {
+	for _, l := range q.ready {
+		if l.low != nil {
 			lanes = append(lanes, store.Range{From: l.low, To: store.After(l.prefix)})
 		}
 	}

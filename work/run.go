@@ -163,7 +163,8 @@ func (q *Queue) runs(c *candidate) bool {
 	defer q.mu.Unlock()
 	l := q.running[c.ID]
 	if l != nil && l.revision != c.revision {
-		l.thenAdd(c.place, c.Group, c.Limit)
+		place, group, limit := c.place, c.Group, c.Limit // c itself would be allocated for each candidate
+		l.andThen(func() { q.added(place, group, limit) })
 	}
 	return l != nil
 }
@@ -473,7 +474,7 @@ func (q *Queue) free(l *Lease) {
 		f()
 	}
 	if waiting {
-		q.Wake()
+		q.look()
 	}
 }
 
