@@ -1,7 +1,6 @@
 package token
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -107,9 +106,17 @@ func (d *Directory) OnEnd(f func(principal.ID)) {
 }
 
 // lock locks the directory, and reads the tokens if that was not done. The caller calls
-// mu.Unlock, also after an error.
+// mu.Unlock, unless there is an error.
 func (d *Directory) lock() error {
 	d.mu.Lock()
+	err := d.load()
+	if err != nil {
+		d.mu.Unlock()
+	}
+	return err
+}
+
+func (d *Directory) load() error {
 	if d.loaded {
 		return nil
 	}
@@ -152,11 +159,10 @@ func (d *Directory) Default() *principal.Principal {
 // Authenticate returns the principal that a secret stands for, or nil if there is none. The
 // error is that of the store, or of the default token's file.
 func (d *Directory) Authenticate(secret string) (*principal.Principal, error) {
-	err := d.lock()
-	defer d.mu.Unlock()
-	if err != nil {
+	if err := d.lock(); err != nil {
 		return nil, err
 	}
+	defer d.mu.Unlock()
 	if h := d.byHash[sha256.Sum256([]byte(secret))]; h != nil {
 		if h.principal.Expired(d.now()) {
 			h.principal.End(principal.ErrExpired)
@@ -189,11 +195,10 @@ func (d *Directory) Find(id principal.ID) (*principal.Principal, error) {
 	if id == principal.OwnerID {
 		return principal.TheOwner(), nil
 	}
-	err := d.lock()
-	defer d.mu.Unlock()
-	if err != nil {
+	if err := d.lock(); err != nil {
 		return nil, err
 	}
+	defer d.mu.Unlock()
 	var found *principal.Principal
 	for i, part := range id.Parts() {
 		one := d.current(part)
@@ -211,11 +216,10 @@ func (d *Directory) Find(id principal.ID) (*principal.Principal, error) {
 
 // Named returns the principal of the token of a name. The error is a 404, or that of the store.
 func (d *Directory) Named(name string) (*principal.Principal, error) {
-	err := d.lock()
-	defer d.mu.Unlock()
-	if err != nil {
+	if err := d.lock(); err != nil {
 		return nil, err
 	}
+	defer d.mu.Unlock()
 	if name == DefaultName {
 		return d.fallback, nil
 	}
@@ -317,16 +321,6 @@ func (d *Directory) expire() {
 	d.expiry.Reset(max(next, time.Millisecond))
 }
 
-// store adds the token to a batch.
-func (h *holder) store(b *store.Batch) error {
-	value, err := json.Marshal(&h.entry)
-	if err != nil {
-		return err
-	}
-	b.Set(h.key(), value)
-	return nil
-}
-
 func (h *holder) key() []byte { return append([]byte{store.SpaceTokens}, h.Name...) }
 
 // newSecret returns a secret with its hash.
@@ -335,7 +329,7 @@ func newSecret() (secret string, hash []byte) {
 	_, _ = rand.Read(random) // it does not fail
 	secret = Prefix + base64.RawURLEncoding.EncodeToString(random)
 	sum := sha256.Sum256([]byte(secret))
-	return secret, bytes.Clone(sum[:])
+	return secret, sum[:]
 }
 
 // Prefix begins the secret of every token that the kernel makes, so that a token in a text

@@ -10,6 +10,7 @@ package token
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
@@ -84,7 +85,6 @@ func (d *Directory) create(ctx context.Context, in createInput) (secretOutput, e
 		in.Preset = principal.Agent
 	}
 	if err := d.lock(); err != nil {
-		d.mu.Unlock()
 		return secretOutput{}, err
 	}
 	defer d.mu.Unlock()
@@ -124,10 +124,12 @@ func (d *Directory) keep(ctx context.Context, h *holder) (err error) {
 	if h.principal, err = principal.New(h.ID, h.Name, h.Grant); err != nil {
 		return err
 	}
-	var b store.Batch
-	if err := h.store(&b); err != nil {
+	value, err := json.Marshal(&h.entry)
+	if err != nil {
 		return err
 	}
+	var b store.Batch
+	b.Set(h.key(), value)
 	return d.change(ctx, h.Name, &b, func() {
 		if old := d.byName[h.Name]; old != nil {
 			d.remove(old)
@@ -166,7 +168,6 @@ func (d *Directory) rotate(ctx context.Context, in nameInput) (secretOutput, err
 		return secretOutput{}, err
 	}
 	if err := d.lock(); err != nil {
-		d.mu.Unlock()
 		return secretOutput{}, err
 	}
 	defer d.mu.Unlock()
@@ -218,7 +219,6 @@ var update = kernel.DefineCommand[updateInput, Info](kernel.Definition{
 
 func (d *Directory) update(ctx context.Context, in updateInput) (Info, error) {
 	if err := d.lock(); err != nil {
-		d.mu.Unlock()
 		return Info{}, err
 	}
 	defer d.mu.Unlock()
@@ -276,7 +276,6 @@ var revoke = kernel.DefineCommand[nameInput, revokeOutput](kernel.Definition{
 
 func (d *Directory) revoke(ctx context.Context, in nameInput) (revokeOutput, error) {
 	if err := d.lock(); err != nil {
-		d.mu.Unlock()
 		return revokeOutput{}, err
 	}
 	defer d.mu.Unlock()
@@ -303,7 +302,6 @@ var show = kernel.DefineQuery[nameInput, Info](kernel.Definition{
 
 func (d *Directory) show(_ context.Context, in nameInput) (Info, error) {
 	if err := d.lock(); err != nil {
-		d.mu.Unlock()
 		return Info{}, err
 	}
 	defer d.mu.Unlock()
@@ -329,7 +327,6 @@ var list = kernel.DefineQuery[struct{}, listOutput](kernel.Definition{
 
 func (d *Directory) list(context.Context, struct{}) (listOutput, error) {
 	if err := d.lock(); err != nil {
-		d.mu.Unlock()
 		return listOutput{}, err
 	}
 	defer d.mu.Unlock()
