@@ -29,9 +29,9 @@ type conn struct {
 	stop func(message.ID) bool // cancels a slow call
 
 	scan    jsonscan.Scanner
-	stopped bool      // the wire is not read any more although the peer is there
-	pending []pending // calls of a batch that were acknowledged and have not begun
-	out     []byte    // for responses; of the goroutine that reads
+	stopped bool   // the wire is not read any more although the peer is there
+	pending []task // calls of a batch that were acknowledged and have not begun
+	out     []byte // for responses; of the goroutine that reads
 
 	mu       sync.Mutex
 	streams  map[uint64]*stream // that came over this connection and can be resumed, by number
@@ -42,12 +42,6 @@ type conn struct {
 	finished []*stream          // streams that are done and whose items went here, the first one first
 	bytes    int                // of what is kept of those
 	changed  *sync.Cond         // open or running is less
-}
-
-// pending is a call that waits for the kernel.
-type pending struct {
-	m    message.Message
-	emit kernel.Emit
 }
 
 // What is kept of streams that are done, while the connection lives that their items went to:

@@ -72,7 +72,7 @@ func recoverable(code int) bool {
 // The frame of an item is what stands before the id of its stream, the id, what stands
 // between it and the item, the item, and the end.
 const (
-	frameStart = `{"jsonrpc":"2.0","method":"` + Notification + `","params":{"subscription":"`
+	frameStart = `{"jsonrpc":"2.0","method":"` + notification + `","params":{"subscription":"`
 	frameItem  = `","result":`
 	frameEnd   = `}}`
 )

@@ -204,7 +204,7 @@ func (c *talk) items(id string) (all []item) {
 func (c *talk) item(id string) item {
 	c.t.Helper()
 	r := c.read()
-	if r.Method != Notification || r.Params.Subscription != id {
+	if r.Method != notification || r.Params.Subscription != id {
 		c.t.Fatalf("not an item of %s: %+v", id, r)
 	}
 	return r.Params.Result

@@ -69,7 +69,7 @@ func (s *Service) OpenRPC(caller *principal.Principal) (document json.RawMessage
 	return s.document(v, "OpenRPC", func() json.RawMessage {
 		doc := openRPC{Version: openRPCVersion}
 		doc.Info.Title, doc.Info.Version = "Kernos", v.Hash()
-		doc.Info.Description = "Every call is a stream: its result is the id of a subscription, and its items come as notifications of " + Notification + "."
+		doc.Info.Description = "Every call is a stream: its result is the id of a subscription, and its items come as notifications of " + notification + "."
 		shared := newDefinitions("#/components/schemas/")
 		for _, n := range v.Namespaces() {
 			for _, r := range n.Methods {
@@ -105,7 +105,7 @@ func describeMethod(r *kernel.Route, shared *definitions, at int) openRPCMethod 
 	m := openRPCMethod{
 		Name: r.Name(), Tags: []openRPCTag{{r.Namespace}}, Summary: r.Syscall.Summary,
 		Params: []openRPCParam{}, ParamStructure: "by-name", Result: json.RawMessage(streamResult),
-		Stream: openRPCStream{Notification, r.Namespace + "." + r.Method, shared.take(r.Syscall.Output.JSON(), here+"/x-stream/data")},
+		Stream: openRPCStream{notification, r.Namespace + "." + r.Method, shared.take(r.Syscall.Output.JSON(), here+"/x-stream/data")},
 		Type:   r.Syscall.Type, Kind: r.Syscall.Kind,
 		Asks: r.Syscall.Kind == message.KindCommand && (r.Syscall.Destroys || r.Syscall.Effect == kernel.External),
 	}

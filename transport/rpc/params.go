@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"kernos/internal/jsonscan"
-	"kernos/internal/jsonvalue"
 	"kernos/kernel"
 )
 
@@ -65,7 +64,7 @@ func renamed(route *kernel.Route, object []byte) json.RawMessage {
 	if !bytes.Contains(object, []byte(methodField)) { // written otherwise, it is not meant
 		return object
 	}
-	members := jsonvalue.Members(object)
+	members := members(object)
 	chosen := text(members.Get(methodField)) == route.Method // which variant of the module's schema this is
 	if !slices.Contains(propertyNames(route.Syscall.Input.JSON()), methodField) {
 		if chosen {

@@ -42,8 +42,8 @@ import (
 	"kernos/kernel/principal"
 )
 
-// Notification is the method of the notifications that carry items.
-const Notification = "service_subscription"
+// notification is the method of the notifications that carry items.
+const notification = "service_subscription"
 
 // Limits, if the options do not say otherwise.
 const (

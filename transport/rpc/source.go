@@ -47,7 +47,7 @@ func (c *conn) Next() (message.Message, kernel.Emit, error) {
 	for {
 		if len(c.pending) > 0 {
 			next := c.pending[0]
-			c.pending[0] = pending{}
+			c.pending[0] = task{}
 			if c.pending = c.pending[1:]; len(c.pending) == 0 {
 				c.pending = nil
 			}
@@ -116,7 +116,7 @@ func (c *conn) receiveBatch(calls []request) {
 			t.run()
 		}
 		if t.emit != nil {
-			c.pending = append(c.pending, pending{t.m, t.emit})
+			c.pending = append(c.pending, t)
 		}
 	}
 }

@@ -109,7 +109,7 @@ func (sub *Subscription) Run() {
 	if sub.task.run != nil {
 		sub.task.run()
 	} else {
-		c.pending = append(c.pending, pending{sub.task.m, sub.task.emit})
+		c.pending = append(c.pending, sub.task)
 	}
 	_ = c.serve(sub.ctx) // that the reader has left, or that ctx has ended
 	c.leave()
