@@ -2,6 +2,9 @@ package kernel
 
 import (
 	"cmp"
+	"fmt"
+	"hash/fnv"
+	"io"
 	"slices"
 	"strings"
 
@@ -21,6 +24,26 @@ func Method(t message.Type) (namespace, method string) {
 		namespace = coreNamespace
 	}
 	return namespace, snake(t.Action())
+}
+
+// ToolName returns the name that models know a syscall by, Domain_Action, of letters, digits, _ and - only.
+// A name that would be longer than longest ends with a hash of the type instead of its last letters.
+func ToolName(t message.Type, longest int) string {
+	name := []byte(strings.Replace(string(t), ".", "_", 1))
+	for i, c := range name {
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-') {
+			name[i] = '_'
+		}
+	}
+	if len(name) == 0 {
+		return "_"
+	}
+	if len(name) > longest {
+		h := fnv.New32a()
+		_, _ = io.WriteString(h, string(t))
+		return fmt.Sprintf("%s_%08x", name[:longest-9], h.Sum32())
+	}
+	return string(name)
 }
 
 func methodName(t message.Type) string {

@@ -2,9 +2,6 @@ package model
 
 import (
 	"bytes"
-	"fmt"
-	"hash/fnv"
-	"io"
 	"strconv"
 	"strings"
 
@@ -271,21 +268,5 @@ func (n names) syscall(name string) message.Type {
 // maxName is how long the name of a tool may be at all providers.
 const maxName = 64
 
-// toolName is the name that providers know a syscall by: Domain_Action.
-func toolName(t message.Type) string {
-	name := []byte(strings.Replace(string(t), ".", "_", 1))
-	for i, c := range name {
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-') {
-			name[i] = '_'
-		}
-	}
-	if len(name) == 0 {
-		return "_"
-	}
-	if len(name) > maxName {
-		h := fnv.New32a()
-		_, _ = io.WriteString(h, string(t))
-		return fmt.Sprintf("%s_%08x", name[:maxName-9], h.Sum32())
-	}
-	return string(name)
-}
+// toolName is the name that providers know a syscall by.
+func toolName(t message.Type) string { return kernel.ToolName(t, maxName) }

@@ -11,6 +11,7 @@ import (
 
 	"kernos/internal/jsonscan"
 	"kernos/internal/jsonvalue"
+	"kernos/schema"
 )
 
 // anthropic is the dialect anthropic-messages.
@@ -103,7 +104,7 @@ func (g *generation) anthropicRequest() ([]byte, error) {
 		b.System = []anthropicBlock{{Type: "text", Text: g.conversation.system, Cache: cache}}
 	}
 	for _, t := range g.in.Tools {
-		b.Tools = append(b.Tools, anthropicTool{toolName(t.Name), t.Description, toolSchema(t.InputSchema)})
+		b.Tools = append(b.Tools, anthropicTool{toolName(t.Name), t.Description, jsontext.Value(schema.OfTool([]byte(t.InputSchema)))})
 	}
 	for _, t := range g.conversation.turns {
 		m := anthropicMessage{Role: "assistant"}

@@ -10,6 +10,7 @@ import (
 
 	"kernos/internal/jsonscan"
 	"kernos/internal/jsonvalue"
+	"kernos/schema"
 )
 
 // openAI is the dialect openai-chat: that of the chat completions of OpenAI, and of ollama,
@@ -124,7 +125,7 @@ func (g *generation) openAIRequest() ([]byte, error) {
 		b.Messages = g.openAITurn(b.Messages, &g.conversation.turns[i])
 	}
 	for _, t := range g.in.Tools {
-		b.Tools = append(b.Tools, openAITool{"function", openAIDefinition{toolName(t.Name), t.Description, toolSchema(t.InputSchema)}})
+		b.Tools = append(b.Tools, openAITool{"function", openAIDefinition{toolName(t.Name), t.Description, jsontext.Value(schema.OfTool([]byte(t.InputSchema)))}})
 	}
 	body, err := json.Marshal(b, json.Deterministic(true))
 	return g.withExtra(body), err
@@ -203,22 +204,6 @@ func (c *call) arguments() []byte {
 		return append(append([]byte(`{"value":`), c.Args...), '}')
 	}
 	return jsonscan.AppendCompact(nil, c.Args)
-}
-
-// toolSchema is the schema of a tool as all providers take it: of an object, with no choice at
-// its top.
-func toolSchema(text jsontext.Value) jsontext.Value {
-	all := jsonvalue.Members([]byte(text))
-	for _, name := range []string{"anyOf", "oneOf", "allOf", "enum", "not", "if", "then", "else"} {
-		all = all.Without(name)
-	}
-	if kind, _ := jsonvalue.String(all.Get("type")); kind != "object" {
-		all = all.Set("type", []byte(`"object"`))
-	}
-	if !all.Has("properties") {
-		all = all.Set("properties", []byte(`{}`))
-	}
-	return jsontext.Value(all.Text())
 }
 
 // An openAIReader adds the events of a stream to an answer. It doesn't rely on more than servers

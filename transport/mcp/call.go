@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
 	"kernos/internal/mcp"
 	"kernos/internal/nearest"
 	"kernos/kernel"
@@ -62,6 +63,9 @@ func callTool(x *exchange) {
 			data = json.RawMessage("null")
 		}
 	}
+	if t.definition.Type == kernel.ThroughType {
+		data = set.through(data)
+	}
 	data = blobs.RemoteOf(x.ctx).Inward(data)
 	m := message.Message{Kind: t.definition.Kind, Type: t.definition.Type, Data: data}
 	if t.definition.Effect == kernel.Delegated {
@@ -86,6 +90,24 @@ func callTool(x *exchange) {
 		x.s.opts.Tasks.expect(x.asked)
 	}
 	x.run(m, x.emit)
+}
+
+// through returns the arguments of [kernel.ThroughType] as the kernel takes them. Models name the tool in place
+// of the syscall, and since the schema can't say what data is, many write the object as a text.
+func (t *toolset) through(arguments []byte) []byte {
+	name, data := textOf(member(arguments, "type")), member(arguments, "data")
+	inner := t.byName[name]
+	if inner == nil || name == string(inner.definition.Type) && (len(data) == 0 || data[0] != '"') {
+		return arguments
+	}
+	all := jsonvalue.Members(arguments).Set("type", appendString(nil, string(inner.definition.Type)))
+	if len(data) > 0 && data[0] == '"' && inner.definition.Input.Validate(data) != nil {
+		var scan jsonscan.Scanner
+		if text := bytes.TrimSpace(jsonscan.Content(data)); len(text) > 0 && text[0] == '{' && scan.Text(text) == nil {
+			all = all.Set("data", text)
+		}
+	}
+	return all.Text()
 }
 
 // agrees reports whether headers repeat the parameters that are to be repeated.
@@ -221,7 +243,17 @@ func (x *exchange) failed(m message.Message) []byte {
 		e = &message.Error{Code: 500, Message: "An error that can't be read"}
 	}
 	body := e.Append(nil)
-	if guidance := rpc.Guide(x.tool.definition, x.tool.name, x.data, e); guidance != nil {
+	about, name, data := x.tool.definition, x.tool.name, x.data
+	if about.Type == kernel.ThroughType && about.Input.Validate(data) == nil { // the guidance is about what was called
+		set, _ := x.s.toolsOf(kernel.SenderIn(x.ctx).Principal())
+		if inner := set.byName[textOf(member(data, "type"))]; inner != nil {
+			about, name, data = inner.definition, string(inner.definition.Type), member(data, "data")
+			if data == nil {
+				data = emptyObject
+			}
+		}
+	}
+	if guidance := rpc.Guide(about, name, data, e); guidance != nil {
 		body = append(append(append(body[:len(body)-1], `,"guidance":`...), guidance...), '}')
 	}
 	return x.appendResult(nil, body, true)

@@ -166,6 +166,11 @@ func TestRequests(t *testing.T) {
 		{"tools/call", `"name":"Memory_Gte"`, []string{`"code":-32602`, `did you mean Memory_Get`}},
 		{"tools/call", `"name":"Echo","arguments":[]`, []string{`"code":-32602`}},
 		{"tools/call", `"name":"Syscall_Call","arguments":{"type":"Memory.Set","data":{"key":"by/call","value":7}}`, []string{`"success":true`}},
+		{"tools/call", `"name":"Syscall_Call","arguments":{"type":"Memory_Set","data":{"key":"by/name","value":"8"}}`, []string{`"success":true`}},
+		{"tools/call", `"name":"Syscall_Call","arguments":{"type":"Memory.Set","data":" {\"key\":\"by/text\",\"value\":9} "}`, []string{`"success":true`}},
+		{"tools/call", `"name":"Syscall_Call","arguments":{"type":"Memory.Get","data":"by/text"}`, []string{`"isError":true`, `"code":422`, `"method":"Memory.Get"`}},
+		{"tools/call", `"name":"Syscall_Call","arguments":{"type":"Memory.Get","data":{"kye":"a"}}`, []string{`"guidance":{"error_kind":"invalid_params","method":"Memory.Get"`, `"withRevision":`}},
+		{"tools/call", `"name":"Syscall_Call","arguments":{"type":"Memory.Get","key":"a"}`, []string{`"guidance":{"error_kind":"invalid_params","method":"Syscall_Call"`}},
 		{"tools/call", `"name":"Fixture_Image"`, []string{`"result":{"content":[{"type":"image","data":"AA==","mimeType":"image/png"}]`}},
 		{"tools/list", ``, []string{`"name":"Fixture_Image","title":"Fixture.Image"`, `"name":"ask_me","title":"Fixture.Ask"`, `"readOnlyHint":true`, "!Memory_History"}},
 		{"tools/list", `"cursor":"?"`, []string{`"code":-32602`}},
@@ -233,6 +238,48 @@ func TestCoreToolsFitIntoNineThousandBytes(t *testing.T) {
 			check(t, about, list, `"name":"Syscall_Search"`, `"name":"Syscall_Describe"`, `"name":"Syscall_Call"`, `"name":"Memory_Set"`, `"name":"Memory_Get"`)
 			if len(list) >= 9000 {
 				t.Errorf("%s: tools/list has %d bytes", about, len(list))
+			}
+		}
+	}
+}
+
+// Providers of models refuse a request with one tool whose name is too long, or whose schema isn't that of an
+// object without choices.
+func TestToolsAreTakenByProviders(t *testing.T) {
+	const long = "Weather.ForecastForTheCityAndTheDayThatTheCallerNamesInTheRequest"
+	d, _ := serve(t, func(o *daemon.Options) {
+		definition := kernel.Definition{Type: long, Kind: message.KindQuery, Summary: "A fixture.", Output: schema.Any,
+			Input: schema.Written(`{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}},"anyOf":[{"required":["a"]},{"required":["b"]}],"not":{"required":["a","b"]}}`)}
+		o.Modules = append(o.Modules, kernel.Module{Name: "weather", Version: "1.0.0", Summary: "Fixtures.", Syscalls: []kernel.Syscall{
+			definition.BindHandler(func(_ context.Context, m message.Message, emit kernel.Emit) { emit(m.Reply(json.RawMessage(`"sunny"`))) })}})
+	})
+	c := connect(t, d, nil, "all")
+	c.initialize(`{}`)
+	for era, members := range map[string]string{"2025-11-25": "", "2026-07-28": modernMeta} {
+		var list struct {
+			Result struct {
+				Tools []struct {
+					Name, Title string
+					InputSchema map[string]json.RawMessage
+				}
+			}
+		}
+		if err := json.Unmarshal([]byte(c.ask(1, "tools/list", members)), &list); err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range list.Result.Tools {
+			if !regexp.MustCompile(`^[A-Za-z0-9_-]{1,51}$`).MatchString(one.Name) {
+				t.Errorf("%s: the name of %s is %s", era, one.Title, one.Name)
+			}
+			for _, keyword := range []string{"anyOf", "oneOf", "allOf", "not", "enum"} {
+				asWritten := one.Title == long && members == modernMeta // the revision allows it, and it isn't the kernel's
+				if _, has := one.InputSchema[keyword]; has && !asWritten || string(one.InputSchema["type"]) != `"object"` {
+					t.Errorf("%s: %s: the schema has %s at its top: %s", era, one.Title, keyword, one.InputSchema)
+				}
+			}
+			if one.Title == long {
+				check(t, "a long name", c.ask(2, "tools/call", `"name":"`+one.Name+`","arguments":{"a":"x"}`), `"text":"sunny"`)
+				check(t, "the choice", c.ask(3, "tools/call", `"name":"`+one.Name+`","arguments":{}`), `"code":422`)
 			}
 		}
 	}

@@ -62,7 +62,11 @@ func (s *Server) toolsOf(caller *principal.Principal) (*toolset, string) {
 	return t, hash
 }
 
-func toolName(t message.Type) string { return strings.ReplaceAll(string(t), ".", "_") }
+// maxName is how long the name of a tool may be: clients put the name of the server before it, and
+// providers of models take 64 bytes in all.
+const maxName = 64 - len("mcp__kernos__")
+
+func toolName(t message.Type) string { return kernel.ToolName(t, maxName) }
 
 // objectSchema reports whether a schema describes objects.
 func objectSchema(text []byte) bool {
@@ -164,8 +168,10 @@ func (t *tool) append(dst []byte, modern, outputs bool) []byte {
 		dst = append(dst, `},"required":["data"],"additionalProperties":false}`...)
 	case d.Input == schema.Any:
 		dst = append(dst, `{"type":"object"}`...)
-	default:
+	case modern && !principal.Builtin(d.Type): // this revision lets a program's schema have every keyword
 		dst = jsonscan.AppendCompact(dst, d.Input.JSON())
+	default:
+		dst = jsonscan.AppendCompact(dst, schema.OfTool(d.Input.JSON()))
 	}
 	if text := d.Output.JSON(); outputs && !t.content && d.Output != schema.Any && (objectSchema(text) || modern && len(text) > 2) {
 		dst = jsonscan.AppendCompact(append(dst, `,"outputSchema":`...), text)

@@ -1,0 +1,47 @@
+package schema
+
+import (
+	"encoding/json"
+	"slices"
+
+	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
+)
+
+// choices are the keywords that providers of models refuse at the top of a tool's schema. One tool with
+// such a schema makes them refuse the whole request.
+var choices = []string{"anyOf", "oneOf", "allOf", "enum", "const", "not", "if", "then", "else"}
+
+// OfTool returns the schema of a tool as providers of models take it: of an object, without a choice at
+// its top. It accepts more than the schema does; the answer to a call that doesn't fit names the choice.
+// A schema that has this form already comes back as it is.
+func OfTool(text json.RawMessage) json.RawMessage {
+	object, fields, choice := false, false, false
+	if len(text) > 0 && text[0] == '{' {
+		jsonscan.Members(text, 0, func(name, value []byte) bool {
+			switch keyword := string(jsonscan.Content(name)); keyword {
+			case "type":
+				object = string(value) == `"object"`
+			case "properties":
+				fields = true
+			default:
+				choice = choice || slices.Contains(choices, keyword)
+			}
+			return true
+		})
+	}
+	if object && fields && !choice {
+		return text
+	}
+	all := jsonvalue.Members(text)
+	for _, keyword := range choices {
+		all = all.Without(keyword)
+	}
+	if !object {
+		all = all.Set("type", json.RawMessage(`"object"`))
+	}
+	if !fields {
+		all = all.Set("properties", json.RawMessage(`{}`))
+	}
+	return all.Text()
+}
