@@ -129,7 +129,7 @@ func (j *Jobs) checkCallOf(k *kernel.Kernel, from kernel.Sender, field string, t
 		return nil
 	}
 	if e, ok := err.(*message.Error); ok && e.Code == 422 {
-		return invalidPayload(field, e, data)
+		return invalidPayload(field, t, e, data)
 	}
 	if err != nil {
 		return err
@@ -148,12 +148,12 @@ func checkSecrets(s *kernel.Syscall, field string, data jsontext.Value) error {
 }
 
 // invalidPayload is the error for a payload that its syscall doesn't take.
-func invalidPayload(field string, e *message.Error, payload jsontext.Value) error {
+func invalidPayload(field string, t message.Type, e *message.Error, payload jsontext.Value) error {
 	text := strings.TrimPrefix(strings.TrimPrefix(e.Message, "Schema validation failed: "), "data: ")
 	if payload.Kind() == '"' {
 		text += "; at the command line, --payload gives a text, and payload:=JSON everything else"
 	}
-	return invalid(field, "%s", text)
+	return invalid(field, "as the data of %s: %s", t, text)
 }
 
 // cycle returns a step that needs itself, or "".

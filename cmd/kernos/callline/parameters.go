@@ -200,8 +200,16 @@ func (p *reader) word(word string) error {
 		}
 	}
 	f := Positional(p.method)
-	if jsonvalue.Kind(word) == "object" {
-		switch {
+	if strings.HasPrefix(word, "{") {
+		var broken *json.SyntaxError
+		switch err := json.Unmarshal([]byte(word), new(any)); {
+		case errors.As(err, &broken) && strings.HasPrefix(strings.TrimSpace(word[1:]), `"`):
+			hint := ""
+			if f != nil {
+				hint = fmt.Sprintf("; for a text that begins so, write --%s '{…'", FlagName(f.Name))
+			}
+			return fmt.Errorf("the JSON object with all parameters isn't JSON: %w, at byte %d%s", err, broken.Offset, hint)
+		case err != nil: // a text
 		case f == nil && p.object == "" && !p.flags.Given("data"):
 			p.object = word
 			return nil

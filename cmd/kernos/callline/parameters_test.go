@@ -163,6 +163,7 @@ func TestParametersThatCannotBe(t *testing.T) {
 		`name:=oak`:                    "oak is not JSON; for a text write name=…",
 		`name=@/nosuch/file`:           "/nosuch/file",
 		`{"name":"oak"}`:               `is the JSON object all parameters, or the value of name? Write --data '{…}' or --name '{…}'`,
+		`{"name":`:                     `the JSON object with all parameters isn't JSON: unexpected end of JSON input, at byte 8; for a text that begins so, write --name '{…'`,
 		`oak word`:                     `"word" needs the name of a parameter; did you mean --maxHeight word?`,
 		`--name oak word`:              `"word" needs the name of a parameter`,
 		`--name ` + "\xff":             "name: it isn't UTF-8 text",
