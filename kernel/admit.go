@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
-	"strings"
 
 	"kernos/internal/nearest"
 	"kernos/message"
@@ -194,11 +193,20 @@ func invalidInput(err error) error {
 	// The value as a whole has a name in a message.
 	named := schema.Invalid{Problems: slices.Clone(invalid.Problems)}
 	for i, p := range named.Problems {
-		rest, whole := strings.CutPrefix(p.Text, "the value")
-		if whole && p.Path == "" && (strings.HasPrefix(rest, ": ") || strings.HasPrefix(rest, " fits ")) {
-			named.Problems[i].Text = "data" + rest
+		if p.Path == "" && p.Rest != "" {
+			named.Problems[i].Text = "data" + p.Rest
 		}
 	}
 	first := named.Problems[0]
 	return &message.Error{Code: 422, Message: "Schema validation failed: " + named.Error(), Field: first.Path, Expected: first.Expected}
+}
+
+// InvalidOutput returns the error for an answer that its schema doesn't allow, err being what [schema.Schema.Validate]
+// returned. The format says whose answer it is.
+func InvalidOutput(err error, format string, args ...any) *message.Error {
+	e := message.Errorf(502, format+": %v", append(args, err)...)
+	if invalid, ok := errors.AsType[*schema.Invalid](err); ok {
+		e.Field, e.Expected = invalid.Problems[0].Path, invalid.Problems[0].Expected
+	}
+	return e
 }

@@ -30,6 +30,7 @@ type Problem struct {
 	Path     string // where, such as items[2].name; "" is the value itself
 	Expected string // what should be there
 	Text     string // all of it in words
+	Rest     string // the text after the name of the value that is wrong; "" if there is none: it is missing, or unknown
 
 	rank int // what is missing is told first
 }
@@ -118,7 +119,7 @@ func (x *explainer) alternatives(v *jsonschema.ValidationError) {
 		return
 	}
 	if len(v.Causes) == 0 {
-		x.problem(path, "exactly one form", "%s fits more than one of the forms that it may have", place(path))
+		x.about(path, "exactly one form", " fits more than one of the forms that it may have")
 		return
 	}
 	var forms []string
@@ -129,18 +130,24 @@ func (x *explainer) alternatives(v *jsonschema.ValidationError) {
 			forms = append(forms, inner.problems[0].Text)
 		}
 	}
-	x.problem(path, "one of several forms", "%s fits none of the forms that it may have (%s)", place(path), strings.Join(forms, "; or "))
+	x.about(path, "one of several forms", " fits none of the forms that it may have (%s)", strings.Join(forms, "; or "))
 }
 
 func (x *explainer) problem(path, expected, format string, args ...any) {
 	x.problems = append(x.problems, Problem{Path: path, Expected: expected, Text: fmt.Sprintf(format, args...), rank: 1})
 }
 
+// about is problem for a value that is there.
+func (x *explainer) about(path, expected, format string, args ...any) {
+	rest := fmt.Sprintf(format, args...)
+	x.problems = append(x.problems, Problem{Path: path, Expected: expected, Text: cmp.Or(path, "the value") + rest, Rest: rest, rank: 1})
+}
+
 // wants says what should be at a path and what is there.
 func (x *explainer) wants(v *jsonschema.ValidationError, format string, args ...any) {
 	path := x.path(v.InstanceLocation)
 	expected := fmt.Sprintf(format, args...)
-	x.problem(path, expected, "%s: expected %s, got %s", place(path), expected, x.came(v.InstanceLocation))
+	x.about(path, expected, ": expected %s, got %s", expected, x.came(v.InstanceLocation))
 }
 
 func (x *explainer) leaf(v *jsonschema.ValidationError) {
@@ -153,7 +160,7 @@ func (x *explainer) leaf(v *jsonschema.ValidationError) {
 		}
 	case *kind.AdditionalProperties:
 		slices.Sort(k.Properties)
-		known := x.properties(v)
+		known := slices.Sorted(maps.Keys(x.part(v).Properties))
 		here, _ := x.at(v.InstanceLocation).(map[string]any)
 		absent := slices.DeleteFunc(slices.Clone(known), func(name string) bool { _, ok := here[name]; return ok })
 		for i, name := range k.Properties {
@@ -192,11 +199,11 @@ func (x *explainer) leaf(v *jsonschema.ValidationError) {
 		}
 		x.wants(v, "a string of at least %s", count(k.Want, "character"))
 	case *kind.MaxLength:
-		x.problem(path, "", "%s: expected a string of at most %s, got %d", place(path), count(k.Want, "character"), k.Got)
+		x.about(path, "", ": expected a string of at most %s, got %d", count(k.Want, "character"), k.Got)
 	case *kind.MinItems:
-		x.problem(path, "", "%s: expected at least %s, got %d", place(path), count(k.Want, "element"), k.Got)
+		x.about(path, "", ": expected at least %s, got %d", count(k.Want, "element"), k.Got)
 	case *kind.MaxItems:
-		x.problem(path, "", "%s: expected at most %s, got %d", place(path), count(k.Want, "element"), k.Got)
+		x.about(path, "", ": expected at most %s, got %d", count(k.Want, "element"), k.Got)
 	case *kind.Minimum:
 		x.wants(v, "a number of at least %s", decimal(k.Want))
 	case *kind.Maximum:
@@ -212,35 +219,32 @@ func (x *explainer) leaf(v *jsonschema.ValidationError) {
 	case *kind.Format:
 		x.wants(v, "a string in the format %s", k.Want)
 	case *kind.UniqueItems:
-		x.problem(path, "", "%s: elements %d and %d are equal, and no two may be", place(path), k.Duplicates[0], k.Duplicates[1])
+		x.about(path, "", ": elements %d and %d are equal, and no two may be", k.Duplicates[0], k.Duplicates[1])
 	case *kind.MinProperties:
-		x.problem(path, "", "%s: expected at least %s, got %d", place(path), count(k.Want, "field"), k.Got)
+		x.about(path, "", ": expected at least %s, got %d", count(k.Want, "field"), k.Got)
 	case *kind.MaxProperties:
-		x.problem(path, "", "%s: expected at most %s, got %d", place(path), count(k.Want, "field"), k.Got)
+		x.about(path, "", ": expected at most %s, got %d", count(k.Want, "field"), k.Got)
 	case *kind.DependentRequired:
-		x.problem(path, "", "%s: %s must come with %s", place(path), k.Prop, strings.Join(k.Missing, " and "))
+		x.about(path, "", ": %s must come with %s", k.Prop, strings.Join(k.Missing, " and "))
 	case *kind.PropertyNames:
-		x.problem(path, "", "%s: no field may be named %q", place(path), clip(k.Property))
+		x.about(path, "", ": no field may be named %q", clip(k.Property))
 	case *kind.Contains:
-		x.problem(path, "", "%s: none of its elements is as one of them must be", place(path))
+		x.about(path, "", ": none of its elements is as one of them must be")
 	case *kind.Not:
 		x.wants(v, "anything but what is excluded")
 	case *kind.FalseSchema:
-		x.problem(path, "nothing", "%s: nothing may be here", place(path))
+		x.about(path, "nothing", ": nothing may be here")
 	default:
 		text := v.ErrorKind.LocalizedString(message.NewPrinter(language.English))
-		x.problem(path, "", "%s: %s", place(path), text)
+		x.about(path, "", ": %s", text)
 	}
 }
 
 // choices lists the fields of which one is required, if the forms of the schema at fault require
 // one field each and say nothing else; nil if they don't.
 func (x *explainer) choices(v *jsonschema.ValidationError) (names []string) {
-	i := slices.IndexFunc(x.full.parts, func(part *jsonschema.Schema) bool { return part.Location == v.SchemaURL })
-	if i < 0 {
-		return nil
-	}
-	for _, form := range slices.Concat(x.full.parts[i].OneOf, x.full.parts[i].AnyOf) {
+	part := x.part(v)
+	for _, form := range slices.Concat(part.OneOf, part.AnyOf) {
 		if len(form.Required) != 1 || form.Types != nil || form.Ref != nil || form.Properties != nil {
 			return nil
 		}
@@ -249,14 +253,14 @@ func (x *explainer) choices(v *jsonschema.ValidationError) (names []string) {
 	return names
 }
 
-// properties lists the properties that the schema at fault knows.
-func (x *explainer) properties(v *jsonschema.ValidationError) []string {
+// part returns the schema at fault, or an empty one.
+func (x *explainer) part(v *jsonschema.ValidationError) *jsonschema.Schema {
 	for _, part := range x.full.parts {
 		if part.Location == v.SchemaURL {
-			return slices.Sorted(maps.Keys(part.Properties))
+			return part
 		}
 	}
-	return nil
+	return new(jsonschema.Schema)
 }
 
 // came says what is at a location. If the schema has a secret anywhere, it says only
@@ -316,14 +320,6 @@ func join(path, name string) string {
 		return name
 	}
 	return path + "." + name
-}
-
-// place names a path in a sentence.
-func place(path string) string {
-	if path == "" {
-		return "the value"
-	}
-	return path
 }
 
 func typeWord(t string) string {

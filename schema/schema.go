@@ -112,33 +112,32 @@ func (s *Schema) Quiet() *Schema {
 // can't say that: which of two is wanted, for instance. It returns the schema, and is called
 // before the first use.
 func (s *Schema) Example(value string) *Schema {
+	return s.change(func(keywords jsonvalue.Object) jsonvalue.Object {
+		return keywords.Set("examples", json.RawMessage("["+value+"]"))
+	})
+}
+
+// Or lets a value also be what another schema says, which is written out and has no
+// definitions. It returns the schema, and is called before the first use.
+func (s *Schema) Or(text string) *Schema {
+	return s.change(func(keywords jsonvalue.Object) jsonvalue.Object {
+		definitions := keywords.Get("$defs") // they stand at the top, where they are referred to
+		either := jsonvalue.Object{}.Set("oneOf", fmt.Appendf(nil, `[%s,%s]`, text, keywords.Without("$defs").Text()))
+		if definitions != nil {
+			either = either.Set("$defs", definitions)
+		}
+		return either
+	})
+}
+
+func (s *Schema) change(f func(keywords jsonvalue.Object) jsonvalue.Object) *Schema {
 	source := s.source
 	s.source = func() (json.RawMessage, error) {
 		text, err := source()
 		if err != nil {
 			return nil, err
 		}
-		return arrange(jsonvalue.Members(text).Set("examples", json.RawMessage("["+value+"]")).Text()), nil
-	}
-	return s
-}
-
-// Or lets a value also be what another schema says, which is written out and has no
-// definitions. It returns the schema, and is called before the first use.
-func (s *Schema) Or(text string) *Schema {
-	source := s.source
-	s.source = func() (json.RawMessage, error) {
-		own, err := source()
-		if err != nil {
-			return nil, err
-		}
-		keywords := jsonvalue.Members(own)
-		definitions := keywords.Get("$defs") // they stand at the top, where they are referred to
-		either := jsonvalue.Object{}.Set("oneOf", fmt.Appendf(nil, `[%s,%s]`, text, keywords.Without("$defs").Text()))
-		if definitions != nil {
-			either = either.Set("$defs", definitions)
-		}
-		return arrange(either.Text()), nil
+		return arrange(f(jsonvalue.Members(text)).Text()), nil
 	}
 	return s
 }

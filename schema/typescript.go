@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"kernos/internal/jsonvalue"
@@ -44,7 +45,7 @@ func (w *typeWriter) typeOf(text json.RawMessage, indent string) string {
 	}
 	for _, union := range []string{"anyOf", "oneOf"} {
 		if forms := jsonvalue.Elements(keywords.Get(union)); len(forms) > 0 && !keywords.Has("properties") {
-			return w.union(forms, indent)
+			return w.types(forms, " | ", indent)
 		}
 	}
 	var types []string
@@ -77,10 +78,7 @@ func (w *typeWriter) typeOf(text json.RawMessage, indent string) string {
 func (w *typeWriter) referred(pointer json.RawMessage, indent string) string {
 	text, _ := jsonvalue.String(pointer)
 	name, ok := strings.CutPrefix(text, "#/$defs/")
-	for _, open := range w.within {
-		ok = ok && open != name
-	}
-	if !ok || !w.definitions.Has(name) {
+	if !ok || slices.Contains(w.within, name) || !w.definitions.Has(name) {
 		return "unknown"
 	}
 	w.within = append(w.within, name)
@@ -88,21 +86,17 @@ func (w *typeWriter) referred(pointer json.RawMessage, indent string) string {
 	return w.typeOf(w.definitions.Get(name), indent)
 }
 
-func (w *typeWriter) union(forms []json.RawMessage, indent string) string {
-	all := make([]string, len(forms))
-	for i, f := range forms {
-		all[i] = w.typeOf(f, indent)
+func (w *typeWriter) types(schemas []json.RawMessage, separator, indent string) string {
+	all := make([]string, len(schemas))
+	for i, s := range schemas {
+		all[i] = w.typeOf(s, indent)
 	}
-	return strings.Join(all, " | ")
+	return strings.Join(all, separator)
 }
 
 func (w *typeWriter) list(keywords jsonvalue.Object, indent string) string {
 	if items := jsonvalue.Elements(keywords.Get("prefixItems")); len(items) > 0 {
-		all := make([]string, len(items))
-		for i, item := range items {
-			all[i] = w.typeOf(item, indent)
-		}
-		return "[" + strings.Join(all, ", ") + "]"
+		return "[" + w.types(items, ", ", indent) + "]"
 	}
 	return "Array<" + w.typeOf(keywords.Get("items"), indent) + ">"
 }
@@ -116,10 +110,8 @@ func (w *typeWriter) object(keywords jsonvalue.Object, indent string) string {
 	var b strings.Builder
 	for _, p := range jsonvalue.Members(keywords.Get("properties")) {
 		name, mark := p.Name, "?"
-		for _, r := range required {
-			if r == name {
-				mark = ""
-			}
+		if slices.Contains(required, name) {
+			mark = ""
 		}
 		if !plainName.MatchString(name) {
 			quoted, _ := json.Marshal(name)

@@ -175,11 +175,7 @@ func (s *server) check(t *tool, output *schema.Schema, data json.RawMessage) err
 	if err == nil {
 		return nil
 	}
-	e := message.Errorf(502, "The MCP server %s has answered %s with what its output schema doesn't allow: %v", s.name, t.Type, err)
-	if invalid, ok := errors.AsType[*schema.Invalid](err); ok {
-		e.Field, e.Expected = invalid.Problems[0].Path, invalid.Problems[0].Expected
-	}
-	return e
+	return kernel.InvalidOutput(err, "The MCP server %s has answered %s with what its output schema doesn't allow", s.name, t.Type)
 }
 
 // fill answers the form of a server with the defaults of its fields. It reports whether that is an

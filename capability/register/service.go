@@ -182,7 +182,7 @@ func (e *outgoing) passReply(outcome *message.Message) {
 	if e.Output != schema.Any {
 		if err := e.Output.Validate(outcome.Data); err != nil {
 			e.failed(e.one)
-			e.emit(e.m.Fail(e.broken(err)))
+			e.emit(e.m.Fail(kernel.InvalidOutput(err, "The program that serves %s sent a reply that its outputSchema does not allow", e.Type)))
 			return
 		}
 	}
@@ -206,15 +206,6 @@ func (e *outgoing) passError(outcome *message.Message) {
 		e.one.failures.Store(0)
 	}
 	e.emit(e.m.Fail(cause))
-}
-
-// broken is the error for a reply that breaks its schema.
-func (s *service) broken(err error) *message.Error {
-	e := message.Errorf(502, "The program that serves %s sent a reply that its outputSchema does not allow: %v", s.Type, err)
-	if invalid, ok := errors.AsType[*schema.Invalid](err); ok {
-		e.Field, e.Expected = invalid.Problems[0].Path, invalid.Problems[0].Expected
-	}
-	return e
 }
 
 // failed counts an answer that is missing or invalid.

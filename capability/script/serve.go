@@ -91,11 +91,7 @@ func checkOutput(t message.Type, s *schema.Schema, out json.RawMessage) error {
 	if err == nil {
 		return nil
 	}
-	e := message.Errorf(502, "The code of %s returned what its outputSchema doesn't allow: %v", t, err)
-	if invalid, ok := errors.AsType[*schema.Invalid](err); ok {
-		e.Field, e.Expected = invalid.Problems[0].Path, invalid.Problems[0].Expected
-	}
-	return e
+	return kernel.InvalidOutput(err, "The code of %s returned what its outputSchema doesn't allow", t)
 }
 
 // A host is what the code of one call reaches of the kernel.

@@ -1,8 +1,6 @@
 package http
 
-import (
-	"net/http"
-)
+import "net/http"
 
 // healthz says that the process lives.
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {

@@ -5,10 +5,13 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"kernos/internal/durable"
 )
 
 // A Token is the secret in a file. Replacing the file changes the secret, also of a
@@ -31,7 +34,7 @@ func OpenToken(path string) (*Token, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := makeToken(path, newToken(), false); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := makeToken(path); err != nil {
 		return nil, fmt.Errorf("the token can't be made: %w", err)
 	}
 	t := &Token{path: path, file: watched[string]{read: func() (string, error) { return readToken(path) }}}
@@ -55,44 +58,42 @@ func (t *Token) Replace() error {
 
 // ReplaceToken puts a new token into a file.
 func ReplaceToken(path string) error {
-	if err := makeToken(path, newToken(), true); err != nil {
+	err := durable.MakeDir(filepath.Dir(path))
+	if err == nil {
+		err = durable.WriteFile(path, newToken())
+	}
+	if err != nil {
 		return fmt.Errorf("the token can't be replaced: %w", err)
 	}
 	return nil
 }
 
-func newToken() string {
+func newToken() []byte {
 	secret := make([]byte, tokenBytes)
 	_, _ = rand.Read(secret) // never fails
-	return base64.RawURLEncoding.EncodeToString(secret)
+	return append(base64.RawURLEncoding.AppendEncode(nil, secret), '\n')
 }
 
-// makeToken makes a file with a token appear at once and whole. If there is one already and
-// it is not to be replaced, that is an fs.ErrExist.
-func makeToken(path, token string, replace bool) (err error) {
-	if _, err := os.Lstat(path); err == nil && !replace {
-		return fs.ErrExist
+// makeToken makes a file with a token appear complete, unless there is one.
+func makeToken(path string) error {
+	if _, err := os.Lstat(path); err == nil {
+		return nil
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := durable.MakeDir(filepath.Dir(path)); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".token-*") // for its owner only
+	name, err := durable.Temporary(filepath.Dir(path), func(f io.Writer) error {
+		_, err := f.Write(newToken())
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if e := os.Remove(f.Name()); e != nil && !errors.Is(e, fs.ErrNotExist) {
-			err = errors.Join(err, e)
-		}
-	}()
-	_, err = f.WriteString(token + "\n")
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
+	// Unlike a rename, a link fails if another process was faster.
+	if err = os.Link(name, path); errors.Is(err, fs.ErrExist) {
+		err = nil
 	}
-	if replace {
-		return os.Rename(f.Name(), path)
-	}
-	return os.Link(f.Name(), path) // unlike a rename, it fails if another process was faster
+	return errors.Join(err, durable.Remove(name))
 }
 
 func readToken(path string) (string, error) {

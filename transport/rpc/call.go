@@ -30,8 +30,7 @@ func (s *Service) task(st *stream, method string, params []byte) (t task) {
 	route, ok := s.k.Registry().LookupMethod(method)
 	if !ok {
 		st.namespace = ownNamespace
-		unknown := s.unknown(st, method)
-		t.run = func() { unknown(st) }
+		t.run = st.unknown(method)
 		return t
 	}
 	st.route, st.namespace = route, route.Namespace

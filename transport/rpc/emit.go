@@ -29,7 +29,7 @@ func (st *stream) emit(m message.Message) {
 			e.Via = m.Err.Nested()
 		}
 		if e.Code == 422 && st.params != nil {
-			st.adviseParams(e)
+			st.guide(adviseAbout(&st.route.Syscall.Definition, st.contentType(), st.params, e))
 		}
 		st.fail(e)
 	case message.KindEvent:
@@ -55,7 +55,7 @@ func readError(data []byte) *message.Error {
 	return e
 }
 
-// contentType is that of the call's final value.
+// contentType is that of the call's final value, and what guidance calls the method.
 func (st *stream) contentType() string { return st.namespace + "." + st.route.Method }
 
 // eventType is the content type of an event. Most streams have one kind of them.

@@ -101,19 +101,15 @@ func customGuidance(s *kernel.Definition, err error) (text string) {
 
 // describedField is what the schema says about the field whose value is wrong; "" if it is
 // missing, or unknown, or nothing is said.
-func describedField(text []byte, err error) string {
+func describedField(input []byte, err error) string {
 	invalid, ok := errors.AsType[*schema.Invalid](err)
 	if !ok {
 		return ""
 	}
 	path, _, _ := strings.Cut(invalid.Problems[0].Path, "[")
 	path, _, _ = strings.Cut(path, ".")
-	if path == "" || strings.HasPrefix(invalid.Problems[0].Text, "missing") || strings.HasPrefix(invalid.Problems[0].Text, "unknown") {
+	if path == "" || invalid.Problems[0].Rest == "" {
 		return ""
 	}
-	description := jsonscan.Member(jsonscan.Member(jsonscan.Member(text, "properties"), path), "description")
-	if len(description) == 0 || description[0] != '"' {
-		return ""
-	}
-	return jsonscan.Unquote(description)
+	return text(jsonscan.Member(jsonscan.Member(jsonscan.Member(input, "properties"), path), "description"))
 }

@@ -19,17 +19,17 @@ func (st *stream) refuse(code int, text string, g guidance) {
 }
 
 // unknown returns what answers a call of a method that does not exist.
-func (s *Service) unknown(st *stream, name string) func(*stream) {
+func (st *stream) unknown(name string) func() {
 	module, method, _ := strings.Cut(name, "_")
 	whole, module, method := message.Clip(name, maxName), message.Clip(module, maxName), message.Clip(method, maxName)
 	if n, ok := st.view().LookupNamespace(module); ok {
 		st.namespace = module
-		return func(st *stream) { st.noMethod(n, method) }
+		return func() { st.noMethod(n, method) }
 	}
 	if module == ownNamespace {
-		return func(st *stream) { st.noOwnMethod(method) }
+		return func() { st.noOwnMethod(method) }
 	}
-	return func(st *stream) { st.noModule(whole, module, method) }
+	return func() { st.noModule(whole, module, method) }
 }
 
 func (st *stream) noModule(whole, module, method string) {
@@ -91,19 +91,8 @@ func (st *stream) forbid(no *message.Error) {
 func (st *stream) invalid(err error) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.advise(err)
+	st.guide(advice(&st.route.Syscall.Definition, st.contentType(), err))
 	st.fail(&message.Error{Code: 422, Message: "Invalid params: " + err.Error()})
-}
-
-// adviseParams gives guidance about a call that was refused because its data does not fit: its
-// schema, or what its handler wants beyond that. mu is held.
-func (st *stream) adviseParams(e *message.Error) {
-	st.guide(adviseAbout(&st.route.Syscall.Definition, st.route.Namespace+"."+st.route.Method, st.params, e))
-}
-
-// advise puts guidance about parameters that don't fit. mu is held.
-func (st *stream) advise(err error) {
-	st.guide(advice(&st.route.Syscall.Definition, st.route.Namespace+"."+st.route.Method, err))
 }
 
 // Guide returns guidance about a call that was refused because its data doesn't fit, as the items of
@@ -115,7 +104,8 @@ func Guide(d *kernel.Definition, name string, data json.RawMessage, e *message.E
 	return marshal(adviseAbout(d, name, data, e))
 }
 
-// adviseAbout is the guidance about data that a syscall has refused.
+// adviseAbout is the guidance about data that a syscall has refused: it doesn't fit the schema, or is not what the
+// handler wants beyond that.
 func adviseAbout(d *kernel.Definition, name string, data []byte, e *message.Error) *guidance {
 	if err := d.Input.Validate(data); err != nil {
 		return advice(d, name, err)
