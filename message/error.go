@@ -64,6 +64,13 @@ func Errorf(code int, format string, args ...any) *Error {
 	return e
 }
 
+// Invalid is the error for a field of the input that fits the schema and makes no sense.
+func Invalid(field, format string, args ...any) *Error {
+	e := Errorf(422, "Schema validation failed: "+format, args...)
+	e.Field = field
+	return e
+}
+
 func (e *Error) Error() string {
 	if e.Cause == nil {
 		return e.Message

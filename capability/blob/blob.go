@@ -96,7 +96,7 @@ func (o Options) read(ctx context.Context, in readInput) (readOutput, error) {
 	}
 	found := o.Dir.Mentions(in.Ref.Append(nil))
 	if len(found) != 1 {
-		return readOutput{}, refused("ref", "ref: expected a pointer to a blob of this kernel, as replies have it; got %s (VFS.Read reads files, and Http.Fetch the web)", message.Clip(in.Ref.String(), 200))
+		return readOutput{}, message.Invalid("ref", "ref: expected a pointer to a blob of this kernel, as replies have it; got %s (VFS.Read reads files, and Http.Fetch the web)", message.Clip(in.Ref.String(), 200))
 	}
 	missing := message.Errorf(404, "Blob not found: %s (it may have been removed since nothing refers to it any more; ask again for what it was the reply to)", found[0])
 	if o.Reaches != nil {
@@ -125,17 +125,11 @@ func (o Options) read(ctx context.Context, in readInput) (readOutput, error) {
 	})
 }
 
-func refused(field, format string, args ...any) error {
-	e := message.Errorf(422, "Schema validation failed: "+format, args...)
-	e.Field = field
-	return e
-}
-
 // part reads the part that is asked for.
 func part(in *readInput, size int64, readAt func([]byte) (int, error)) (readOutput, error) {
 	out := readOutput{Offset: in.Offset, Size: size}
 	if in.Offset > size {
-		return out, refused("offset", "offset: expected at most %d, the size of the blob, got %d", size, in.Offset)
+		return out, message.Invalid("offset", "offset: expected at most %d, the size of the blob, got %d", size, in.Offset)
 	}
 	data := make([]byte, min(int64(cmp.Or(in.Length, maxPart)), size-in.Offset))
 	n, err := readAt(data)

@@ -44,9 +44,7 @@ func (k *Keyring) sealing(ctx context.Context, in sealInput) (string, error) {
 		return "", message.Errorf(413, "The plaintext has %d bytes, and %d are allowed: encrypt large data with a key of its own, and seal that key", len(in.Plaintext), MaxPlaintext)
 	}
 	if err := in.For.Check(); err != nil {
-		e := message.Errorf(422, "Schema validation failed: for: %v", err)
-		e.Field = "for"
-		return "", e
+		return "", message.Invalid("for", "for: %v", err)
 	}
 	s, err := k.slotOf(in.Key)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -44,7 +43,7 @@ func (r reader) filter(ctx context.Context, f *filter) (journal.Filter, error) {
 		return journal.Filter{}, err
 	}
 	if f.Correlation != "" && f.CorrelationID != "" && f.Correlation != f.CorrelationID {
-		return journal.Filter{}, invalid("correlationId", "correlation and correlationId are two names for one thing and differ; leave one out")
+		return journal.Filter{}, message.Invalid("correlationId", "correlation and correlationId are two names for one thing and differ; leave one out")
 	}
 	q := journal.Filter{Own: ownOf(ctx), Words: words}
 	var id, causation string
@@ -76,11 +75,6 @@ func ownOf(ctx context.Context) principal.ID {
 	return ""
 }
 
-// invalid is the error for a field that fits the schema and makes no sense.
-func invalid(field, format string, args ...any) *message.Error {
-	return &message.Error{Code: 422, Message: "Schema validation failed: " + fmt.Sprintf(format, args...), Field: field}
-}
-
 // maxValues is how many values one field of a filter may have.
 const maxValues = 100
 
@@ -94,7 +88,7 @@ func readTexts(field string, v jsontext.Value) (texts []string, err error) {
 		texts = strings.Split(jsonscan.Unquote(v), ",")
 	default:
 		if json.Unmarshal(v, &texts) != nil {
-			return nil, invalid(field, "%s: expected a text, or a list of texts", field)
+			return nil, message.Invalid(field, "%s: expected a text, or a list of texts", field)
 		}
 	}
 	for i := range texts {
@@ -107,9 +101,9 @@ func readTexts(field string, v jsontext.Value) (texts []string, err error) {
 func countValues(field string, n int) error {
 	switch {
 	case n == 0:
-		return invalid(field, "%s: expected at least one value, got an empty list; leave it out to get all", field)
+		return message.Invalid(field, "%s: expected at least one value, got an empty list; leave it out to get all", field)
 	case n > maxValues:
-		return invalid(field, "%s: expected at most %d values, got %d", field, maxValues, n)
+		return message.Invalid(field, "%s: expected at most %d values, got %d", field, maxValues, n)
 	}
 	return nil
 }
@@ -122,7 +116,7 @@ func readTypes(v jsontext.Value, to *string) error {
 	}
 	for _, p := range texts {
 		if !isPattern(p) {
-			return invalid("type", `type: expected a type such as Memory.Set, a domain such as Memory.*, an action such as *.Set, or *; got %q`, message.Clip(p, 64))
+			return message.Invalid("type", `type: expected a type such as Memory.Set, a domain such as Memory.*, an action such as *.Set, or *; got %q`, message.Clip(p, 64))
 		}
 	}
 	*to = strings.Join(texts, ",")
@@ -137,7 +131,7 @@ func readKinds(v jsontext.Value, to *[]message.Kind) error {
 	for _, text := range texts {
 		k := message.Kind(text)
 		if !k.Valid() {
-			return invalid("kind", "kind: expected command, query, event, reply or error, got %q", message.Clip(text, 64))
+			return message.Invalid("kind", "kind: expected command, query, event, reply or error, got %q", message.Clip(text, 64))
 		}
 		*to = append(*to, k)
 	}
@@ -151,7 +145,7 @@ func readPrincipals(v jsontext.Value, to *[]string) error {
 	}
 	for _, text := range texts {
 		if text == "" || len(text) > 256 {
-			return invalid("principal", "principal: expected owner, or the name or id of a token, got %q", message.Clip(text, 64))
+			return message.Invalid("principal", "principal: expected owner, or the name or id of a token, got %q", message.Clip(text, 64))
 		}
 	}
 	*to = texts
@@ -168,14 +162,14 @@ func readCodes(v jsontext.Value, to *[]int) error {
 	}
 	var codes []float64 // integers, in any notation
 	if json.Unmarshal(v, &codes) != nil {
-		return invalid("code", "code: expected a number, or a list of numbers")
+		return message.Invalid("code", "code: expected a number, or a list of numbers")
 	}
 	if err := countValues("code", len(codes)); err != nil {
 		return err
 	}
 	for _, c := range codes {
 		if c < 400 || c > 599 || c != math.Trunc(c) {
-			return invalid("code", "code: expected a whole number from 400 to 599, got %v", c)
+			return message.Invalid("code", "code: expected a whole number from 400 to 599, got %v", c)
 		}
 		*to = append(*to, int(c))
 	}
@@ -198,7 +192,7 @@ func readTime(field string, v jsontext.Value, to *int64) error {
 	if v.Kind() == '0' {
 		n, err := strconv.ParseFloat(string(v), 64) // an integer, in any notation
 		if err != nil || n < 0 || n > 1<<53 {
-			return invalid(field, "%s: expected milliseconds since 1970, got %s", field, message.Clip(string(v), 40))
+			return message.Invalid(field, "%s: expected milliseconds since 1970, got %s", field, message.Clip(string(v), 40))
 		}
 		*to = int64(n)
 		return nil
@@ -218,5 +212,5 @@ func readTime(field string, v jsontext.Value, to *int64) error {
 		*to = max(time.Now().Add(-ago).UnixMilli(), 0)
 		return nil
 	}
-	return invalid(field, "%s: expected milliseconds since 1970, a time such as 2026-01-31T12:00:00Z, or how long ago, such as 90s, 1h or 7d; got %q", field, message.Clip(text, 40))
+	return message.Invalid(field, "%s: expected milliseconds since 1970, a time such as 2026-01-31T12:00:00Z, or how long ago, such as 90s, 1h or 7d; got %q", field, message.Clip(text, 40))
 }

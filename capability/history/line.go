@@ -40,24 +40,24 @@ func (f *filter) readLine() (words []string, err error) {
 		case part.quoted || !named || name == "" || strings.HasPrefix(value, "//"): // an address is a word
 			words = append(words, part.text)
 		case value == "":
-			return nil, invalid("filter", "filter: %s: has no value", name)
+			return nil, message.Invalid("filter", "filter: %s: has no value", name)
 		case lineTexts[name] != nil:
 			to := lineTexts[name](f)
 			if *to != "" && *to != value {
-				return nil, invalid("filter", "filter: %s is given twice, as %q and %q", name, message.Clip(*to, 64), message.Clip(value, 64))
+				return nil, message.Invalid("filter", "filter: %s is given twice, as %q and %q", name, message.Clip(*to, 64), message.Clip(value, 64))
 			}
 			*to = value
 		case lineFields[name] != nil:
 			member, to := lineFields[name](f)
 			if len(*to) > 0 {
-				return nil, invalid("filter", "filter: %s is given twice; several values are one text with commas", member)
+				return nil, message.Invalid("filter", "filter: %s is given twice; several values are one text with commas", member)
 			}
 			if *to, err = lineValue(name, value); err != nil {
 				return nil, err
 			}
 		default:
 			hint := cmp.Or(nearest.Hint(name, lineNames), "the names are "+strings.Join(lineNames, ", "))
-			return nil, invalid("filter", "filter: %q isn't a name: %s; a word with a colon stands in quotes", message.Clip(name, 64), hint)
+			return nil, message.Invalid("filter", "filter: %q isn't a name: %s; a word with a colon stands in quotes", message.Clip(name, 64), hint)
 		}
 	}
 	return words, nil
@@ -68,7 +68,7 @@ func lineValue(name, value string) (jsontext.Value, error) {
 	if name == "code" { // numbers
 		v := jsontext.Value("[" + value + "]")
 		if !v.IsValid() {
-			return nil, invalid("filter", "filter: code: expected numbers such as 404 or 404,409, got %q", message.Clip(value, 64))
+			return nil, message.Invalid("filter", "filter: code: expected numbers such as 404 or 404,409, got %q", message.Clip(value, 64))
 		}
 		return v, nil
 	}

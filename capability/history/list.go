@@ -133,7 +133,7 @@ func (r reader) list(ctx context.Context, in listInput) (kernel.Raw, error) {
 	}
 	if in.Failed {
 		if f.Kinds != nil && !slices.Equal(f.Kinds, []message.Kind{message.KindError}) {
-			return nil, invalid("kind", "kind: failures are errors; leave kind out, or failed")
+			return nil, message.Invalid("kind", "kind: failures are errors; leave kind out, or failed")
 		}
 		f.Kinds = []message.Kind{message.KindError}
 	}

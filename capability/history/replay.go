@@ -98,9 +98,9 @@ func (r reader) replay(ctx context.Context, in replayInput, stream *kernel.Strea
 	}
 	switch {
 	case in.Execute && request.Kind != message.KindCommand:
-		return out, invalid("execute", "execute: running commands again changes things, which a query may not do; send %s with kind command (over JSON-RPC, \"kind\":\"command\" stands beside params)", request.Type)
+		return out, message.Invalid("execute", "execute: running commands again changes things, which a query may not do; send %s with kind command (over JSON-RPC, \"kind\":\"command\" stands beside params)", request.Type)
 	case in.Queries && !in.Execute:
-		return out, invalid("queries", "queries: nothing is run without execute; add execute, or leave queries out")
+		return out, message.Invalid("queries", "queries: nothing is run without execute; add execute, or leave queries out")
 	case in.Execute:
 		out, err = r.rerun(ctx, &in)
 	default:

@@ -65,7 +65,7 @@ func (r reader) search(ctx context.Context, in searchInput) (kernel.Raw, error) 
 		return nil, err
 	}
 	if strings.TrimSpace(in.Query) == "" {
-		return nil, invalid("query", "query: expected words to search for, got only white space; Message.List lists messages without words")
+		return nil, message.Invalid("query", "query: expected words to search for, got only white space; Message.List lists messages without words")
 	}
 	// The horizon of the first page goes with the cursor: what is recorded in between moves
 	// nothing from one page to another.
@@ -75,7 +75,7 @@ func (r reader) search(ctx context.Context, in searchInput) (kernel.Raw, error) 
 		return nil, err
 	}
 	if offset >= maxSearched {
-		return nil, invalid("cursor", "cursor: a search returns its best %d messages only; add words, or narrow it with since, type or kind", maxSearched)
+		return nil, message.Invalid("cursor", "cursor: a search returns its best %d messages only; add words, or narrow it with since, type or kind", maxSearched)
 	}
 	q.Offset = int(offset)
 	found, err := r.journal.Search(ctx, q)

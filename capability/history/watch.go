@@ -160,7 +160,7 @@ func withoutWatches(follow following) following {
 func (r reader) start(in *watchInput, f *journal.Filter) (after uint64, gap *missing, err error) {
 	switch {
 	case in.After != nil && in.From != nil:
-		return 0, nil, invalid("from", "after and from both set where to begin; leave one out")
+		return 0, nil, message.Invalid("from", "after and from both set where to begin; leave one out")
 	case in.After != nil:
 		return *in.After, nil, nil
 	case in.From != nil && *in.From == 0:

@@ -42,23 +42,17 @@ func (in *input) check() (*request, error) {
 	if in.Timeout != nil {
 		ms, most := *in.Timeout, float64(MaxTimeout/time.Millisecond)
 		if ms <= 0 || ms > most {
-			return nil, invalid("timeout", "timeout must be more than 0 and at most %v milliseconds, got %v", most, ms)
+			return nil, message.Invalid("timeout", "timeout must be more than 0 and at most %v milliseconds, got %v", most, ms)
 		}
 		r.timeout = time.Duration(math.Ceil(ms * float64(time.Millisecond)))
 	}
 	switch {
 	case in.Body == nil && (r.method == nethttp.MethodPost || r.method == nethttp.MethodPut):
-		return nil, invalid("body", `%s requires the field body; "" sends an empty one`, r.method)
+		return nil, message.Invalid("body", `%s requires the field body; "" sends an empty one`, r.method)
 	case in.Body != nil && r.method != nethttp.MethodGet:
 		r.body = *in.Body
 	}
 	return r, r.setHeaders(in.Headers)
-}
-
-func invalid(field, format string, args ...any) *message.Error {
-	e := message.Errorf(422, "Schema validation failed: "+format, args...)
-	e.Field = field
-	return e
 }
 
 // parseURL reads a URL. Its errors quote nothing that may be a password.
@@ -128,19 +122,19 @@ func (r *request) setHeaders(given json.RawMessage) (err error) {
 
 func (r *request) setHeader(name string, value json.RawMessage) error {
 	if !isToken(name) {
-		return invalid("headers", "%s is not the name of a header", strconv.Quote(message.Clip(name, 64)))
+		return message.Invalid("headers", "%s is not the name of a header", strconv.Quote(message.Clip(name, 64)))
 	}
 	key := nethttp.CanonicalHeaderKey(name)
 	if ours[key] {
-		return invalid("headers", "the header %s is set by the kernel; leave it out", key)
+		return message.Invalid("headers", "the header %s is set by the kernel; leave it out", key)
 	}
 	values, ok := headerValues(value)
 	if !ok {
-		return invalid("headers", "the header %s must be a string, or a list of strings", key)
+		return message.Invalid("headers", "the header %s must be a string, or a list of strings", key)
 	}
 	for _, v := range values {
 		if !isHeaderValue(v) {
-			return invalid("headers", "the header %s has a line break or another control character in it", key)
+			return message.Invalid("headers", "the header %s has a line break or another control character in it", key)
 		}
 		if sealed.In(v) {
 			r.sealed[key] = nil // until it is opened
@@ -148,7 +142,7 @@ func (r *request) setHeader(name string, value json.RawMessage) error {
 	}
 	if _, isSealed := r.sealed[key]; key == "Host" {
 		if len(values) != 1 || !isHost(values[0]) || isSealed {
-			return invalid("headers", "the header Host must be one host, with a port or without")
+			return message.Invalid("headers", "the header Host must be one host, with a port or without")
 		}
 		r.host = values[0]
 		return nil

@@ -15,7 +15,7 @@ import (
 
 // invalid is the error for a field that fits the schema and makes no sense.
 func invalid(field, format string, args ...any) *message.Error {
-	return &message.Error{Code: 422, Message: "Schema validation failed: " + field + ": " + fmt.Sprintf(format, args...), Field: field}
+	return message.Invalid(field, "%s: %s", field, fmt.Sprintf(format, args...))
 }
 
 // readSpan reads a length of time: milliseconds, or a text such as 1m30s. No value is 0; one that is

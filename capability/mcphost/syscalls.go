@@ -2,7 +2,6 @@ package mcphost
 
 import (
 	"context"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -160,28 +159,28 @@ func (in *addInput) read() (*record, error) {
 	r := &record{Name: in.Name, Domain: pascal(in.Name), Command: in.Command, Dir: in.Directory, URL: in.URL, Client: in.Client, Protocol: in.Protocol, Fill: in.Forms == "defaults", Timeout: in.Timeout}
 	switch {
 	case !nameForm.MatchString(in.Name):
-		return nil, invalid("name", "name: expected a letter, then letters, digits, - and _, got %q", message.Clip(in.Name, 64))
+		return nil, message.Invalid("name", "name: expected a letter, then letters, digits, - and _, got %q", message.Clip(in.Name, 64))
 	case principal.Builtin(message.Type(r.Domain + ".Tool")):
 		return nil, message.Errorf(409, "%s.* is reserved for the kernel; choose another name for the server", r.Domain)
 	case (len(in.Command) == 0) == (in.URL == ""):
-		return nil, invalid("command", "expected one of command and url")
+		return nil, message.Invalid("command", "expected one of command and url")
 	case in.URL == "" && (in.Headers != nil || in.Client != nil):
-		return nil, invalid("headers", "headers and client are those of an address; give env to a program")
+		return nil, message.Invalid("headers", "headers and client are those of an address; give env to a program")
 	case in.URL != "" && (in.Env != nil || in.Directory != ""):
-		return nil, invalid("env", "env and directory are those of a program; give headers to an address")
+		return nil, message.Invalid("env", "env and directory are those of a program; give headers to an address")
 	case in.URL != "" && len(r.hosts()) == 0 || in.URL != "" && !strings.HasPrefix(in.URL, "http://") && !strings.HasPrefix(in.URL, "https://"):
-		return nil, invalid("url", "url: expected http://host/path or https://host/path")
+		return nil, message.Invalid("url", "url: expected http://host/path or https://host/path")
 	case in.URL == "" && in.Command[0] == "":
-		return nil, invalid("command", "command: expected the name of a program")
+		return nil, message.Invalid("command", "command: expected the name of a program")
 	}
 	for name := range in.Env {
 		if name == "" || strings.ContainsAny(name, "=\x00") {
-			return nil, invalid("env", "env: %q can't be the name of a variable", message.Clip(name, 64))
+			return nil, message.Invalid("env", "env: %q can't be the name of a variable", message.Clip(name, 64))
 		}
 	}
 	for name := range in.Headers {
 		if !mcp.ValidHeader(name) {
-			return nil, invalid("headers", "headers: %q can't be the name of a header", message.Clip(name, 64))
+			return nil, message.Invalid("headers", "headers: %q can't be the name of a header", message.Clip(name, 64))
 		}
 	}
 	return r, nil
@@ -240,10 +239,6 @@ func (h *Host) seal(ctx context.Context, r *record, in *addInput) (err error) {
 	}
 	r.Client = &kept
 	return err
-}
-
-func invalid(field, format string, args ...any) *message.Error {
-	return &message.Error{Code: 422, Message: "Schema validation failed: " + fmt.Sprintf(format, args...), Field: field}
 }
 
 type nameInput struct {

@@ -72,7 +72,7 @@ func (t *ttl) parse(value []byte) error {
 		err = fmt.Errorf("expected at least 1 millisecond, got %s", value)
 	}
 	if err != nil {
-		return &message.Error{Code: 422, Message: "Schema validation failed: ttl: " + err.Error(), Field: "ttl"}
+		return message.Invalid("ttl", "ttl: %v", err)
 	}
 	return nil
 }

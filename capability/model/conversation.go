@@ -113,15 +113,9 @@ func (m *models) converse(ctx context.Context, system string, all []jsontext.Val
 		b.add(&messages[i])
 	}
 	if len(b.turns) == 0 {
-		return nil, invalid("messages", "messages: the conversation has nothing that a model could answer; give a message such as {\"type\":\"input\",\"text\":\"…\"}")
+		return nil, message.Invalid("messages", "messages: the conversation has nothing that a model could answer; give a message such as {\"type\":\"input\",\"text\":\"…\"}")
 	}
 	return b.close(), nil
-}
-
-func invalid(field, format string, args ...any) *message.Error {
-	e := message.Errorf(422, "Schema validation failed: "+format, args...)
-	e.Field = field
-	return e
 }
 
 // readSpoken reads one message, with what it points to.

@@ -86,7 +86,7 @@ func (m *models) prepare(ctx context.Context, p *provider, in *generateInput) (*
 			return nil, err
 		}
 		if err := jsonv2.Unmarshal(text, ref.into); err != nil {
-			return nil, invalid(ref.name, "%s: what it points to isn't a list of what belongs there", ref.name)
+			return nil, message.Invalid(ref.name, "%s: what it points to isn't a list of what belongs there", ref.name)
 		}
 	}
 	in.MessagesRef, in.ToolsRef = nil, nil

@@ -215,7 +215,7 @@ func (m *models) find(name string) (*provider, error) {
 		case len(configured) == 0:
 			name = demoName
 		default:
-			return nil, invalid("model", "model: several models are configured, and none is named default; choose one of %s", message.Clip(strings.Join(configured, ", "), 200))
+			return nil, message.Invalid("model", "model: several models are configured, and none is named default; choose one of %s", message.Clip(strings.Join(configured, ", "), 200))
 		}
 	}
 	text, source, err := m.setting(name)

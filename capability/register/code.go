@@ -31,7 +31,7 @@ func (d *directory) registerCode(ctx context.Context, in *registerInput) (out re
 	case d.opts.Scripts == nil:
 		return out, message.Errorf(501, "This kernel runs no code: leave code out, register %s with \"handler\":\"connection\", and answer its requests on this connection", t)
 	case in.Handler != "" || in.Exclusive:
-		return out, invalid("handler", "handler and exclusive are those of a connection that serves the syscall; leave them out, or code")
+		return out, message.Invalid("handler", "handler and exclusive are those of a connection that serves the syscall; leave them out, or code")
 	}
 	limits := in.Limits
 	if limits.Time == 0 {

@@ -45,11 +45,6 @@ type definition struct {
 	version       string // of its module
 }
 
-// invalid is the error for a field that fits the schema and makes no sense.
-func invalid(field, format string, args ...any) *message.Error {
-	return &message.Error{Code: 422, Message: "Schema validation failed: " + fmt.Sprintf(format, args...), Field: field}
-}
-
 // read checks what is to be registered.
 func (in *registerInput) read() (*definition, error) {
 	t := message.Type(in.Name)
@@ -58,15 +53,15 @@ func (in *registerInput) read() (*definition, error) {
 	}
 	switch {
 	case in.kind() == "":
-		return nil, invalid("kind", "missing required field: one of kind, type")
+		return nil, message.Invalid("kind", "missing required field: one of kind, type")
 	case in.InputSchema == nil:
-		return nil, invalid("inputSchema", "missing required field: inputSchema")
+		return nil, message.Invalid("inputSchema", "missing required field: inputSchema")
 	case in.OutputSchema == nil:
-		return nil, invalid("outputSchema", "missing required field: outputSchema")
+		return nil, message.Invalid("outputSchema", "missing required field: outputSchema")
 	case in.Language != "" || in.Weights != nil || in.Limits != script.Limits{}:
-		return nil, invalid("code", "language, limits and weights are those of code; give code, or leave them out")
+		return nil, message.Invalid("code", "language, limits and weights are those of code; give code, or leave them out")
 	case in.Handler != "" && in.Handler != "connection":
-		return nil, invalid("handler", `handler: expected "connection", got %q`, message.Clip(in.Handler, 64))
+		return nil, message.Invalid("handler", `handler: expected "connection", got %q`, message.Clip(in.Handler, 64))
 	}
 	summary := in.Description
 	if strings.TrimSpace(summary) == "" {
@@ -109,7 +104,7 @@ func (in *registerInput) events() (events []kernel.EventDefinition, err error) {
 			return nil, err
 		}
 		if emits(events, t) {
-			return nil, invalid(field, "%s: %s is named twice", field, e.Type)
+			return nil, message.Invalid(field, "%s: %s is named twice", field, e.Type)
 		}
 		events = append(events, kernel.EventDefinition{Type: t, Summary: e.Description})
 	}
@@ -126,7 +121,7 @@ func checkName(field string, t message.Type) error {
 		if meant := message.Repair(string(t)); meant != "" && meant.Domain() != "" {
 			hint = fmt.Sprintf(" (did you mean %s?)", meant)
 		}
-		return invalid(field, "%s: expected Domain.Action in PascalCase, at most %d bytes, got %q%s", field, message.MaxTypeLength, message.Clip(string(t), 64), hint)
+		return message.Invalid(field, "%s: expected Domain.Action in PascalCase, at most %d bytes, got %q%s", field, message.MaxTypeLength, message.Clip(string(t), 64), hint)
 	}
 	if principal.Builtin(t) {
 		return message.Errorf(403, "%s: %s is reserved, as all of %s.* is; choose another domain", field, t, t.Domain())

@@ -165,7 +165,7 @@ func (d *directory) register(ctx context.Context, in registerInput) (registerOut
 	}
 	request := kernel.RequestOf(ctx)
 	if request.Metadata.IdempotencyKey != "" {
-		return registerOutput{}, invalid("metadata.idempotencyKey", "a registration ends with its connection, and must not be answered from memory; send it without an idempotencyKey")
+		return registerOutput{}, message.Invalid("metadata.idempotencyKey", "a registration ends with its connection, and must not be answered from memory; send it without an idempotencyKey")
 	}
 	def, err := in.read()
 	if err != nil {

@@ -75,7 +75,7 @@ func (s *Scripts) Prepare(ctx context.Context, author *principal.Principal, src 
 	}
 	if e.Version = cmp.Or(src.Version, program.Version); e.Version != "" {
 		if _, err := semver.StrictNewVersion(e.Version); err != nil {
-			return nil, invalid("version", "version: expected a semantic version such as 1.2.0, got %q", message.Clip(e.Version, 64))
+			return nil, message.Invalid("version", "version: expected a semantic version such as 1.2.0, got %q", message.Clip(e.Version, 64))
 		}
 	}
 	return &Prepared{name: src.Name, edition: e, code: src.Code, weights: src.Weights, program: program}, nil
@@ -111,9 +111,9 @@ func (s *Scripts) edition(ctx context.Context, src *Source) (e edition, program 
 	switch e.Kind {
 	case message.KindCommand, message.KindQuery:
 	case "":
-		return e, nil, invalid("kind", "missing required field: kind; give it, or export it from the code: export const kind = \"query\"")
+		return e, nil, message.Invalid("kind", "missing required field: kind; give it, or export it from the code: export const kind = \"query\"")
 	default:
-		return e, nil, invalid("kind", "kind: the code exports %q, expected command or query", message.Clip(string(e.Kind), 64))
+		return e, nil, message.Invalid("kind", "kind: the code exports %q, expected command or query", message.Clip(string(e.Kind), 64))
 	}
 	if e.Input, err = chooseSchema("inputSchema", "InputSchema", src.Input, jsontext.Value(program.InputSchema)); err != nil {
 		return e, nil, err
@@ -129,7 +129,7 @@ func (s *Scripts) edition(ctx context.Context, src *Source) (e edition, program 
 func (s *Scripts) compile(ctx context.Context, src *Source) (*engine.Program, error) {
 	if src.CodeRef != nil {
 		if src.Code != "" || s.opts.Open == nil {
-			return nil, invalid("codeRef", "give code or codeRef, and not both")
+			return nil, message.Invalid("codeRef", "give code or codeRef, and not both")
 		}
 		text, err := s.opts.Open(ctx, *src.CodeRef)
 		if err != nil {
@@ -148,7 +148,7 @@ func (s *Scripts) compile(ctx context.Context, src *Source) (*engine.Program, er
 	case size > MaxCode:
 		return nil, message.Errorf(413, "The code of %s has %d bytes, and may have %d", src.Name, size, MaxCode)
 	case strings.TrimSpace(src.Code) == "":
-		return nil, invalid("code", "code: expected code that exports handler, got none")
+		return nil, message.Invalid("code", "code: expected code that exports handler, got none")
 	}
 	program, err := s.opts.Engine.Compile(ctx, engine.Source{Name: string(src.Name), Code: src.Code, Language: cmp.Or(src.Language, "ts")})
 	if fault, ok := errors.AsType[*engine.CodeError](err); ok {
@@ -158,7 +158,7 @@ func (s *Scripts) compile(ctx context.Context, src *Source) (*engine.Program, er
 		return nil, err
 	}
 	if !program.Handler {
-		return nil, invalid("code", "code: it doesn't export handler; write: export const handler = async (input) => …")
+		return nil, message.Invalid("code", "code: it doesn't export handler; write: export const handler = async (input) => …")
 	}
 	return program, nil
 }
@@ -172,14 +172,14 @@ func Announcement(t message.Type, version string) []byte {
 // else the one that the code exports. If there are both, they have to agree.
 func chooseSchema(field, export string, given, exported jsontext.Value) (jsontext.Value, error) {
 	if given == nil && exported == nil {
-		return nil, invalid(field, "%s: expected a JSON Schema here, or one that the code exports as %s", field, export)
+		return nil, message.Invalid(field, "%s: expected a JSON Schema here, or one that the code exports as %s", field, export)
 	}
 	if given == nil {
 		given = exported
 	}
 	_, _, err := ReadSchema(field, given)
 	if err == nil && exported != nil && !sameSchema(given, exported) {
-		err = invalid(field, "%s differs from the %s that the code exports; leave one of them out", field, export)
+		err = message.Invalid(field, "%s differs from the %s that the code exports; leave one of them out", field, export)
 	}
 	if err != nil {
 		return nil, err
@@ -194,10 +194,10 @@ const maxSchema = message.MaxLine
 // ReadSchema checks a schema that came with a registration, and returns it with its canonical text.
 func ReadSchema(field string, text jsontext.Value) (s *schema.Schema, canonical []byte, err error) {
 	if len(text) > maxSchema {
-		return nil, nil, invalid(field, "%s: expected at most %d bytes, got %d", field, maxSchema, len(text))
+		return nil, nil, message.Invalid(field, "%s: expected at most %d bytes, got %d", field, maxSchema, len(text))
 	}
 	if s, err = schema.Parse([]byte(text)); err != nil {
-		return nil, nil, invalid(field, "%s is %v", field, err)
+		return nil, nil, message.Invalid(field, "%s is %v", field, err)
 	}
 	canonical = jsonscan.AppendCanonical(nil, text)
 	if string(canonical) == "{}" || string(canonical) == "true" {
@@ -302,9 +302,9 @@ func (sc *script) weigh(registered string, given map[string]int) (map[string]int
 		i := slices.IndexFunc(sc.all, func(v *version) bool { return v.Version == name })
 		switch weight := given[name]; {
 		case i < 0:
-			return nil, invalid("weights", "weights: %s has no version %q; it has %s", sc.name, message.Clip(name, 64), sc.list())
+			return nil, message.Invalid("weights", "weights: %s has no version %q; it has %s", sc.name, message.Clip(name, 64), sc.list())
 		case weight < 0 || weight > maxWeight:
-			return nil, invalid("weights", "weights: expected a number from 0 to %d for %s, got %d", maxWeight, name, weight)
+			return nil, message.Invalid("weights", "weights: expected a number from 0 to %d for %s, got %d", maxWeight, name, weight)
 		case weight == 0:
 			continue
 		}
@@ -313,12 +313,12 @@ func (sc *script) weigh(registered string, given map[string]int) (map[string]int
 			first = v
 		}
 		if v.Kind != first.Kind || !sameSchema(v.Input, first.Input) || !sameSchema(v.Output, first.Output) {
-			return nil, invalid("weights", "weights: the versions %s and %s differ in kind, inputSchema or outputSchema, so that they can't share calls", first.Version, v.Version)
+			return nil, message.Invalid("weights", "weights: the versions %s and %s differ in kind, inputSchema or outputSchema, so that they can't share calls", first.Version, v.Version)
 		}
 		weights[name] = given[name]
 	}
 	if first == nil {
-		return nil, invalid("weights", "weights: expected one that is more than 0")
+		return nil, message.Invalid("weights", "weights: expected one that is more than 0")
 	}
 	return weights, nil
 }

@@ -351,11 +351,6 @@ func fileOf(ctx context.Context) string {
 	return uri
 }
 
-// invalid is the error for a field that fits the schema and makes no sense.
-func invalid(field, format string, args ...any) *message.Error {
-	return &message.Error{Code: 422, Message: "Schema validation failed: " + fmt.Sprintf(format, args...), Field: field}
-}
-
 // parsed returns a schema that was checked before.
 func parsed(text []byte) *schema.Schema {
 	if string(text) == "{}" || string(text) == "true" {

@@ -105,7 +105,7 @@ func (s *Scripts) test(ctx context.Context, in testInput) (out testOutput, err e
 		in.Data = jsontext.Value("{}")
 	}
 	if err := input.Validate(json.RawMessage(in.Data)); err != nil {
-		return out, invalid("data", "data: %v", err)
+		return out, message.Invalid("data", "data: %v", err)
 	}
 	k, _ := kernel.Of(ctx)
 	c, _ := kernel.CallOf(ctx)

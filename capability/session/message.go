@@ -355,9 +355,7 @@ func encode(v any) []byte {
 }
 
 func invalid(field, format string, args ...any) error {
-	e := message.Errorf(422, "Schema validation failed: "+field+": "+format, args...)
-	e.Field = field
-	return e
+	return message.Invalid(field, field+": "+format, args...)
 }
 
 // after returns the first id after another one.

@@ -77,9 +77,7 @@ func (d *Directory) create(ctx context.Context, in createInput) (secretOutput, e
 		return secretOutput{}, err
 	}
 	if !nameForm.MatchString(in.Name) || in.Name == DefaultName || in.Name == string(principal.OwnerID) {
-		e := message.Errorf(422, "Schema validation failed: name: expected letters, digits, and . _ - between them, and neither owner nor default, got %q", in.Name)
-		e.Field = "name"
-		return secretOutput{}, e
+		return secretOutput{}, message.Invalid("name", "name: expected letters, digits, and . _ - between them, and neither owner nor default, got %q", in.Name)
 	}
 	if in.Preset == principal.Bare && len(in.Allow) == 0 {
 		in.Preset = principal.Agent
@@ -96,9 +94,7 @@ func (d *Directory) create(ctx context.Context, in createInput) (secretOutput, e
 	}
 	now := d.now()
 	if in.Expires != 0 && in.Expires <= now.UnixMilli() {
-		e := message.Errorf(422, "Schema validation failed: expires: the time is over already")
-		e.Field = "expires"
-		return secretOutput{}, e
+		return secretOutput{}, message.Invalid("expires", "expires: the time is over already")
 	}
 	h := &holder{entry: entry{ID: newID(now), Name: in.Name, Created: now.UnixMilli(), Grant: in.Grant}}
 	return d.renew(ctx, h)
@@ -147,9 +143,7 @@ func shownOnce(ctx context.Context) error {
 	if kernel.RequestOf(ctx).Metadata.IdempotencyKey == "" {
 		return nil
 	}
-	e := message.Errorf(422, "Schema validation failed: metadata.idempotencyKey: the secret of a token is shown once, and not kept to be repeated; send the request without an idempotencyKey")
-	e.Field = "metadata.idempotencyKey"
-	return e
+	return message.Invalid("metadata.idempotencyKey", "metadata.idempotencyKey: the secret of a token is shown once, and not kept to be repeated; send the request without an idempotencyKey")
 }
 
 type nameInput struct {

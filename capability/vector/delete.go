@@ -43,7 +43,7 @@ func (v *Vectors) remove(ctx context.Context, in deleteInput) (out deleteOutput,
 		return out, err
 	}
 	if in.IDs != nil && in.Filter != nil {
-		return out, invalid("filter", "filter: give either ids or a filter")
+		return out, message.Invalid("filter", "filter: give either ids or a filter")
 	}
 	var b store.Batch
 	ids := in.IDs

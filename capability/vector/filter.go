@@ -28,18 +28,12 @@ func (s span) has(value []byte) bool {
 	return bytes.Compare(value, s.from) >= 0 && (s.to == nil || bytes.Compare(value, s.to) < 0)
 }
 
-func invalid(field, format string, args ...any) error {
-	e := message.Errorf(422, "Schema validation failed: "+format, args...)
-	e.Field = field
-	return e
-}
-
 func isScalar(value jsontext.Value) bool { return strings.IndexByte(`"0tfn`, byte(value.Kind())) >= 0 }
 
 // checkMetadata returns what can't be kept, or found again.
 func checkMetadata(id string, metadata map[string]jsontext.Value) error {
 	if len(metadata) > maxFields {
-		return invalid("items", "items: the metadata of %q has %d fields, and %d are allowed", id, len(metadata), maxFields)
+		return message.Invalid("items", "items: the metadata of %q has %d fields, and %d are allowed", id, len(metadata), maxFields)
 	}
 	for field, value := range metadata {
 		fine := isScalar(value)
@@ -48,7 +42,7 @@ func checkMetadata(id string, metadata map[string]jsontext.Value) error {
 			fine = len(all) <= maxFields && !slices.ContainsFunc(all, func(v jsontext.Value) bool { return !isScalar(v) })
 		}
 		if !fine || field == "" || len(field) > 64 || strings.ContainsRune(field, 0) || len(value) > maxValue {
-			return invalid("items", "items: the metadata field %q of %q must be a text, a number, true, false, null, or a list of up to %d of these, within %d bytes", message.Clip(field, 64), id, maxFields, maxValue)
+			return message.Invalid("items", "items: the metadata field %q of %q must be a text, a number, true, false, null, or a list of up to %d of these, within %d bytes", message.Clip(field, 64), id, maxFields, maxValue)
 		}
 	}
 	return nil
@@ -97,7 +91,7 @@ func readFilter(in map[string]jsontext.Value) (filter, error) {
 }
 
 func badCondition(field string) error {
-	return invalid("filter", `filter: the condition of %q must be a value, a list of values, or bounds such as {"gte":1,"lt":10} or {"prefix":"a"}`, message.Clip(field, 64))
+	return message.Invalid("filter", `filter: the condition of %q must be a value, a list of values, or bounds such as {"gte":1,"lt":10} or {"prefix":"a"}`, message.Clip(field, 64))
 }
 
 func equal(value jsontext.Value) span {

@@ -121,13 +121,13 @@ func (v *Vectors) query(ctx context.Context, in queryInput) (out queryOutput, er
 func (in *queryInput) check(h *head) error {
 	switch {
 	case (in.Text == "") == (in.Vector == nil):
-		return invalid("text", "text: give either a text or a vector to look for")
+		return message.Invalid("text", "text: give either a text or a vector to look for")
 	case in.Text != "" && h.Dimensions > 0:
-		return invalid("text", "text: the collection %q holds vectors, and the kernel doesn't know their model; give a vector of %d numbers", h.Name, h.Dimensions)
+		return message.Invalid("text", "text: the collection %q holds vectors, and the kernel doesn't know their model; give a vector of %d numbers", h.Name, h.Dimensions)
 	case in.Vector != nil && h.Dimensions > 0 && len(in.Vector) != h.Dimensions:
-		return invalid("vector", "vector: it has %d numbers, and those of the collection %q have %d", len(in.Vector), h.Name, h.Dimensions)
+		return message.Invalid("vector", "vector: it has %d numbers, and those of the collection %q have %d", len(in.Vector), h.Name, h.Dimensions)
 	case in.Vector != nil && h.Dimensions == 0:
-		return invalid("vector", "vector: the collection %q holds texts; give a text", h.Name)
+		return message.Invalid("vector", "vector: the collection %q holds texts; give a text", h.Name)
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func (v *Vectors) upsert(ctx context.Context, in upsertInput) (out upsertOutput,
 			return out, err
 		}
 		if seen[one.ID] {
-			return out, invalid("items", "items: %q is there twice; send each id once", one.ID)
+			return out, message.Invalid("items", "items: %q is there twice; send each id once", one.ID)
 		}
 		seen[one.ID] = true
 		key := n.key(spaceItems, one.ID)
@@ -150,19 +150,19 @@ func (v *Vectors) begin(b *store.Batch, n name, first upsertItem) (head, error) 
 func (i *upsertItem) check(h *head) error {
 	switch {
 	case (i.Text == "") == (i.Vector == nil):
-		return invalid("items", "items: %q must have either a text or a vector", i.ID)
+		return message.Invalid("items", "items: %q must have either a text or a vector", i.ID)
 	case i.Text != "" && h.Dimensions > 0:
-		return invalid("items", "items: %q has a text, and the collection %q holds vectors of %d numbers; use another collection for texts", i.ID, h.Name, h.Dimensions)
+		return message.Invalid("items", "items: %q has a text, and the collection %q holds vectors of %d numbers; use another collection for texts", i.ID, h.Name, h.Dimensions)
 	case i.Vector != nil && h.Dimensions == 0:
-		return invalid("items", "items: %q has a vector, and the collection %q holds texts; use another collection for vectors", i.ID, h.Name)
+		return message.Invalid("items", "items: %q has a vector, and the collection %q holds texts; use another collection for vectors", i.ID, h.Name)
 	case len(i.Vector) != h.Dimensions:
-		return invalid("items", "items: the vector of %q has %d numbers, and those of the collection %q have %d; use another collection for another model", i.ID, len(i.Vector), h.Name, h.Dimensions)
+		return message.Invalid("items", "items: the vector of %q has %d numbers, and those of the collection %q have %d; use another collection for another model", i.ID, len(i.Vector), h.Name, h.Dimensions)
 	case len(i.Text) > maxText:
 		return message.Errorf(413, "The text of %q has %d bytes, and %d are allowed: divide it among several items", i.ID, len(i.Text), maxText)
 	case slices.ContainsFunc([]byte(i.ID), func(c byte) bool { return c < ' ' || c == 0x7F }):
-		return invalid("items", "items: the id %q has control characters; leave them out", i.ID)
+		return message.Invalid("items", "items: the id %q has control characters; leave them out", i.ID)
 	case len(i.Vector) > vectors.MaxDimensions:
-		return invalid("items", "items: the vector of %q has %d numbers, and %d are allowed", i.ID, len(i.Vector), vectors.MaxDimensions)
+		return message.Invalid("items", "items: the vector of %q has %d numbers, and %d are allowed", i.ID, len(i.Vector), vectors.MaxDimensions)
 	}
 	return checkMetadata(i.ID, i.Metadata)
 }

@@ -101,13 +101,13 @@ func CheckPattern(field, pattern string) error {
 	if meant := message.Repair(pattern); meant != "" {
 		hint = fmt.Sprintf(" (did you mean %s?)", meant)
 	}
-	return invalid(field, "%s: expected a syscall or a pattern such as Memory.* or *.Get, got %q%s", field, message.Clip(pattern, 64), hint)
+	return message.Invalid(field, "%s: expected a syscall or a pattern such as Memory.* or *.Get, got %q%s", field, message.Clip(pattern, 64), hint)
 }
 
 // check returns what makes no sense.
 func (g *Grant) check() error {
 	if g.Preset != Bare && !slices.Contains(Presets, g.Preset) {
-		return invalid("preset", "preset: expected agent, handler, viewer or console, got %q", message.Clip(string(g.Preset), 64))
+		return message.Invalid("preset", "preset: expected agent, handler, viewer or console, got %q", message.Clip(string(g.Preset), 64))
 	}
 	for field, patterns := range map[string][]string{"allow": g.Allow, "deny": g.Deny} {
 		for _, p := range patterns {
@@ -119,21 +119,15 @@ func (g *Grant) check() error {
 	for i, prefix := range g.Memory {
 		g.Memory[i] = strings.Trim(prefix, "/")
 		if g.Memory[i] == "" || !norm.NFC.IsNormalString(prefix) {
-			return invalid("memory", "memory: expected the beginning of keys, such as notes or agents/ci, got %q", message.Clip(prefix, 64))
+			return message.Invalid("memory", "memory: expected the beginning of keys, such as notes or agents/ci, got %q", message.Clip(prefix, 64))
 		}
 	}
 	for _, f := range g.Files {
 		if scope := parseFileScope(f); !strings.Contains(scope.uri, "://") || strings.Contains(scope.uri, "/../") {
-			return invalid("files", "files: expected a URI of the tree, such as os://docs or os://docs:ro, got %q", message.Clip(f, 200))
+			return message.Invalid("files", "files: expected a URI of the tree, such as os://docs or os://docs:ro, got %q", message.Clip(f, 200))
 		}
 	}
 	return nil
-}
-
-func invalid(field, format string, args ...any) error {
-	e := message.Errorf(422, "Schema validation failed: "+format, args...)
-	e.Field = field
-	return e
 }
 
 // A fileScope is a URI of the tree, and all below it.
