@@ -42,11 +42,11 @@ var (
 
 // An error's text may quote its caller, but an error message must always fit into
 // a line. So a text is cut at MaxErrorText bytes, the texts of its causes at
-// MaxCauseText, and a chain after MaxCauses of them.
+// MaxCauseText, and a chain after maxCauses of them.
 const (
 	MaxErrorText = 2000
 	MaxCauseText = 1000
-	MaxCauses    = 3
+	maxCauses    = 3
 )
 
 // Errorf builds an Error. An *Error that the format wraps with %w at its end
@@ -150,7 +150,7 @@ func ErrorOf(err error) (e *Error, known bool) {
 // Append appends e as JSON: code, message, and cause where there is one, with the
 // texts cut so that it fits into a line.
 func (e *Error) Append(dst []byte) []byte {
-	return e.append(dst, MaxErrorText, MaxCauses)
+	return e.append(dst, MaxErrorText, maxCauses)
 }
 
 // AppendWhole is Append without the cuts.

@@ -114,12 +114,7 @@ func (m *Message) Caused() Metadata {
 }
 
 // Workflow is the workflow that the message names or has inherited, or "".
-func (m *Metadata) Workflow() string {
-	if m.Correlation != "" {
-		return m.Correlation
-	}
-	return m.Inherited
-}
+func (m *Metadata) Workflow() string { return cmp.Or(m.Correlation, m.Inherited) }
 
 // Clone returns a copy of m whose data is its own. Data of a message from a
 // [Decoder] aliases the line that it was read from.
