@@ -221,7 +221,7 @@ func (r *reader) chat(page string) string {
 		input, answer, _ := strings.Cut(exchange, "\n")
 		input = r.local(input)
 		x.Until(ready)
-		x.Type(input + tty.Enter)
+		x.Submit(input)
 		x.When("the answer to "+input, func(screen string) bool {
 			return strings.Contains(screen, "> "+input+"\n\n") && (strings.Contains(screen, ready) || strings.Contains(screen, "a allow ·"))
 		})
@@ -279,6 +279,7 @@ var masks = []struct{ pattern, mask string }{
 	{`(syscalls +)\d+: .*`, "syscalls N"},
 	{`\d+ (messages recorded|entries|in the last \w+)`, "N $1"},
 	{`messages +\d+`, "messages N"},
+	{`\d+ texts? embedded by .*`, "N texts embedded"}, // texts are embedded in the background
 	{`(?m)^ +\d+\.\d\d  `, "SCORE "},
 	{`~/|/home/ada/`, "HOME/"},
 	{` +`, " "},

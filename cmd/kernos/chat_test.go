@@ -50,8 +50,12 @@ func (x *talk) chat(t *testing.T, columns, rows int, args ...string) *talk {
 	return &one
 }
 
-// ready is what the editor shows while the model waits for the person.
+// ready is what the editor shows while it is empty and the model waits for the person. After a line that was
+// sent by Submit, it is shown when the turn has ended and all of it is printed.
 const ready = "> a message, /help, @file"
+
+// question is an approval that a key answers.
+const question = "Allow Http.Fetch?\na allow · s session · w always · d deny · e edit · ? why"
 
 // idle waits until the model waits for the person.
 func (x *talk) idle() {
@@ -66,9 +70,7 @@ func (x *talk) says(text string, answers ...modeltest.Answer) {
 	for _, a := range answers {
 		x.answers <- a
 	}
-	x.Type(text)
-	x.Until(text)
-	x.Type(tty.Enter)
+	x.Submit(text)
 	x.Until("> "+text+"\n\n", ready)
 }
 
@@ -76,7 +78,7 @@ func (x *talk) says(text string, answers ...modeltest.Answer) {
 func (x *talk) command(text string, shown ...string) {
 	x.t.Helper()
 	x.idle()
-	x.Type(text + tty.Enter)
+	x.Submit(text)
 	x.Until(shown...)
 	x.idle()
 }
@@ -104,7 +106,7 @@ func TestChat(t *testing.T) {
 		x.idle()
 		hold := make(chan struct{})
 		x.answers <- modeltest.Answer{Text: recipe, Hold: hold}
-		x.Type("how is tea made?" + tty.Enter)
+		x.Submit("how is tea made?")
 		x.Until("> how is tea made?", "Here is how to make a good cup of tea for a long afternoon:\n\n1. boil water")
 		if strings.Contains(x.Screen(), "the book") {
 			t.Errorf("it didn't stream:\n%s", x.Screen())
@@ -168,8 +170,8 @@ See the book (https://example.com/tea).
 			t.Helper()
 			x.idle()
 			x.answers <- fetch
-			x.Type(text + tty.Enter)
-			x.Until("> "+text, "Allow Http.Fetch?\na allow · s session · w always · d deny · e edit · ? why")
+			x.Submit(text)
+			x.Until("> "+text, question)
 		}
 		ask("fetch it")
 		x.Type("?")
@@ -180,8 +182,8 @@ See the book (https://example.com/tea).
 		ask("fetch again")
 		x.Type(tty.Escape)
 		x.Until("Http.Fetch waits for an approval: /approve")
-		x.Type("/approve" + tty.Enter)
-		x.Until("Allow Http.Fetch?")
+		x.Submit("/approve")
+		x.Until(question)
 		x.Type("e")
 		x.Until("The arguments of Http.Fetch: Enter uses them, Esc goes back", `"url": "http://127.0.0.1:1/"`)
 		x.answers <- modeltest.Answer{Calls: []modeltest.Call{{Name: "Http.Fetch", Args: `{"url":"http://127.0.0.1:2/"}`}}}
@@ -208,7 +210,7 @@ See the book (https://example.com/tea).
 		x := talks.chat(t, 80, 24)
 		x.idle()
 		x.answers <- modeltest.Answer{Text: "one two three four five six", Hold: make(chan struct{})}
-		x.Type("count" + tty.Enter)
+		x.Submit("count")
 		x.Until("one two")
 		x.Type(tty.CtrlC)
 		x.Until("(cut off)", "The turn was ended; /continue goes on.")
@@ -216,7 +218,7 @@ See the book (https://example.com/tea).
 		x.command("/continue", "seven")
 		hold := make(chan struct{})
 		x.answers <- modeltest.Answer{Text: "eight nine ten eleven twelve", Hold: hold}
-		x.Type("more" + tty.Enter)
+		x.Submit("more")
 		x.Until("eight nine")
 		x.Type(tty.CtrlC + tty.CtrlC)
 		if status := x.Wait(); status != 0 {
@@ -231,7 +233,7 @@ See the book (https://example.com/tea).
 		x.idle()
 		hold := make(chan struct{})
 		x.answers <- modeltest.Answer{Text: "The first half of it and the other half of it.", Hold: hold}
-		x.Type("tell me" + tty.Enter)
+		x.Submit("tell me")
 		x.Until("The first half")
 		id := x.leave()
 		if !strings.Contains(x.Screen(), "the turn goes on; ") {
@@ -322,7 +324,7 @@ See the book (https://example.com/tea).
 	t.Run("commands", func(t *testing.T) {
 		x := talks.chat(t, 80, 90)
 		x.command("/cost", "/cost needs a conversation: say something first")
-		x.Type("/hlep" + tty.Enter)
+		x.Submit("/hlep")
 		x.Until("there is no command /hlep; did you mean /help?", "> /hlep")
 		x.Type(tty.CtrlC)
 		x.command("/help", "/approve       answer what waits for an approval", "Ctrl-C         end the turn; again, or Ctrl-D, leave")
@@ -341,8 +343,9 @@ See the book (https://example.com/tea).
 				t.Errorf("%v: %s", err, text)
 			}
 		}
-		x.Type("/undo" + tty.Enter)
+		x.Submit("/undo")
 		x.Until("The last input is taken back.", `not undone: Memory.Set {"key":"it","value":1}`, "> remember it\n")
+		x.Edits("remember it")
 		x.answers <- modeltest.Answer{Text: "I do so again."}
 		x.Type(tty.Enter)
 		x.Until("I do so again.")
@@ -397,7 +400,7 @@ See the book (https://example.com/tea).
 			t.Errorf("got %s", notes)
 		}
 		x := talks.chat(t, 80, 24, "--last")
-		x.Until("Allow Http.Fetch?")
+		x.Until(question)
 		x.answers <- modeltest.Answer{Text: "Then not."}
 		x.Type("d")
 		x.Until("Then not.")
@@ -478,10 +481,10 @@ func TestTheFirstConversation(t *testing.T) {
 	first.Type("n" + tty.Enter)
 	first.Until("The model demo answers", "To talk with a real one: kernos model detect, then kernos model add NAME.")
 	first.idle()
-	first.Type("remember that the door code is 4711" + tty.Enter)
+	first.Submit("remember that the door code is 4711")
 	first.Until("▶ Memory.Set {", "  ✓ ", "4711.")
 	first.idle()
-	first.Type("what do you know about the door?" + tty.Enter) // what is found isn't hidden because it was searched for
+	first.Submit("what do you know about the door?") // what is found isn't hidden because it was searched for
 	first.Until(`? Memory.Search {"query":"door"}`, "I know this: /door-code is 4711.")
 	first.idle()
 	id := first.leave()

@@ -26,12 +26,31 @@ func TestPartsOfAChat(t *testing.T) {
 		}
 	}
 	fetch := modeltest.Answer{Calls: []modeltest.Call{{Name: "Http.Fetch", Args: `{"url":"http://127.0.0.1:1/"}`}}}
+	t.Run("what is typed while a question comes answers nothing", func(t *testing.T) {
+		x := talks.chat(t, 80, 40)
+		x.idle()
+		x.Submit("think")
+		x.Until("> think\n")
+		x.Type("and read")
+		x.Edits("> and read")
+		x.answers <- fetch
+		x.Until("Allow Http.Fetch? It is asked when the line below is empty\n> and read")
+		x.Type(" a dawn")
+		x.Edits("> and read a dawn")
+		x.Type(tty.Enter)
+		x.Until("queued: and read a dawn", question)
+		x.answers <- modeltest.Answer{Text: "So I don't."}
+		x.answers <- modeltest.Answer{Text: "A dawn."}
+		x.Type("d")
+		x.Until("    denied", "So I don't.\n\n> and read a dawn\n\nA dawn.\n\n"+ready)
+		x.leave()
+	})
 	t.Run("w allows a syscall in all sessions", func(t *testing.T) {
 		x := talks.chat(t, 80, 40)
 		x.idle()
 		x.answers <- fetch
-		x.Type("fetch it" + tty.Enter)
-		x.Until("Allow Http.Fetch?")
+		x.Submit("fetch it")
+		x.Until(question)
 		x.answers <- modeltest.Answer{Text: "It isn't there."}
 		x.Type("w")
 		x.Until("allowed always", "It isn't there.")
@@ -64,7 +83,7 @@ func TestPartsOfAChat(t *testing.T) {
 		x := talks.chat(t, 80, 40)
 		x.idle()
 		x.answers <- modeltest.Answer{Text: "I have read all of it."}
-		x.Type("read @large.txt" + tty.Enter)
+		x.Submit("read @large.txt")
 		x.Until("[file large.txt]", "I have read all of it.")
 		x.idle()
 		x.leave()
@@ -82,7 +101,7 @@ func TestAChatWithoutItsServer(t *testing.T) {
 	x.idle()
 	x.answers <- modeltest.Answer{Text: "The first half of it, and no more.", Hold: make(chan struct{})}
 	x.answers <- modeltest.Answer{Text: "The whole answer, once."}
-	x.Type("tell me" + tty.Enter)
+	x.Submit("tell me")
 	x.Until("The first half")
 	if err := server.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -133,7 +152,7 @@ func TestTheOfferOfAKey(t *testing.T) {
 	accepted.Type("y" + tty.Enter)
 	accepted.Until("openai answers; /help lists the commands.")
 	accepted.idle()
-	accepted.Type("who are you?" + tty.Enter)
+	accepted.Submit("who are you?")
 	accepted.Until("I am connected.")
 	accepted.idle()
 	accepted.leave()
@@ -184,7 +203,7 @@ func TestAChatElsewhere(t *testing.T) {
 	x.idle()
 	hold := make(chan struct{})
 	x.answers <- modeltest.Answer{Text: "The first half of it and the other half of it.", Hold: hold}
-	x.Type("tell me" + tty.Enter)
+	x.Submit("tell me")
 	x.Until("The first half")
 	network.cut()
 	close(hold)

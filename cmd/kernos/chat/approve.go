@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -17,6 +18,34 @@ import (
 
 // choices are the keys that answer an approval-request.
 const choices = "a allow · s session · w always · d deny · e edit · ? why"
+
+// An offer is a question that a person sees. Keys answer it after they had time to notice it.
+type offer struct {
+	call    string
+	noticed bool
+}
+
+// noticing is how long a question is shown, with nothing typed, before it takes keys. A person who is writing
+// would otherwise allow a call with a letter of a sentence.
+const noticing = 500 * time.Millisecond
+
+// present shows the question about the first approval that waits, when what it is about is printed, and
+// withdraws it while there is a text in the editor.
+func (m *screen) present() tea.Cmd {
+	can := len(m.asked) > 0 && !m.dismissed && !m.editing && m.editor.Value() == ""
+	if m.offer != nil && (!can || m.offer.call != m.asked[0].Call) {
+		m.offer = nil
+	}
+	if !can || m.offer != nil || m.unprinted() {
+		return nil
+	}
+	shown := &offer{call: m.asked[0].Call}
+	m.offer = shown
+	return tea.Tick(noticing, func(time.Time) tea.Msg { return noticed{shown} })
+}
+
+// asking reports whether a question takes the keys, in place of the editor.
+func (m *screen) asking() bool { return m.offer != nil && m.offer.noticed }
 
 // ask asks about a call, unless a person has written its arguments.
 func (m *screen) ask(r Message) tea.Cmd {
@@ -41,17 +70,25 @@ func (m *screen) settle(answer *Message) {
 	m.asked = slices.DeleteFunc(m.asked, func(r Message) bool { return answered(r.Call) })
 }
 
-// question is what is asked, in place of the editor.
+// question is what is asked, above the editor or in place of it.
 func (m *screen) question() []string {
 	switch {
-	case len(m.asked) == 0 || m.unprinted():
+	case len(m.asked) == 0 || m.offer == nil && m.unprinted():
 		return nil
 	case m.editing:
 		return []string{m.out.Paint(terminal.Yellow, m.transcript.clip("The arguments of "+visible.Text(m.asked[0].Name)+": Enter uses them, Esc goes back"))}
 	case m.dismissed:
 		return []string{m.out.Paint(terminal.Yellow, m.transcript.clip(visible.Text(m.asked[0].Name)+" waits for an approval: /approve"))}
 	}
-	return []string{m.out.Paint(terminal.Yellow, m.transcript.clip("Allow "+visible.Text(m.asked[0].Name)+"?")), m.transcript.clip(choices)}
+	asked := "Allow " + visible.Text(m.asked[0].Name) + "?"
+	if m.editor.Value() != "" {
+		asked += " It is asked when the line below is empty"
+	}
+	lines := []string{m.out.Paint(terminal.Yellow, m.transcript.clip(asked))}
+	if m.asking() {
+		lines = append(lines, m.transcript.clip(choices))
+	}
+	return lines
 }
 
 // decideBy answers the question by a key. It reports whether the key was one of its own: while it is

@@ -121,13 +121,11 @@ func (m *screen) approve(string) tea.Cmd {
 
 func (m *screen) resume(string) tea.Cmd {
 	session := m.session
+	m.sending = true
 	return func() tea.Msg {
 		var t turn
 		err := request.Read(m.ctx, m.client.within(session), message.KindCommand, "Session.Continue", map[string]any{"session": session}, &t)
-		return answered{err: err, then: func(m *screen) tea.Cmd {
-			m.turn = t.Turn
-			return m.follow()
-		}}
+		return sent{turn: t, err: err}
 	}
 }
 

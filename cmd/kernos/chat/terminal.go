@@ -45,6 +45,7 @@ type screen struct {
 	sending bool
 
 	asked     []Message // approvals that wait, the one that is asked about first
+	offer     *offer    // the question about the first of them; nil while it can't be asked
 	dismissed bool      // the question is put off until /approve
 	editing   bool      // the editor has the arguments of the first of them
 	wanted    []wanted  // arguments that a person has edited
@@ -85,6 +86,7 @@ type (
 		err   error
 		then  func(*screen) tea.Cmd // nil, or what follows in the loop
 	}
+	noticed struct{ offer *offer }
 	printed struct{}
 	tick    struct{}
 )
@@ -136,11 +138,6 @@ func (m *screen) busy() bool { return m.turn != "" || m.sending }
 // unprinted reports whether lines wait to be printed: what is asked is about what a person has seen.
 func (m *screen) unprinted() bool { return m.printing || len(m.pending) > 0 }
 
-// asking reports whether a question stands in place of the editor.
-func (m *screen) asking() bool {
-	return len(m.asked) > 0 && !m.dismissed && !m.editing && !m.unprinted()
-}
-
 // Init implements [tea.Model].
 func (m *screen) Init() tea.Cmd {
 	cmds := []tea.Cmd{m.learn}
@@ -154,7 +151,7 @@ func (m *screen) Init() tea.Cmd {
 func (m *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	cmd := m.update(msg)
 	m.placeholder()
-	return m, tea.Batch(cmd, m.print(), m.spin())
+	return m, tea.Batch(cmd, m.print(), m.spin(), m.present())
 }
 
 func (m *screen) update(msg tea.Msg) tea.Cmd {
@@ -181,6 +178,8 @@ func (m *screen) update(msg tea.Msg) tea.Cmd {
 		}
 	case known:
 		m.known = msg
+	case noticed:
+		msg.offer.noticed = true
 	case printed:
 		m.printing = false
 	case tick:
@@ -269,7 +268,9 @@ func (m *screen) sent(s sent) tea.Cmd {
 		}
 		return nil
 	}
-	m.model = ""
+	if s.text != "" { // the input has changed the model; /continue has not
+		m.model = ""
+	}
 	if m.turn != "" {
 		m.queue = append(m.queue, queued{s.turn.Turn, s.text})
 		return nil

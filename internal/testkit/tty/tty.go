@@ -98,6 +98,33 @@ func (x *Terminal) Type(text string) {
 	}
 }
 
+// Submit types a line into a program's empty editor, waits until the editor shows it, and presses Enter. What
+// the editor shows only while it is empty is gone then, and is shown again only after the program has taken
+// the line. After Type and Enter at once, the screen may still have it from before: programs print output
+// above their editor first, and draw the editor anew later.
+func (x *Terminal) Submit(line string) {
+	x.t.Helper()
+	words := strings.Fields(line)
+	x.Type(line)
+	x.Edits(words[len(words)-1]) // a long line may be wrapped
+	x.Type(Enter)
+}
+
+// Edits waits until the cursor is after this text.
+func (x *Terminal) Edits(text string) {
+	x.t.Helper()
+	x.When("the cursor after "+text, func(string) bool { return strings.HasSuffix(x.beforeCursor(), text) })
+}
+
+// beforeCursor returns what the line of the cursor has before it.
+func (x *Terminal) beforeCursor() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	at := x.screen.Cursor()
+	line := []rune(strings.Split(x.screen.String(), "\n")[at.Y])
+	return strings.TrimRight(string(line[:min(at.X, len(line))]), " ")
+}
+
 // Paste pastes a text, as terminals do for programs that want to know.
 func (x *Terminal) Paste(text string) {
 	x.t.Helper()

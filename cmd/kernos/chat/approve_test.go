@@ -1,0 +1,47 @@
+package chat
+
+import (
+	"context"
+	"io"
+	"testing"
+
+	tea "charm.land/bubbletea/v2"
+
+	"kernos/cmd/kernos/terminal"
+)
+
+// A question takes keys after it was shown for a while with nothing typed; so does the one after it.
+func TestAQuestionIsNoticedBeforeItTakesKeys(t *testing.T) {
+	m := newScreen(context.Background(), nil, new(Options), terminal.NewScreen(io.Discard, io.Discard))
+	m.turn = "turn"
+	request := func(call string) watched {
+		return watched{complete: &Message{Type: "approval-request", Turn: "turn", Call: call, Name: "Http.Fetch"}}
+	}
+	var first *offer
+	for _, step := range []struct {
+		what   string
+		msg    func() tea.Msg
+		call   string // that is asked about
+		takes  bool   // keys
+		editor string
+	}{
+		{"two calls wait", func() tea.Msg { m.Update(request("one")); return request("two") }, "", false, ""},
+		{"their arguments are printed", func() tea.Msg { m.pending = nil; return printed{} }, "one", false, ""},
+		{"a letter is typed", func() tea.Msg { first = m.offer; return tea.KeyPressMsg{Code: 'a', Text: "a"} }, "", false, "a"},
+		{"the time of the first offer is over", func() tea.Msg { return noticed{first} }, "", false, "a"},
+		{"the letter is taken back", func() tea.Msg { return tea.KeyPressMsg{Code: tea.KeyBackspace} }, "one", false, ""},
+		{"the person has seen it", func() tea.Msg { return noticed{m.offer} }, "one", true, ""},
+		{"it is answered", func() tea.Msg { return watched{complete: &Message{Type: "approval-response", Call: "one"}} }, "", false, ""},
+		{"the answer is printed", func() tea.Msg { m.pending = nil; return printed{} }, "two", false, ""},
+		{"the same key comes twice", func() tea.Msg { return tea.KeyPressMsg{Code: 'a', Text: "a"} }, "", false, "a"},
+	} {
+		m.Update(step.msg())
+		call := ""
+		if m.offer != nil {
+			call = m.offer.call
+		}
+		if call != step.call || m.asking() != step.takes || m.editor.Value() != step.editor {
+			t.Errorf("%s: it asks about %q, takes keys: %v, the editor has %q; want %q, %v, %q", step.what, call, m.asking(), m.editor.Value(), step.call, step.takes, step.editor)
+		}
+	}
+}
