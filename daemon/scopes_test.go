@@ -237,6 +237,15 @@ func TestToolsAreRunForTheOwner(t *testing.T) {
 	w.call(t, nil, "Content.Hydrate", `{"uri":"os://docs/a.md"}`, `"description":"described"`)
 }
 
+// TestSearchForMakingATool: a model that is asked to make a tool finds how, in the first place.
+func TestSearchForMakingATool(t *testing.T) {
+	w := newWorld(t)
+	p := caller(t, principal.Grant{Preset: principal.Agent})
+	for _, query := range []string{"make a new tool", "make it a tool", "register a tool", "write my own tool", "add a custom tool in javascript", "new tool from code"} {
+		w.call(t, p, "Syscall.Search", fmt.Sprintf(`{"query":%q}`, query), `{"syscalls":[{"name":"Syscall.Register"`)
+	}
+}
+
 // TestSearchesOfAToken: none of the four searches finds more by meaning than the token may see. The owner finds all of it.
 func TestSearchesOfAToken(t *testing.T) {
 	w := newWorld(t)

@@ -55,7 +55,7 @@ type callInput struct {
 // call is answered by the kernel: see [kernel.ThroughType].
 var call = kernel.DefineQuery[callInput, jsontext.Value](kernel.Definition{
 	Type:    kernel.ThroughType,
-	Summary: "Call any syscall by its name. The reply is that of the syscall, and so are all rules; a command must be sent with kind command.",
+	Summary: "Call any syscall by its name. The reply is that of the syscall, and so are all rules.",
 	Effect:  kernel.Delegated,
 	Input:   schema.Input[callInput]().Example(`{"type":"Memory.Get","data":{"key":"notes/1"}}`),
 	Output:  schema.Any,

@@ -26,6 +26,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -175,7 +176,11 @@ func (h *Host) lookup(name string) (*server, error) {
 			return s, nil
 		}
 	}
-	return nil, message.Errorf(404, "No MCP server is called %s; Mcp.List names those that there are", message.Clip(name, 64))
+	text := "none is mounted; kernos mcp add mounts one"
+	if len(h.servers) > 0 {
+		text = "mounted are " + message.Clip(strings.Join(slices.Sorted(maps.Keys(h.servers)), ", "), 200)
+	}
+	return nil, message.Errorf(404, "No MCP server is called %s; %s", message.Clip(name, 64), text)
 }
 
 // find is lookup for a caller that holds nothing.

@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -521,10 +524,31 @@ func TestHostileServers(t *testing.T) {
 			t.Errorf("%s: %v", mode, e)
 		}
 	}
-	for url, says := range map[string]string{"http://127.0.0.1:1/mcp": "can't be reached", "http://169.254.169.254/mcp": "not allowed", serveHTTP(t, "stateful moves", w.dir): "sends its clients to"} {
+	website := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/" {
+			http.NotFound(rw, r)
+			return
+		}
+		_, _ = io.WriteString(rw, "<!DOCTYPE html><p>Welcome</p>")
+	}))
+	t.Cleanup(website.Close)
+	for url, says := range map[string]string{"http://127.0.0.1:1/mcp": "can't be reached", "http://169.254.169.254/mcp": "not allowed", serveHTTP(t, "stateful moves", w.dir): "sends its clients to",
+		website.URL + "/": "answered with text/html, which isn't MCP", website.URL + "/none": "status 404: 404 page not found; check that the address"} {
 		if e := w.call("Mcp.Add", `{"name":"bad","url":"`+url+`"}`, nil); e == nil || e.Code != 502 || !strings.Contains(e.Error(), says) {
 			t.Errorf("%s: %v", url, e)
 		}
+	}
+	for program, says := range map[string]string{
+		`"command":["kernos-no-such-program"]`:                 "isn't in the daemon's PATH",
+		`"command":["localhost:3000/mcp"]`:                     "begins with http://",
+		`"command":["/bin/sh"],"directory":"/kernos-no-such-"`: "in the directory /kernos-no-such-: one of them",
+	} {
+		if e := w.call("Mcp.Add", `{"name":"bad",`+program+`}`, nil); e == nil || e.Code != 502 || !strings.Contains(e.Error(), says) {
+			t.Errorf("%s: %v", program, e)
+		}
+	}
+	if e := w.call("Mcp.Show", `{"name":"bad"}`, nil); e == nil || e.Code != 404 || !strings.Contains(e.Error(), "none is mounted") {
+		t.Errorf("what could not be mounted: %v", e)
 	}
 	w.must("Mcp.Add", w.child("fake", "stateful"), nil)
 	for _, c := range []struct {

@@ -408,7 +408,7 @@ func (h *Host) allow(ctx context.Context, in allowInput) (out allowOutput, err e
 	next.Tools = slices.Clone(next.Tools)
 	for _, name := range in.Tools {
 		if !slices.ContainsFunc(next.Tools, func(t tool) bool { return t.is(name) }) {
-			return out, message.Errorf(404, "The MCP server %s has no tool %s; Mcp.Show lists those that it has", s.name, message.Clip(name, 64))
+			return out, message.Errorf(404, "The MCP server %s has no tool %s; kernos mcp show %s lists its tools", s.name, message.Clip(name, 64), s.name)
 		}
 	}
 	out.Tools = []message.Type{}

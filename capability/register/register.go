@@ -118,7 +118,7 @@ var register = kernel.DefineCommand[registerInput, registerOutput](kernel.Defini
 		{Code: 429, When: "the connection serves too many types, or the caller registers code too often"},
 		{Code: 503, When: "connections serve too many types"},
 	},
-	Summary: "Add a syscall. With code, the kernel runs it and keeps it; without, this connection serves it until it ends: requests of that type arrive as messages, and replies name them in metadata.causation.",
+	Summary: "Make a new tool: add a syscall. With code in TypeScript or JavaScript, the kernel runs it and keeps it; without, this connection serves it until it ends: requests of that type arrive as messages, and replies name them in metadata.causation.",
 	Input:   schema.Input[registerInput]().Example(`{"name":"Text.Count","kind":"query","description":"Count the words of a text.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]},"outputSchema":{"type":"object","properties":{"words":{"type":"integer"}}},"code":"export const handler = ({text}) => ({words: text.split(/\\s+/).filter(Boolean).length});"}`),
 	Aliases: []message.Type{olderRegister},
 	Timeout: 5 * time.Minute, // the first code in a home waits until the engine is compiled

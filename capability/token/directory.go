@@ -300,7 +300,8 @@ func (d *Directory) find(name string) (*holder, error) {
 	if len(names) > 0 {
 		text = "there are " + message.Clip(strings.Join(names, ", "), 200)
 	}
-	return nil, message.Errorf(404, "There is no token %q; %s", message.Clip(name, 64), text)
+	name = message.Clip(name, 64)
+	return nil, message.Errorf(404, "The token %q doesn't exist; %s; kernos token create %s makes it", name, text, name)
 }
 
 // expire ends the tokens whose time is over, and sets the timer to the next one.

@@ -472,10 +472,13 @@ func TestOneConnectionTooMany(t *testing.T) {
 	_ = c.Wait()
 }
 
-// talk starts kernos pipe with these lines, and leaves its input open.
-func (h *house) talk(lines string) (*exec.Cmd, io.WriteCloser, *bufio.Reader) {
+// talk starts kernos pipe, or another command, with these lines, and leaves its input open.
+func (h *house) talk(lines string, args ...string) (*exec.Cmd, io.WriteCloser, *bufio.Reader) {
 	h.t.Helper()
-	c := h.command("pipe")
+	if len(args) == 0 {
+		args = []string{"pipe"}
+	}
+	c := h.command(args...)
 	c.Stderr = new(bytes.Buffer)
 	in, out := testkit.Piped(h.t, c)
 	if _, err := io.WriteString(in, lines); err != nil {

@@ -98,13 +98,23 @@ func makeToken(ctx context.Context, call caller, name string) (made bool, err er
 }
 
 // bridge copies lines between the client and the daemon until the client has closed its side and
-// everything is answered, or the daemon has closed the connection.
+// everything is answered. It is an error if the daemon closes the connection first.
 func bridge(conn *client.Upgraded, in io.Reader, out io.Writer) error {
+	ended := make(chan struct{})
 	go func() {
-		_, _ = io.Copy(conn, in) // ends with the process if the daemon goes first
+		if _, err := io.Copy(conn, in); err == nil { // it ends with the process if the daemon closes the connection first
+			close(ended)
+		}
 		_ = conn.CloseWrite()
 	}()
 	_, err := io.Copy(out, conn)
 	_ = conn.Close()
+	select {
+	case <-ended:
+	default:
+		if err == nil {
+			err = &exit.Error{Status: exit.Unreachable, Cause: errors.New("the daemon has closed the connection: it has stopped, or the token was revoked (kernos token list); let the client connect again")}
+		}
+	}
 	return exit.Wrap(err)
 }

@@ -238,11 +238,13 @@ another way, asks again.`,
 		}
 		return input
 	}, shows(func(a *answer, reply *struct{ Tools []string }) error {
-		now := "may be called without asking"
+		now := "sessions call it without asking"
 		if ask {
-			now = "ask in sessions"
+			now = "sessions ask before they call it"
 		}
-		a.screen.Note("%s %s", strings.Join(reply.Tools, ", "), now)
+		for _, tool := range reply.Tools {
+			a.screen.Note("%s: %s", tool, now)
+		}
 		return nil
 	}))
 }

@@ -48,6 +48,28 @@ func TestAFullDaemonCanBeLookedAfter(t *testing.T) {
 	}
 }
 
+// The log of an MCP client has the reason why its server is gone.
+func TestMCPSaysThatTheDaemonHasStopped(t *testing.T) {
+	h := newHouse(t)
+	s := h.serve()
+	c, in, answers := h.talk(`{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n", "mcp")
+	if answer, err := answers.ReadString('\n'); err != nil || !strings.Contains(answer, `"id":1`) {
+		t.Fatalf("%v: %s", err, answer)
+	}
+	if _, notes, status := h.run("", "stop"); status != 0 {
+		t.Fatal(notes)
+	}
+	_ = s.wait()
+	_ = c.Wait()
+	if status, text := c.ProcessState.ExitCode(), fmt.Sprint(c.Stderr); status != exit.Unreachable || !strings.Contains(text, "the daemon has closed the connection: it has stopped, or the token was revoked") {
+		t.Errorf("status %d: %s", status, text)
+	}
+	_ = in.Close()
+	if _, notes, status := h.run("", "mcp", "--as", "nosuch"); status == 0 || !strings.Contains(notes, "kernos token create nosuch makes it") {
+		t.Errorf("status %d: %s", status, notes)
+	}
+}
+
 // A daemon whose socket nobody finds is told by a signal.
 func TestADaemonThatCantBeAskedIsTold(t *testing.T) {
 	h := newHouse(t)

@@ -59,15 +59,13 @@ export async function handler() {
   const reply = await fetch("` + service.URL + `/live", { headers: { Authorization: "Bearer " + key } });
   return reply.json();
 }`
-	claude.calls("Syscall_Register", mustJSON(t, map[string]any{"name": "Deploys.Live", "kind": "command", "inputSchema": map[string]any{"type": "object"}, "outputSchema": map[string]any{"type": "object"}, "code": code}))
+	claude.calls("Syscall_Call", mustJSON(t, map[string]any{"type": "Syscall.Register", "data": map[string]any{"name": "Deploys.Live", "kind": "command",
+		"inputSchema": map[string]any{"type": "object"}, "outputSchema": map[string]any{"type": "object"}, "code": code}}))
 	claude.end()
 
 	s.says("", "The next day, in Codex:")
 	p.types("kernos mcp install codex --yes > /dev/null", "")
 	codex := p.start(t, "codex")
-	if tools := codex.asks("tools/list", `{}`); !strings.Contains(tools, `"Deploys_Live"`) {
-		t.Errorf("the tool isn't listed: %s", tools)
-	}
 	s.says("you", "When do releases go out, and is one live?")
 	codex.calls("Memory_Get", `{"key":"notes/releases"}`)
 	if got := codex.calls("Deploys_Live", `{}`); !strings.Contains(got, "2.4.1") {
@@ -244,6 +242,7 @@ func (p *person) start(t *testing.T, client string) *mcpClient {
 	}
 	c.asks("initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"`+client+`","version":"1"}}`)
 	c.sends(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	c.tools = c.asks("tools/list", `{}`)
 	return c
 }
 
@@ -255,6 +254,7 @@ type mcpClient struct {
 	in     io.WriteCloser
 	out    *bufio.Reader
 	sent   int
+	tools  string // what tools/list has: a model calls nothing else
 }
 
 func (c *mcpClient) sends(line string) {
@@ -294,6 +294,9 @@ func (c *mcpClient) asks(method, params string) string {
 // calls calls a tool, shows it, and returns the text of its result.
 func (c *mcpClient) calls(tool, arguments string) string {
 	c.t.Helper()
+	if !strings.Contains(c.tools, `"name":"`+tool+`"`) {
+		c.t.Errorf("%s isn't listed: %s", tool, c.tools)
+	}
 	var result struct {
 		Content []struct{ Text string }
 		IsError bool
@@ -304,13 +307,16 @@ func (c *mcpClient) calls(tool, arguments string) string {
 	if result.IsError {
 		c.t.Errorf("%s %s: %s", tool, arguments, result.Content[0].Text)
 	}
-	var members struct{ Name, Code string }
-	if json.Unmarshal([]byte(arguments), &members) == nil && members.Code != "" {
-		c.screen.line("agent  " + tool + ` {"name":"` + members.Name + `", …, "code":`)
-		for line := range strings.Lines(members.Code) {
+	var members struct {
+		Type string
+		Data struct{ Name, Code string }
+	}
+	if json.Unmarshal([]byte(arguments), &members) == nil && members.Data.Code != "" {
+		c.screen.line("agent  " + tool + ` {"type":"` + members.Type + `","data":{"name":"` + members.Data.Name + `", …, "code":`)
+		for line := range strings.Lines(members.Data.Code) {
 			c.screen.line("         " + strings.TrimSuffix(line, "\n"))
 		}
-		c.screen.line("       }")
+		c.screen.line("       }}")
 	} else {
 		c.screen.line("agent  " + tool + " " + arguments)
 	}

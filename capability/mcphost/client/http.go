@@ -232,11 +232,19 @@ func (w *remote) read(answer *http.Response, p *pending, at *place) (news bool, 
 			return false, &Broken{err}
 		}
 	}
+	const hint = "check that the address is the one that the server's documentation gives for MCP; it often ends with /mcp"
 	if answer.StatusCode/100 == 2 {
-		return false, nil
+		if p == nil || kind == "" {
+			return false, nil
+		}
+		return false, &Broken{fmt.Errorf("it has answered with %s, which isn't MCP; %s", kind[:min(len(kind), 64)], hint)}
 	}
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxRefusal))
-	return false, &Broken{fmt.Errorf("it has answered with status %d%s", answer.StatusCode, (&tail{text: text[:min(len(text), 200)]}).String())}
+	err = fmt.Errorf("it has answered with status %d%s", answer.StatusCode, (&tail{text: text[:min(len(text), 200)]}).String())
+	if answer.StatusCode == http.StatusNotFound || answer.StatusCode == http.StatusMethodNotAllowed {
+		err = fmt.Errorf("%w; %s", err, hint)
+	}
+	return false, &Broken{err}
 }
 
 // readEvents takes the messages of a stream of events.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os/exec"
 	"strings"
 	"sync"
@@ -55,8 +56,15 @@ func startProcess(c *Conn) (wire, error) {
 		return nil, err
 	}
 	wait, err := process.Start(w.cmd)
-	if err != nil {
-		return nil, fmt.Errorf("%s can't be started: %w", c.opts.Command[0], err)
+	switch program := c.opts.Command[0]; {
+	case errors.Is(err, exec.ErrNotFound):
+		return nil, fmt.Errorf("%s isn't in the daemon's PATH; write its path out, or restart the daemon where it is in the PATH (kernos stop)", program)
+	case errors.Is(err, fs.ErrNotExist) && w.cmd.Dir != "":
+		return nil, fmt.Errorf("%s can't be started in the directory %s: one of them doesn't exist", program, w.cmd.Dir)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%s can't be started: %w (the address of a server begins with http:// or https://)", program, err)
+	case err != nil:
+		return nil, fmt.Errorf("%s can't be started: %w", program, err)
 	}
 	var reading sync.WaitGroup
 	reading.Go(func() { w.readMessages(out) })
