@@ -19,9 +19,6 @@ import (
 	"kernos/message"
 )
 
-// completionTime is how long a completion may ask a kernel that is running.
-const completionTime = 500 * time.Millisecond
-
 // A known returns the values that complete a word of a command line, each with an explanation after
 // a tab. It starts nothing.
 type known func(ctx context.Context, open opener) []string
@@ -29,7 +26,7 @@ type known func(ctx context.Context, open opener) []string
 // completes makes a completion function of known values.
 func (k *kernels) completes(values known) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-		ctx, cancel := context.WithTimeout(context.Background(), completionTime)
+		ctx, cancel := context.WithTimeout(context.Background(), calling.CompletionTime)
 		defer cancel()
 		found := slices.DeleteFunc(values(ctx, k.running), func(v string) bool { return !strings.HasPrefix(v, word) })
 		return found, cobra.ShellCompDirectiveNoFileComp
