@@ -181,8 +181,8 @@ func (s *mcpServer) request(method, name, params string) []byte {
 var echoCall = `"name":"Echo","arguments":{"message":"` + strings.Repeat("x", 100) + `"},`
 
 // overHTTP measures the echoes that some connections get, one at a time each. Two threads have all of them, so that the
-// client, which shares the processor with the server, takes as little of it as it can: each asks on all of its connections,
-// and then reads the answers.
+// client, which shares the processor with the server, takes as little of it as it can: each goes round its connections, reads
+// the answer that has come, and asks again.
 func (s *mcpServer) overHTTP(connections int) (mcpRate, error) {
 	one := s.request("tools/call", "Echo", echoCall)
 	threads := min(connections, 2)
@@ -193,13 +193,11 @@ func (s *mcpServer) overHTTP(connections int) (mcpRate, error) {
 				return 0, err
 			}
 			defer func() { _ = conns[i].Close() }()
+			if _, err := conns[i].Write(one); err != nil {
+				return 0, err
+			}
 		}
 		for begin := time.Now(); time.Since(begin) < mcpTime; {
-			for _, c := range conns {
-				if _, err := c.Write(one); err != nil {
-					return done, err
-				}
-			}
 			for _, c := range conns {
 				body, err := c.answer()
 				if err != nil {
@@ -207,6 +205,9 @@ func (s *mcpServer) overHTTP(connections int) (mcpRate, error) {
 				}
 				if !bytes.Contains(body, []byte("xxxxxxxxxx")) {
 					return done, fmt.Errorf("it is answered with %s", body)
+				}
+				if _, err := c.Write(one); err != nil {
+					return done, err
 				}
 				done++
 			}

@@ -251,7 +251,9 @@ func TestToolsAreTakenByProviders(t *testing.T) {
 		definition := kernel.Definition{Type: long, Kind: message.KindQuery, Summary: "A fixture.", Output: schema.Any,
 			Input: schema.Written(`{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}},"anyOf":[{"required":["a"]},{"required":["b"]}],"not":{"required":["a","b"]}}`)}
 		o.Modules = append(o.Modules, kernel.Module{Name: "weather", Version: "1.0.0", Summary: "Fixtures.", Syscalls: []kernel.Syscall{
-			definition.BindHandler(func(_ context.Context, m message.Message, emit kernel.Emit) { emit(m.Reply(json.RawMessage(`"sunny"`))) })}})
+			definition.BindHandler(func(_ context.Context, m message.Message, emit kernel.Emit) {
+				emit(m.Reply(json.RawMessage(`"sunny"`)))
+			})}})
 	})
 	c := connect(t, d, nil, "all")
 	c.initialize(`{}`)
