@@ -57,8 +57,8 @@ func TestTheExampleOfEveryMethodRuns(t *testing.T) {
 			}
 			example, _, _ := strings.Cut(rest, "\n")
 			out, status := run(example)
-			// Hydration says what it could not get in its answer.
-			if status != 0 && status != exit.Failure || n.Name == "content" && strings.Contains(out, `"ERROR: `) {
+			// Hydration says what it could not get in its answer. The journal has such answers of other examples.
+			if status != 0 && status != exit.Failure || n.Name != "message" && strings.Contains(out, `"ERROR: `) {
 				t.Errorf("%s: status %d: %.300s", example, status, out)
 			}
 		}

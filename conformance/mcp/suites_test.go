@@ -93,7 +93,6 @@ func (e *excuse) covers(scenario string, c *check) bool {
 var excuses = []excuse{
 	{status: "SUCCESS"}, {status: "INFO"},
 	{id: "tasks-status-notifications", status: "SKIPPED"},
-	{scenario: "server-json-schema-2020-12", id: "sep-2106-co", status: "SKIPPED", says: "run targets protocol version 2025-11-25; SEP-2106 applies from 2026-07-28"},
 
 	// Of the host.
 	{scenario: "sse-retry", id: "client-sse-retry-timing", says: " late ("},

@@ -168,7 +168,7 @@ func (t *tool) append(dst []byte, modern, outputs bool) []byte {
 		dst = append(dst, `},"required":["data"],"additionalProperties":false}`...)
 	case d.Input == schema.Any:
 		dst = append(dst, `{"type":"object"}`...)
-	case modern && !principal.Builtin(d.Type): // this revision lets a program's schema have every keyword
+	case !principal.Builtin(d.Type): // as its author wrote it
 		dst = jsonscan.AppendCompact(dst, d.Input.JSON())
 	default:
 		dst = jsonscan.AppendCompact(dst, schema.OfTool(d.Input.JSON()))

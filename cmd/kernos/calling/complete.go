@@ -22,7 +22,7 @@ import (
 
 // CompletionTime is how long a completion may ask a server. One that is stopped refuses at once; a person waits as
 // long as this for one that hangs.
-const CompletionTime = 2 * time.Second
+const CompletionTime = 500 * time.Millisecond
 
 // CompleteCall completes a call: modules, methods, parameters and their values. If no server
 // answers, it goes by what the cache has of it.
