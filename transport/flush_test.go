@@ -272,17 +272,3 @@ func (s *stuck) Write(p []byte) (int, error) {
 	s.largest = max(s.largest, len(p))
 	return len(p), nil
 }
-
-// Only an answer that has nothing behind it is written alone: neither one that is followed by
-// another line, nor those that come after the end of the input.
-func TestStreamKnowsTheLatestLine(t *testing.T) {
-	s := newStream(t.Context(), newKernel(t, nil), strings.NewReader(ping("1")+ping("2")), io.Discard, nil)
-	for _, want := range []bool{false, true} {
-		if _, _, err := s.Next(); err != nil || s.latest.Load() != want {
-			t.Errorf("%v, %v, want %v", err, s.latest.Load(), want)
-		}
-	}
-	if _, _, err := s.Next(); err != io.EOF || s.latest.Load() {
-		t.Errorf("%v, %v at the end", err, s.latest.Load())
-	}
-}

@@ -60,8 +60,7 @@ type stream struct {
 
 	in         *ndjson.Reader
 	either     *osevent.Either
-	deprecated bool        // the peer was found to use what is deprecated; of the goroutine that reads
-	latest     atomic.Bool // the last line that has come is being handled
+	deprecated bool // the peer was found to use what is deprecated; of the goroutine that reads
 
 	out     *Writer
 	errors  atomic.Int64
@@ -174,9 +173,7 @@ func (s *stream) finish(gone error) (message.Message, kernel.Emit, error) {
 }
 
 func (s *stream) next() (message.Message, kernel.Emit, error) {
-	s.latest.Store(false)
 	line, err := s.in.Next()
-	s.latest.Store(err == nil && s.in.Buffered() == 0)
 	if _, tooLong := err.(*ndjson.TooLong); err == nil || tooLong {
 		s.opts.Pacer.Wait()
 	}
@@ -261,6 +258,8 @@ func (s *stream) reject(err error) (message.Message, kernel.Emit, error) {
 	return message.Message{}, s.answer(dialect), &connection.Refused{Request: request, Err: e}
 }
 
+// answerCurrent writes an answer in the current dialect. The peer waits for events and requests; an
+// outcome is written by the goroutine that has given it, when nothing else is ready to be sent.
 func (s *stream) answerCurrent(m message.Message) {
 	s.outward(&m)
 	fits := true
@@ -271,7 +270,7 @@ func (s *stream) answerCurrent(m message.Message) {
 			return dst[:start]
 		}
 		return append(dst, '\n')
-	}, s.more(m.Kind))
+	}, m.Kind.Answers())
 	if fits {
 		s.sent(m.Kind)
 	} else {
@@ -292,7 +291,7 @@ func (s *stream) answerFitted(m message.Message, limit int, encode func([]byte, 
 		return len(encode(nil, &sent))
 	})
 	s.outward(&m)
-	s.out.Add(func(dst []byte) []byte { return append(encode(dst, &m), '\n') }, s.more(m.Kind))
+	s.out.Add(func(dst []byte) []byte { return append(encode(dst, &m), '\n') }, m.Kind.Answers())
 	s.sent(m.Kind)
 }
 
@@ -301,10 +300,6 @@ func (s *stream) outward(m *message.Message) {
 		m.Data = s.opts.Outward(m.Data)
 	}
 }
-
-// more reports whether a message may wait for others to be written with it. An outcome does,
-// unless it answers the last line that has come; the peer waits for events and requests.
-func (s *stream) more(kind message.Kind) bool { return kind.Answers() && !s.latest.Load() }
 
 func (s *stream) sent(kind message.Kind) {
 	if kind == message.KindError {

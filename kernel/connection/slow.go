@@ -71,6 +71,7 @@ func (s *slowCall) overdue() {
 	// place of its own connection, and none of those that all of them share.
 	s.giveBackShare()
 	s.Expire()
+	s.conn.ready()
 }
 
 func (s *slowCall) giveBackShare() {

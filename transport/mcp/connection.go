@@ -152,7 +152,7 @@ func (c *conn) Next() (message.Message, kernel.Emit, error) {
 	for {
 		line, err := c.in.Next()
 		if _, tooLong := errors.AsType[*ndjson.TooLong](err); tooLong {
-			c.write(appendFailure(nil, nil, &failure{code: mcp.InvalidRequest, text: "Invalid request: " + err.Error()}))
+			c.write(appendFailure(nil, nil, &failure{code: mcp.InvalidRequest, text: "Invalid request: " + err.Error()}), true)
 			continue
 		}
 		if err != nil {
@@ -181,7 +181,7 @@ func (c *conn) receive(line []byte) {
 	f, bad := parse(&c.scan, line)
 	switch {
 	case bad != nil:
-		c.write(appendFailure(nil, f.id, bad))
+		c.write(appendFailure(nil, f.id, bad), true)
 		return
 	case f.method == "":
 		c.session.answered(&f)
@@ -196,7 +196,7 @@ func (c *conn) receive(line []byte) {
 	client := &c.session.client
 	if member(f.meta, mcp.MetaVersion) != nil || f.method == "server/discover" {
 		if client, bad = modernClient(&f); bad != nil {
-			c.write(appendFailure(nil, f.id, bad))
+			c.write(appendFailure(nil, f.id, bad), true)
 			return
 		}
 	}
@@ -219,6 +219,7 @@ func (c *conn) receive(line []byte) {
 	c.others.Go(func() {
 		defer x.cancel()
 		m.answer(x)
+		c.out.Flush()
 	})
 }
 
@@ -237,14 +238,14 @@ func (c *conn) exchangeOf(id message.ID) *exchange {
 // notify implements [outlet].
 func (c *conn) notify(frame []byte) {
 	c.out.Room(true)
-	c.write(frame)
+	c.write(frame, false)
 }
 
-// respond implements [outlet].
-func (c *conn) respond(frame []byte, _ *failure) { c.write(frame) }
+// respond implements [outlet]. The response is written when nothing else is ready to be sent.
+func (c *conn) respond(frame []byte, _ *failure) { c.write(frame, true) }
 
-func (c *conn) write(frame []byte) {
-	c.out.Add(func(dst []byte) []byte { return append(append(dst, frame...), '\n') }, false)
+func (c *conn) write(frame []byte, more bool) {
+	c.out.Add(func(dst []byte) []byte { return append(append(dst, frame...), '\n') }, more)
 }
 
 // Detach implements [connection.Source]. Each line has memory of its own.
