@@ -49,14 +49,14 @@ func (c *Call) abandon() {
 // handlerEmit is the Emit of the call's handler.
 func (c *Call) handlerEmit(m message.Message) {
 	if c.syscall.Output == schema.Any && m.Kind == message.KindReply {
-		m = c.k.refer(c, c.syscall, m)
+		c.k.refer(c, c.syscall, &m)
 	}
-	c.emit(m)
+	c.emit(&m)
 }
 
 // emit sends what the handler, or the kernel in its place, has to say. What the handler emits after the deadline is dropped,
 // and the outcome is a 504, also if the timer that is to call Expire is late.
-func (c *Call) emit(m message.Message) {
+func (c *Call) emit(m *message.Message) {
 	now := time.Now()
 	if !now.Before(c.deadline) {
 		c.Expire()
@@ -66,7 +66,7 @@ func (c *Call) emit(m message.Message) {
 }
 
 // emitAt sends events that the definition names, and one outcome.
-func (c *Call) emitAt(now time.Time, m message.Message) {
+func (c *Call) emitAt(now time.Time, m *message.Message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.settled.Load() {
@@ -78,20 +78,20 @@ func (c *Call) emitAt(now time.Time, m message.Message) {
 	if c.conflict && !c.expired || c.applying {
 		return // about a change that was not made, or too late
 	}
-	if problem := c.check(&m); problem != "" {
+	if problem := c.check(m); problem != "" {
 		c.logError(problem)
-		m = c.request.Fail(internalError(c.request.Type))
+		*m = c.request.Fail(internalError(c.request.Type))
 	}
 	if m.Kind == message.KindError && c.syscall.Provider != BuiltIn {
-		c.hideSecrets(&m)
+		c.hideSecrets(m)
 	}
-	c.stamp(&m, now)
+	c.stamp(m, now)
 	if m.Kind.Answers() {
-		c.outcome = m
+		c.outcome = *m
 		c.settle()
 		return
 	}
-	c.postEvent(m)
+	c.postEvent(*m)
 }
 
 // settle applies what the call has staged together with the outcome, and posts the delayed

@@ -31,23 +31,24 @@ type Call struct {
 	sender  Sender // for whom the call acts
 	caller  *Call  // the call that made this one, or nil
 	work    Work   // the work that the call is a part of, or nil
+	depth   int32  // of nested calls
 	taken   bool   // its events go to its caller's handler, and to no other place
+
+	expired  bool        // guarded by mu
+	settled  atomic.Bool // changed with mu held
+	harmless atomic.Bool // its definition takes nothing out of the request when that is recorded
 
 	timeout  time.Duration
 	deadline time.Time
-	depth    int // of nested calls
 
 	mu      sync.Mutex
-	settled atomic.Bool // changed with mu held
-	expired bool
 	done    chan struct{}        // made by Done
 	err     error                // why done is closed
 	release func() bool          // ends what Done has set up
 	after   map[*func()]struct{} // called when done is closed
 	outcome message.Message
 
-	secrets  atomic.Pointer[secret.Values] // that its request has held; nil until they are looked for
-	harmless atomic.Bool                   // its definition takes nothing out of the request when that is recorded
+	secrets atomic.Pointer[secret.Values] // that its request has held; nil until they are looked for
 
 	effect
 }
@@ -172,7 +173,7 @@ func (c *Call) startOver() bool {
 	c.mu.Lock()
 	again := c.conflict && !c.settled.Load()
 	called := c.nested != nil
-	var decided []func(error)
+	var decided func(error)
 	if again {
 		decided, c.decided = c.decided, nil
 	}
@@ -180,8 +181,8 @@ func (c *Call) startOver() bool {
 		c.conflict, c.staged, c.published, c.delayed, c.applied = false, nil, nil, nil, nil
 	}
 	c.mu.Unlock()
-	for _, f := range decided {
-		f(errAgain)
+	if decided != nil {
+		decided(errAgain)
 	}
 	switch {
 	case !again:
@@ -215,7 +216,7 @@ func (c *Call) runOnce() {
 		}
 		c.logError("handler panicked", "panic", recover(), "stack", string(debug.Stack()))
 		if !c.settled.Load() {
-			c.emit(c.request.Fail(internalError(c.request.Type)))
+			c.fail(internalError(c.request.Type))
 		}
 	}()
 	c.syscall.Handler(c, c.request, c.handlerEmit)
@@ -228,7 +229,7 @@ func (c *Call) runOnce() {
 	c.mu.Unlock()
 	if !conflict {
 		c.logError("handler returned without an outcome")
-		c.emit(c.request.Fail(message.Errorf(500, "%s ended without an outcome", c.request.Type)))
+		c.fail(message.Errorf(500, "%s ended without an outcome", c.request.Type))
 	}
 }
 
@@ -261,7 +262,16 @@ func (c *Call) Expire() {
 }
 
 // Fail settles the call with an error, if it is not settled.
-func (c *Call) Fail(e *message.Error) { c.emitAt(time.Now(), c.request.Fail(e)) }
+func (c *Call) Fail(e *message.Error) {
+	m := c.request.Fail(e)
+	c.emitAt(time.Now(), &m)
+}
+
+// fail is Fail in the place of the handler.
+func (c *Call) fail(e *message.Error) {
+	m := c.request.Fail(e)
+	c.emit(&m)
+}
 
 // A Call is the context of its handler.
 

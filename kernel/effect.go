@@ -12,18 +12,29 @@ import (
 
 // effect is what a call changes. Most calls change nothing.
 type effect struct {
-	staged    *store.Batch          // applied with the reply
-	published []message.Message     // events that are recorded with the reply
-	delayed   []message.Message     // events that are sent with the reply
-	nested    *store.Commit         // of nested calls: the outcome waits for it too
-	run       *idempotency.Run      // if the call has an idempotency key
-	begun     atomic.Bool           // an effect outside the store may have happened
-	unkept    bool                  // the outcome is not kept under that key
-	conflict  bool                  // a condition did not hold: the handler runs again
-	applying  bool                  // the outcome is given, and on its way to the store
-	commit    *store.Commit         // of what was staged
-	applied   []func(*store.Commit) // called when what was staged is part of the store's state
-	decided   []func(error)         // called when it is known whether that is durable
+	staged    *store.Batch        // applied with the reply
+	published []message.Message   // events that are recorded with the reply
+	delayed   []message.Message   // events that are sent with the reply
+	nested    *store.Commit       // of nested calls: the outcome waits for it too
+	run       *idempotency.Run    // if the call has an idempotency key
+	begun     atomic.Bool         // an effect outside the store may have happened
+	unkept    bool                // the outcome is not kept under that key
+	conflict  bool                // a condition did not hold: the handler runs again
+	applying  bool                // the outcome is given, and on its way to the store
+	commit    *store.Commit       // of what was staged
+	applied   func(*store.Commit) // called when what was staged is part of the store's state; or nil
+	decided   func(error)         // called when it is known whether that is durable; or nil
+}
+
+// both returns a function that calls two, of which the first may be nil.
+func both[T any](first, second func(T)) func(T) {
+	if first == nil {
+		return second
+	}
+	return func(v T) {
+		first(v)
+		second(v)
+	}
 }
 
 // Stage gives the call that ctx belongs to a batch, which becomes part of the store's
@@ -72,7 +83,7 @@ func WhenApplied(ctx context.Context, f func(*store.Commit)) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.applied = append(c.applied, f)
+	c.applied = both(c.applied, f)
 }
 
 // WhenDecided calls f, once, when it is known what becomes of what the call that ctx belongs to
@@ -86,23 +97,21 @@ func WhenDecided(ctx context.Context, f func(error)) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.decided = append(c.decided, f)
+	c.decided = both(c.decided, f)
 }
 
 // decide calls what waits for the decision about a commit: nil if nothing is to be awaited.
 // err says why there is none. It returns the commit that answers have to wait for instead. It
 // is called with mu held.
 func (c *Call) decide(commit *store.Commit, err error) *store.Commit {
-	waiting := c.decided
+	decided := c.decided
 	c.decided = nil
-	if len(waiting) == 0 {
+	if decided == nil {
 		return commit
 	}
 	told := store.NewCommit(0)
 	tell := func(err, outcome error) {
-		for _, f := range waiting {
-			f(err)
-		}
+		decided(err)
 		told.Resolve(outcome)
 	}
 	if err == nil && c.outcome.Kind != message.KindReply {
@@ -206,10 +215,8 @@ func (c *Call) commitWith(m *message.Message) (*store.Commit, error) {
 	if errors.Is(err, store.ErrConflict) {
 		return nil, errAgain
 	}
-	if err == nil {
-		for _, f := range c.applied {
-			f(c.commit)
-		}
+	if err == nil && c.applied != nil {
+		c.applied(c.commit)
 	}
 	return c.commit, err
 }

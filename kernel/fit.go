@@ -61,8 +61,8 @@ func (k *Kernel) Fit(ctx context.Context, m message.Message, limit int, length f
 		return m
 	}
 	t := m.Type
-	if t == ThroughType && len(m.Via) > 0 {
-		t = m.Via[0]
+	if t == ThroughType && m.Via != nil {
+		t = m.Via.Type
 	}
 	s, _ := k.registry.Lookup(t)
 	if k.opts.Blobs == nil {

@@ -54,7 +54,8 @@ func (c *Call) failRun(err error) {
 		c.Expire()
 		return
 	}
-	c.emit(c.failure(err))
+	m := c.failure(err)
+	c.emit(&m)
 }
 
 // look looks at what is kept for the call's key, and reports whether the handler may run.
@@ -131,7 +132,7 @@ func (c *Call) settleAs(m message.Message) {
 	c.mu.Lock()
 	c.conflict, c.staged, c.unkept = false, nil, true
 	c.mu.Unlock()
-	c.emit(m)
+	c.emit(&m)
 }
 
 // keepOutcome adds the outcome to a batch, if it is one that is kept: a reply, or an error

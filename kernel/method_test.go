@@ -113,7 +113,13 @@ func TestEventsKnowWhatTheyCameThrough(t *testing.T) {
 	}
 	m := message.Message{Kind: message.KindQuery, Type: "A.One", Metadata: message.Metadata{ID: "a", Timestamp: 1}}
 	var via [][]message.Type
-	kernel.New(r, nil).Handle(t.Context(), m, func(m message.Message) { via = append(via, m.Via) })
+	kernel.New(r, nil).Handle(t.Context(), m, func(m message.Message) {
+		var types []message.Type
+		for v := m.Via; v != nil; v = v.Within {
+			types = append(types, v.Type)
+		}
+		via = append(via, types)
+	})
 	want := [][]message.Type{nil, {"B.Two"}, {"B.Two", "C.Three"}, nil}
 	if !slices.EqualFunc(via, want, func(a, b []message.Type) bool { return slices.Equal(a, b) }) {
 		t.Errorf("got %v, want %v", via, want)

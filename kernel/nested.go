@@ -85,7 +85,7 @@ func InvokeAs(ctx context.Context, n NewCall) (json.RawMessage, error) {
 			n.Event(m)
 			return
 		}
-		m.Via = append([]message.Type{t}, m.Via...)
+		m.Via = &message.Via{Type: t, Within: m.Via}
 		c.forward(m)
 	}, nil, sender, parent{call: c})
 	if child != nil {
@@ -103,7 +103,7 @@ func InvokeAs(ctx context.Context, n NewCall) (json.RawMessage, error) {
 		return nil, err
 	}
 	failed := *e
-	failed.Via = append([]message.Type{t}, e.Via...)
+	failed.Via = &message.Via{Type: t, Within: e.Via}
 	return nil, &failed
 }
 

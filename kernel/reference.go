@@ -66,18 +66,18 @@ func looksReferred(value []byte) (found bool) {
 	return found
 }
 
-// refer returns a reply that could be taken for a reference by reference, so that a reply with a
+// refer gives a reply that could be taken for a reference by reference, so that a reply with a
 // member dataRef always is one. Programs give references of their own.
-func (k *Kernel) refer(ctx context.Context, s *Syscall, m message.Message) message.Message {
+func (k *Kernel) refer(ctx context.Context, s *Syscall, m *message.Message) {
 	if k.opts.Blobs == nil || s.Provider != BuiltIn || !looksReferred(m.Data) {
-		return m
+		return
 	}
 	p, err := k.put(ctx, m.Data)
 	if err != nil {
-		return k.unfit(s, &m, err)
+		*m = k.unfit(s, m, err)
+		return
 	}
 	m.Data = (&Reference{p, int64(len(m.Data)), jsonType}).Append(nil)
-	return m
 }
 
 // TooLong is the error for a request that is longer than a line. If the syscall takes large data by

@@ -35,7 +35,7 @@ func (k *Kernel) through(m *message.Message, emit Emit) (*message.Message, Emit,
 	asked := m.Type // m may be used again before the answer comes
 	return &inner, func(answer message.Message) {
 		if answer.Kind.Answers() {
-			answer.Type, answer.Via = asked, []message.Type{inner.Type}
+			answer.Type, answer.Via = asked, &message.Via{Type: inner.Type}
 		}
 		emit(answer)
 	}, nil

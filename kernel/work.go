@@ -90,7 +90,7 @@ func (c *Call) settleWork(b *store.Batch, m *message.Message) error {
 		return err
 	}
 	c.published = append(c.published, events...)
-	c.applied = append(c.applied, func(*store.Commit) { c.work.Applied() })
+	c.applied = both(c.applied, func(*store.Commit) { c.work.Applied() })
 	return nil
 }
 

@@ -23,9 +23,9 @@ type Error struct {
 	// should have been. They are for dialects that have a place for them.
 	Field, Expected string
 
-	// Via names the nested calls that the error came through, the outermost first. It is never
+	// Via names the nested calls that the error came through. It is never
 	// written to the wire as such.
-	Via []Type
+	Via *Via
 
 	// Reason tells kinds of errors apart inside a process, through errors.Is. It is
 	// never written to the wire: a client tells errors apart by their code, or by the
@@ -89,7 +89,7 @@ func (e *Error) Map(f func(text string) string) *Error {
 }
 
 // Nested returns the nested calls that e, or what caused it, came through.
-func (e *Error) Nested() []Type {
+func (e *Error) Nested() *Via {
 	for ; e != nil; e = e.Cause {
 		if e.Via != nil {
 			return e.Via

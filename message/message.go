@@ -74,10 +74,16 @@ type Message struct {
 	// parse it otherwise. It is nil in every other message and never on the wire.
 	Err *Error
 
-	// Via names the nested calls that an event came through, the outermost first; in the answer
-	// to a Syscall.Call, the syscall that was called. It is nil if the request that was sent
-	// caused the event itself, and never on the wire.
-	Via []Type
+	// Via names the nested calls that an event came through; in the answer to a Syscall.Call, the
+	// syscall that was called. It is nil if the request that was sent caused the event itself, and
+	// never on the wire.
+	Via *Via
+}
+
+// A Via is a nested call that a message came through, and those within it.
+type Via struct {
+	Type   Type
+	Within *Via
 }
 
 // Reply returns the good outcome of m. Its sender gives it an id and a time.

@@ -78,7 +78,7 @@ func (st *stream) reply(contentType string, data []byte) {
 	st.done()
 }
 
-func (st *stream) data(contentType string, data []byte, via []message.Type, more bool) {
+func (st *stream) data(contentType string, data []byte, via *message.Via, more bool) {
 	st.put(appendData(st.begin(typeData, via), contentType, data), more)
 }
 
@@ -116,7 +116,7 @@ func (st *stream) guide(g *guidance) {
 }
 
 // begin begins an item, in its frame.
-func (st *stream) begin(kind string, via []message.Type) []byte {
+func (st *stream) begin(kind string, via *message.Via) []byte {
 	if st.log == nil {
 		st.log = make([]byte, 0, 768)
 	}
@@ -127,15 +127,15 @@ func (st *stream) begin(kind string, via []message.Type) []byte {
 
 // beginItem appends what every item begins with. via names the nested calls that it came
 // through.
-func (st *stream) beginItem(dst []byte, kind string, via []message.Type) []byte {
+func (st *stream) beginItem(dst []byte, kind string, via *message.Via) []byte {
 	dst = append(dst, `{"service_hash":"`...)
 	dst = append(dst, st.view().Hash()...)
 	dst = append(dst, `","type":"`...)
 	dst = append(dst, kind...)
 	dst = append(dst, `","provenance":["`...)
 	dst = append(dst, st.namespace...) // lower case and digits, and nothing that needs escapes
-	for _, t := range via {
-		namespace, _ := kernel.Method(t)
+	for ; via != nil; via = via.Within {
+		namespace, _ := kernel.Method(via.Type)
 		dst = append(dst, `","`...)
 		dst = append(dst, namespace...)
 	}
