@@ -26,14 +26,13 @@ func Input[T any]() *Schema { return derived(reflect.TypeFor[T](), true) }
 func Output[T any]() *Schema { return derived(reflect.TypeFor[T](), false) }
 
 func derived(t reflect.Type, bounded bool) *Schema {
-	if why := unfit(t, nil); why != "" {
-		err := fmt.Errorf("no schema for %v: %s", t, why)
-		return &Schema{refused: err, source: func() (json.RawMessage, error) { return nil, err }}
-	}
-	return &Schema{source: func() (json.RawMessage, error) { return derive(t, bounded) }}
+	return &Schema{goType: t, source: func() (json.RawMessage, error) { return derive(t, bounded) }}
 }
 
 func derive(t reflect.Type, bounded bool) (json.RawMessage, error) {
+	if err := fit(t); err != nil {
+		return nil, err
+	}
 	d := derivation{bounded: bounded, types: make(map[string]reflect.Type), definitions: make(jsonschema.Definitions)}
 	s := d.schema(t)
 	s.Definitions = d.definitions
@@ -123,35 +122,50 @@ func integer(t reflect.Type) *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "integer", Minimum: number(low), Maximum: number(high)}
 }
 
+// fit returns the reason why a type has no schema, or nil.
+func fit(t reflect.Type) error {
+	if why := unfit(t, nil); why != "" {
+		return fmt.Errorf("no schema for %v: %s", t, why)
+	}
+	return nil
+}
+
 // unfit says why a type has no schema, or returns "". Only fields that are on the wire
-// count.
+// count. A kernel asks about all its types when it starts; reading tags would take most of the time, and few tags have
+// what is looked for.
 func unfit(t reflect.Type, outer []reflect.Type) string {
-	if slices.Contains(outer, t) {
-		return fmt.Sprintf("the type %v contains itself", t)
-	}
-	if t == reflect.TypeFor[time.Duration]() {
-		return "a time.Duration has no form in JSON; use a number of milliseconds"
-	}
-	outer = append(outer, t)
 	switch t.Kind() {
-	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
-		return unfit(t.Elem(), outer)
+	case reflect.Int64:
+		if t == reflect.TypeFor[time.Duration]() {
+			return "a time.Duration has no form in JSON; use a number of milliseconds"
+		}
+		return ""
 	case reflect.Chan, reflect.Func, reflect.Complex64, reflect.Complex128, reflect.UnsafePointer, reflect.Uintptr:
 		return fmt.Sprintf("a %v has no form in JSON", t)
-	case reflect.Struct:
-		if t == reflect.TypeFor[time.Time]() {
-			return ""
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map, reflect.Struct:
+		if slices.Contains(outer, t) {
+			return fmt.Sprintf("the type %v contains itself", t)
 		}
-		for f := range t.Fields() {
-			if !f.IsExported() && !f.Anonymous || f.Tag.Get("json") == "-" || f.Tag.Get("jsonschema") == "-" {
-				continue
-			}
-			if strings.Contains(f.Tag.Get("jsonschema"), "writeOnly") && !isText(f.Type) {
-				return fmt.Sprintf(`the tag jsonschema marks only text as writeOnly; mark %s with jsonschema_extras:"writeOnly=true"`, f.Name)
-			}
-			if why := unfit(f.Type, outer); why != "" {
-				return why
-			}
+		outer = append(outer, t)
+	default:
+		return ""
+	}
+	if t.Kind() != reflect.Struct {
+		return unfit(t.Elem(), outer)
+	}
+	if t == reflect.TypeFor[time.Time]() {
+		return ""
+	}
+	for f := range t.Fields() {
+		tag := string(f.Tag)
+		if !f.IsExported() && !f.Anonymous || strings.Contains(tag, `:"-"`) && (f.Tag.Get("json") == "-" || f.Tag.Get("jsonschema") == "-") {
+			continue
+		}
+		if strings.Contains(tag, "writeOnly") && strings.Contains(f.Tag.Get("jsonschema"), "writeOnly") && !isText(f.Type) {
+			return fmt.Sprintf(`the tag jsonschema marks only text as writeOnly; mark %s with jsonschema_extras:"writeOnly=true"`, f.Name)
+		}
+		if why := unfit(f.Type, outer); why != "" {
+			return why
 		}
 	}
 	return ""

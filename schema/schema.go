@@ -21,6 +21,7 @@ package schema
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"sync"
 
 	"kernos/internal/jsonscan"
@@ -31,9 +32,9 @@ import (
 // used, so a program that declares a hundred of them starts no slower. It is safe
 // for concurrent use.
 type Schema struct {
-	source  func() (json.RawMessage, error)
-	refused error // a Go type has no schema
-	quiet   bool  // no value is quoted
+	source func() (json.RawMessage, error)
+	goType reflect.Type // that it is derived from, or nil
+	quiet  bool         // no value is quoted
 
 	readOnce sync.Once
 	text     json.RawMessage
@@ -89,8 +90,8 @@ func written(text json.RawMessage) *Schema {
 
 // Check says what is wrong with the schema itself, or returns nil.
 func (s *Schema) Check() error {
-	if s.refused != nil {
-		return s.refused
+	if err := s.Err(); err != nil {
+		return err
 	}
 	if _, err := s.library(); err != nil {
 		return broken(err)
@@ -143,7 +144,12 @@ func (s *Schema) change(f func(keywords jsonvalue.Object) jsonvalue.Object) *Sch
 }
 
 // Err says why a Go type has no schema, or returns nil.
-func (s *Schema) Err() error { return s.refused }
+func (s *Schema) Err() error {
+	if s.goType == nil {
+		return nil
+	}
+	return fit(s.goType)
+}
 
 // JSON returns the schema itself. It panics if Err is not nil.
 func (s *Schema) JSON() json.RawMessage {

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"kernos/internal/jsonvalue"
 )
@@ -101,7 +102,7 @@ func (w *typeWriter) list(keywords jsonvalue.Object, indent string) string {
 	return "Array<" + w.typeOf(keywords.Get("items"), indent) + ">"
 }
 
-var plainName = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]*$`)
+var plainName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]*$`) })
 
 func (w *typeWriter) object(keywords jsonvalue.Object, indent string) string {
 	inner := indent + "  "
@@ -113,7 +114,7 @@ func (w *typeWriter) object(keywords jsonvalue.Object, indent string) string {
 		if slices.Contains(required, name) {
 			mark = ""
 		}
-		if !plainName.MatchString(name) {
+		if !plainName().MatchString(name) {
 			quoted, _ := json.Marshal(name)
 			name = string(quoted)
 		}

@@ -3,6 +3,7 @@ package content
 import (
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // mend rewrites front matter that is not valid YAML into what people mean by it:
@@ -97,7 +98,7 @@ func indentation(line string) (indent, rest string) {
 	return indent, strings.TrimRight(rest, " \t")
 }
 
-var isFieldName = regexp.MustCompile(`^[a-zA-Z0-9_.-]+$`).MatchString
+var fieldName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9_.-]+$`) })
 
 // field takes a line apart that is a field: a name, perhaps as the first of a list's item,
 // and its value.
@@ -111,7 +112,7 @@ func field(rest string) (key, value string, ok bool) {
 	for strings.HasPrefix(name, "- ") {
 		name = strings.TrimLeft(name[2:], " ")
 	}
-	if !isFieldName(name) {
+	if !fieldName().MatchString(name) {
 		return "", "", false
 	}
 	return key, strings.Trim(rest[at+1:], " \t"), true

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	of "kernos/internal/uri"
 )
@@ -23,24 +24,24 @@ func meansFile(text string) bool {
 		return true
 	case of.Scheme(text) != "":
 		return !isNamespaced(text)
-	case isRule(text):
+	case rule().MatchString(text):
 		return false
 	}
 	return slices.Contains(extensions, path.Ext(text))
 }
 
-// isRule reports whether a text is a tool with what it may be used for, as in Bash(npm run *).
-var isRule = regexp.MustCompile(`^[\w.*-]+\(.*\)$`).MatchString
+// rule matches a tool with what it may be used for, as in Bash(npm run *).
+var rule = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[\w.*-]+\(.*\)$`) })
 
 // isNamespaced reports whether a text is a name with its namespace, as in plugin:skill. The
 // schemes of browsers are none.
 func isNamespaced(text string) bool {
 	space, _, _ := strings.Cut(text, ":")
-	return namespaced(text) && !slices.Contains(schemes, strings.ToLower(space))
+	return namespaced().MatchString(text) && !slices.Contains(schemes, strings.ToLower(space))
 }
 
 var (
-	namespaced = regexp.MustCompile(`^[A-Za-z][\w.-]*:[A-Za-z][\w-]*$`).MatchString
+	namespaced = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][\w.-]*:[A-Za-z][\w-]*$`) })
 	schemes    = []string{"about", "blob", "data", "file", "ftp", "http", "https", "javascript", "mailto", "os", "tel", "urn", "vbscript", "ws", "wss"}
 )
 

@@ -5,6 +5,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"kernos/message"
@@ -89,7 +90,7 @@ func problemsOf(e *indexEntry, d *document) []string {
 		add("TOO_MANY_DEPENDENCIES: %d are named, and %d are looked up", n, MaxDependencies)
 	}
 	if isSkillFile(file) {
-		if f.name != "" && (len(f.name) > maxSkillName || !isSkillName(f.name)) {
+		if f.name != "" && (len(f.name) > maxSkillName || !skillForm().MatchString(f.name)) {
 			add("INVALID_NAME: a skill is named with at most %d small letters, digits and single hyphens between them", maxSkillName)
 		}
 		if base, _ := skillName(path.Base(path.Dir(path.Clean(folder))), path.Base(folder)); f.name != "" && f.name != base {
@@ -108,8 +109,8 @@ const (
 	maxCompatibility = 500
 )
 
-// isSkillName reports whether a name has small letters, digits and single hyphens between them.
-var isSkillName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`).MatchString
+// skillForm matches names of small letters, digits and single hyphens between them.
+var skillForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`) })
 
 // missing lists the dependencies of a document that are not there. Names of other hosts are
 // not missing.

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -81,7 +82,7 @@ func (r *record) trusted() bool {
 	return len(r.Tools) > 0 && !slices.ContainsFunc(r.Tools, func(t tool) bool { return !t.Allowed || t.Next != nil })
 }
 
-var templateVariable = regexp.MustCompile(`\\\{[^{}]*\\\}`)
+var templateVariable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\\\{[^{}]*\\\}`) })
 
 // templated returns the URI that a path means by one of the templates of the server.
 func (r *record) templated(path string) (string, bool) {
@@ -90,7 +91,7 @@ func (r *record) templated(path string) (string, bool) {
 		return "", false
 	}
 	for _, template := range r.Templates {
-		form, err := regexp.Compile("^" + templateVariable.ReplaceAllString(regexp.QuoteMeta(template), ".+") + "$")
+		form, err := regexp.Compile("^" + templateVariable().ReplaceAllString(regexp.QuoteMeta(template), ".+") + "$")
 		if err != nil {
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"kernos/internal/mcp"
@@ -21,7 +22,7 @@ const (
 	Authorize message.Type = "Mcp.LoginRequested"
 )
 
-var nameForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`)
+var nameForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`) })
 
 type addInput struct {
 	Name      string            `json:"name" jsonschema:"minLength=1,maxLength=32" jsonschema_description:"What to call the server: letters, digits, - and _. Its tools are Name.Tool: create_issue of github is Github.CreateIssue."`
@@ -158,7 +159,7 @@ func (s *server) mount(ctx context.Context, x *reading) error {
 func (in *addInput) read() (*record, error) {
 	r := &record{Name: in.Name, Domain: pascal(in.Name), Command: in.Command, Dir: in.Directory, URL: in.URL, Client: in.Client, Protocol: in.Protocol, Fill: in.Forms == "defaults", Timeout: in.Timeout}
 	switch {
-	case !nameForm.MatchString(in.Name):
+	case !nameForm().MatchString(in.Name):
 		return nil, message.Invalid("name", "name: expected a letter, then letters, digits, - and _, got %q", message.Clip(in.Name, 64))
 	case principal.Builtin(message.Type(r.Domain + ".Tool")):
 		return nil, message.Errorf(409, "%s.* is reserved for the kernel; choose another name for the server", r.Domain)

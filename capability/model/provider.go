@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -75,7 +76,7 @@ var dialects = map[string]dialect{
 
 const replayed = "replay"
 
-var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+var nameForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`) })
 
 // readProvider reads the settings of a model. The errors are for people, and don't quote the key.
 func readProvider(name string, text json.RawMessage) (*provider, error) {
@@ -92,7 +93,7 @@ func readProvider(name string, text json.RawMessage) (*provider, error) {
 
 // CheckSettings returns what is wrong with the settings of a model.
 func CheckSettings(name string, text json.RawMessage) error {
-	if !nameForm.MatchString(name) {
+	if !nameForm().MatchString(name) {
 		return fmt.Errorf("expected a name of letters, digits, dots and dashes")
 	}
 	if len(text) > 0 && text[0] == '"' { // the name of another one
@@ -116,7 +117,7 @@ func (p *provider) check() (err error) {
 		return fmt.Errorf("extra: expected an object")
 	}
 	for field, cassette := range map[string]string{"record": p.Record, "cassette": p.Cassette} {
-		if cassette != "" && !nameForm.MatchString(cassette) {
+		if cassette != "" && !nameForm().MatchString(cassette) {
 			return fmt.Errorf("%s: expected a name of letters, digits, dots and dashes, got %q", field, message.Clip(cassette, 64))
 		}
 	}
@@ -262,7 +263,7 @@ func (o *Options) Room(name string) (tokens int, err error) {
 // setting returns the settings of a model, and where they stand.
 func (m *models) setting(name string) (text json.RawMessage, source string, err error) {
 	missing := message.Errorf(404, "No setting models/%s", message.Clip(name, 64))
-	if !nameForm.MatchString(name) {
+	if !nameForm().MatchString(name) {
 		return nil, "", missing
 	}
 	if m.Read != nil {
@@ -294,7 +295,7 @@ func (m *models) names() ([]string, error) {
 		all = append(all, kept...)
 	}
 	slices.Sort(all)
-	return slices.Compact(slices.DeleteFunc(all, func(n string) bool { return !nameForm.MatchString(n) })), nil
+	return slices.Compact(slices.DeleteFunc(all, func(n string) bool { return !nameForm().MatchString(n) })), nil
 }
 
 type listOutput struct {

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"kernos/kernel"
@@ -70,13 +71,13 @@ var create = kernel.DefineCommand[createInput, secretOutput](kernel.Definition{
 	Input:   schema.Input[createInput]().Example(`{"name":"ci","preset":"agent","deny":["Http.*"],"memory":["ci"]}`),
 })
 
-var nameForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
+var nameForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`) })
 
 func (d *Directory) create(ctx context.Context, in createInput) (secretOutput, error) {
 	if err := shownOnce(ctx); err != nil {
 		return secretOutput{}, err
 	}
-	if !nameForm.MatchString(in.Name) || in.Name == DefaultName || in.Name == string(principal.OwnerID) {
+	if !nameForm().MatchString(in.Name) || in.Name == DefaultName || in.Name == string(principal.OwnerID) {
 		return secretOutput{}, message.Invalid("name", "name: expected letters, digits, and . _ - between them, and neither owner nor default, got %q", in.Name)
 	}
 	if in.Preset == principal.Bare && len(in.Allow) == 0 {

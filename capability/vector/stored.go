@@ -7,6 +7,7 @@ import (
 	"math"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -114,12 +115,12 @@ func (v *Vectors) content(n name, id string) (vectors.Text, bool, error) {
 	return vectors.Text{Text: withoutSecrets(i.Text), Vector: i.numbers()}, true, err
 }
 
-var sealedString = regexp.MustCompile(`pwenc:\S*`)
+var sealedString = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`pwenc:\S*`) })
 
 // withoutSecrets returns a text as it may be embedded.
 func withoutSecrets(text string) string {
 	if strings.Contains(text, "pwenc:") {
-		text = sealedString.ReplaceAllString(text, " ")
+		text = sealedString().ReplaceAllString(text, " ")
 	}
 	kept, changed := secret.Look{Place: secret.Data}.Redact(jsonscan.AppendQuoted(nil, text))
 	if changed {

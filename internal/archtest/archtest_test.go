@@ -6,8 +6,10 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -108,10 +110,11 @@ func TestNamesSayWhatThingsAre(t *testing.T) {
 	})
 }
 
-// TestNoRegistrationInInit keeps start-up explicit: what a program serves is listed in
-// one place.
-func TestNoRegistrationInInit(t *testing.T) {
-	initFunc := regexp.MustCompile(`(?m)^func init\(\)`)
+// TestNothingRunsBeforeMain keeps start-up explicit and short: what a program serves is listed in one place, and each
+// regular expression of a package would cost every process some of its start.
+func TestNothingRunsBeforeMain(t *testing.T) {
+	initFunc := regexp.MustCompile(`^func init\(\)`)
+	compiled := regexp.MustCompile(`^(var |\t)\w+ += regexp\.MustCompile`)
 	eachFile(t, func(name string) {
 		if !strings.HasSuffix(name, ".go") {
 			return
@@ -124,6 +127,9 @@ func TestNoRegistrationInInit(t *testing.T) {
 		for s, n := bufio.NewScanner(f), 1; s.Scan(); n++ {
 			if initFunc.MatchString(s.Text()) {
 				t.Errorf("%s:%d: init hides what a program does when it starts", name, n)
+			}
+			if compiled.MatchString(s.Text()) && !strings.HasSuffix(name, "_test.go") && !slices.Contains(forTests, path.Dir(name)) {
+				t.Errorf("%s:%d: compile the expression when it is first needed, with sync.OnceValue", name, n)
 			}
 		}
 	})

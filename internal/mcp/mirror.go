@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -22,10 +23,10 @@ type Mirrored struct {
 	Header string   `json:"header"` // without what all have in front
 }
 
-var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
+var headerName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$") })
 
 // ValidHeader reports whether a text can be the name of a header.
-func ValidHeader(name string) bool { return headerName.MatchString(name) }
+func ValidHeader(name string) bool { return headerName().MatchString(name) }
 
 // Mirrors returns the parameters that a schema says are mirrored. The error says why the schema is
 // one that clients have to refuse.

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"kernos/internal/jsonscan"
 )
@@ -36,12 +37,12 @@ type Use struct {
 }
 
 var (
-	syscallForm = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*\.([A-Z][A-Za-z0-9]*|\*)$`)
-	labelForm   = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?$`)
-	portForm    = regexp.MustCompile(`^[1-9][0-9]{0,4}$`)
+	syscallForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Z][A-Za-z0-9]*\.([A-Z][A-Za-z0-9]*|\*)$`) })
+	labelForm   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?$`) })
+	portForm    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[1-9][0-9]{0,4}$`) })
 )
 
-func isSyscall(pattern string) bool { return syscallForm.MatchString(pattern) }
+func isSyscall(pattern string) bool { return syscallForm().MatchString(pattern) }
 
 // Check returns what is wrong with a destination.
 func (d Destination) Check() error {
@@ -62,7 +63,7 @@ func (d Destination) Check() error {
 
 func isHostPattern(pattern string) bool {
 	host, port := splitPort(pattern)
-	if port != "" && !portForm.MatchString(port) {
+	if port != "" && !portForm().MatchString(port) {
 		return false
 	}
 	if _, err := netip.ParseAddr(host); err == nil {
@@ -77,7 +78,7 @@ func isHostPattern(pattern string) bool {
 	if strings.Trim(labels[len(labels)-1], "0123456789") == "" {
 		return false
 	}
-	return !slices.ContainsFunc(labels, func(label string) bool { return !labelForm.MatchString(label) })
+	return !slices.ContainsFunc(labels, func(label string) bool { return !labelForm().MatchString(label) })
 }
 
 // splitPort takes a host apart: "[::1]:80" is "::1" and "80". Without a port it is "".

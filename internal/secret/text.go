@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 
 	"kernos/internal/jsonscan"
 )
@@ -185,7 +186,7 @@ func URL(text string) string {
 		return text
 	}
 	path += host + 1
-	return text[:path] + redactPairs(text[path:], parameter, Request)
+	return text[:path] + redactPairs(text[path:], parameter(), Request)
 }
 
 // withoutUser takes what stands before the host out of a URL.
@@ -220,13 +221,13 @@ func Form(text string) string {
 		out, _ := Look{Place: Body}.Redact([]byte(text))
 		return string(out)
 	}
-	return redactPairs(text, formField, Body)
+	return redactPairs(text, formField(), Body)
 }
 
 // Pairs name=value, in a URL after its host and in a form.
 var (
-	parameter = regexp.MustCompile("[^?&#;=]*=[^&#]+")
-	formField = regexp.MustCompile("[^&=]*=[^&]+")
+	parameter = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("[^?&#;=]*=[^&#]+") })
+	formField = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("[^&=]*=[^&]+") })
 )
 
 // redactPairs takes the values out of the pairs whose names denote credentials in a place.

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -249,12 +250,12 @@ func serverForms(text string) []string {
 		strings.ReplaceAll(component, "%2F", "/"),                                                          // Python
 		strings.NewReplacer("%21", "!", "%27", "'", "%28", "(", "%29", ")", "%2A", "*").Replace(component), // JavaScript
 	} {
-		forms = append(forms, form, encoded.ReplaceAllStringFunc(form, strings.ToLower))
+		forms = append(forms, form, encoded().ReplaceAllStringFunc(form, strings.ToLower))
 	}
 	return forms
 }
 
-var encoded = regexp.MustCompile("%[0-9A-F]{2}")
+var encoded = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("%[0-9A-F]{2}") })
 
 // escapeJSON writes more characters of a quoted text as \u…: some, and those beyond ASCII.
 func escapeJSON(quoted, some string, ascii bool, digits string) string {

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/text/unicode/norm"
 
@@ -89,12 +90,14 @@ var always = []string{"Ping", "Syscall.List", "Syscall.Describe", "Sys.Describe"
 // which are programs that run with the owner's rights.
 var ownersOnly = []string{"Token.*", "Kernel.Ticket", "Kernel.Console", "Mcp.Add", "Mcp.Remove", "Mcp.List", "Mcp.Show", "Mcp.Allow", "Mcp.Refresh"}
 
-var patternForm = regexp.MustCompile(`^(\*|[A-Z][A-Za-z0-9]*|([A-Z][A-Za-z0-9]*|\*)\.([A-Z][A-Za-z0-9]*|\*))$`)
+var patternForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(\*|[A-Z][A-Za-z0-9]*|([A-Z][A-Za-z0-9]*|\*)\.([A-Z][A-Za-z0-9]*|\*))$`)
+})
 
 // CheckPattern returns a 422 for a pattern that [Matches] no type, since it isn't one. The field is
 // where it stands.
 func CheckPattern(field, pattern string) error {
-	if patternForm.MatchString(pattern) {
+	if patternForm().MatchString(pattern) {
 		return nil
 	}
 	hint := ""

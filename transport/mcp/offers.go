@@ -3,6 +3,7 @@ package mcp
 import (
 	"encoding/json"
 	"regexp"
+	"sync"
 
 	"kernos/internal/jsonscan"
 	"kernos/message"
@@ -31,12 +32,12 @@ type Offer struct {
 	MimeType string
 }
 
-var variable = regexp.MustCompile(`\{(\+?)(\w+)\}`)
+var variable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{(\+?)(\w+)\}`) })
 
 // kind is the resource of an offer.
 func (o *Offer) kind(s *Server) resourceKind {
 	pattern, last := "^", 0
-	for _, at := range variable.FindAllStringSubmatchIndex(o.Resource, -1) {
+	for _, at := range variable().FindAllStringSubmatchIndex(o.Resource, -1) {
 		inner := `[^/]+`
 		if at[2] < at[3] {
 			inner = `.+`

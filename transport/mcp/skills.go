@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"kernos/internal/mcp"
 	"kernos/message"
@@ -30,7 +31,7 @@ type skillResource struct {
 	Size   int    `json:"size"`
 }
 
-var skillName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+var skillName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`) })
 
 // skillFolders returns the skills that the caller may read and that have a good name, which is that of
 // their folder, the first of each name.
@@ -40,7 +41,7 @@ func (x *exchange) skillFolders() (all []skill, err error) {
 		folder, file := path.Split(e.URI)
 		folder = strings.TrimSuffix(folder, "/")
 		name := path.Base(folder)
-		if e.Kind != "skill" || file != skillFile || e.Name != name || e.Description == "" || !skillName.MatchString(name) || len(name) > 64 ||
+		if e.Kind != "skill" || file != skillFile || e.Name != name || e.Description == "" || !skillName().MatchString(name) || len(name) > 64 ||
 			slices.ContainsFunc(all, func(s skill) bool { return s.name == name }) {
 			continue
 		}

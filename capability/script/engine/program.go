@@ -174,15 +174,14 @@ func nested(code string) bool {
 
 // In TypeScript, esbuild reads what comes after "a ? (b) : c =>" twice, and what comes after "infer a extends". Where they
 // are nested, each doubles the time.
-var (
-	arrowInQuestion = regexp.MustCompile(`(?s)\?[\s\v\pZ\x{FEFF}]*[(</].*?\)[\s\v\pZ\x{FEFF}]*[:/].*?=>`)
-	inferred        = regexp.MustCompile(`infer`)
-)
+var arrowInQuestion = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?s)\?[\s\v\pZ\x{FEFF}]*[(</].*?\)[\s\v\pZ\x{FEFF}]*[:/].*?=>`)
+})
 
 // ambiguous reports whether esbuild could take too long for code as TypeScript. It takes the worst: that all such
 // expressions are nested, and that texts and comments are code.
 func ambiguous(code string) bool {
-	doubled := len(arrowInQuestion.FindAllStringIndex(code, 32)) + len(inferred.FindAllStringIndex(code, 32))
+	doubled := len(arrowInQuestion().FindAllStringIndex(code, 32)) + strings.Count(code, "infer")
 	return len(code)<<min(doubled, 32) > maxReading
 }
 
