@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"kernos/capability/token"
-	"kernos/client"
 	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/request"
@@ -71,11 +70,19 @@ Syscall_Search finds the others, and Syscall_Call calls them. --tools chooses ot
 			if err = errors.Join(err, opened.Close()); err != nil {
 				return err
 			}
-			conn, err := server.Target.Upgrade(c.Context(), "/mcp?"+query.Encode(), mcp.Protocol)
+			conn, err := server.Upgrade(c.Context(), "/mcp?"+query.Encode(), mcp.Protocol, true)
 			if err != nil {
-				return server.Explain(err)
+				return err
 			}
-			return bridge(conn, c.InOrStdin(), c.OutOrStdout())
+			query.Set(mcp.Resumed, "true")
+			redial := func(ctx context.Context, needed bool) (mcp.Wire, error) {
+				conn, err := server.Upgrade(ctx, "/mcp?"+query.Encode(), mcp.Protocol, needed)
+				if conn == nil { // a nil *client.Upgraded isn't a nil mcp.Wire
+					return nil, gone(err)
+				}
+				return conn, nil
+			}
+			return exit.Wrap(mcp.Bridge(c.Context(), conn, redial, c.InOrStdin(), c.OutOrStdout()))
 		},
 	}
 	addContextFlag(c, &k.context)
@@ -97,24 +104,10 @@ func makeToken(ctx context.Context, call caller, name string) (made bool, err er
 	return err == nil, err
 }
 
-// bridge copies lines between the client and the daemon until the client has closed its side and
-// everything is answered. It is an error if the daemon closes the connection first.
-func bridge(conn *client.Upgraded, in io.Reader, out io.Writer) error {
-	ended := make(chan struct{})
-	go func() {
-		if _, err := io.Copy(conn, in); err == nil { // it ends with the process if the daemon closes the connection first
-			close(ended)
-		}
-		_ = conn.CloseWrite()
-	}()
-	_, err := io.Copy(out, conn)
-	_ = conn.Close()
-	select {
-	case <-ended:
-	default:
-		if err == nil {
-			err = &exit.Error{Status: exit.Unreachable, Cause: errors.New("the daemon has closed the connection: it has stopped, or the token was revoked (kernos token list); let the client connect again")}
-		}
+// gone is the error for a daemon that has closed the connection and can't be reached again, or nil.
+func gone(err error) error {
+	if err == nil {
+		return nil
 	}
-	return exit.Wrap(err)
+	return &exit.Error{Status: exit.Unreachable, Cause: fmt.Errorf("the daemon has closed the connection: it has stopped, or the token was revoked (kernos token list); connecting again has failed: %w; let the client start kernos mcp again", err)}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -48,18 +49,71 @@ func TestAFullDaemonCanBeLookedAfter(t *testing.T) {
 	}
 }
 
-// The log of an MCP client has the reason why its server is gone.
-func TestMCPSaysThatTheDaemonHasStopped(t *testing.T) {
+// A client of kernos mcp outlives the daemon: the next message that needs one starts another, which the client talks
+// to as if it were the same.
+func TestMCPOutlivesTheDaemon(t *testing.T) {
 	h := newHouse(t)
 	s := h.serve()
-	c, in, answers := h.talk(`{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n", "mcp")
-	if answer, err := answers.ReadString('\n'); err != nil || !strings.Contains(answer, `"id":1`) {
-		t.Fatalf("%v: %s", err, answer)
+	c, in, answers := h.talk("", "mcp")
+	send := func(format string, values ...any) {
+		if _, err := fmt.Fprintf(in, format+"\n", values...); err != nil {
+			t.Fatal(err)
+		}
 	}
+	until := func(texts ...string) {
+		t.Helper()
+		for len(texts) > 0 {
+			line, err := answers.ReadString('\n')
+			if err != nil {
+				t.Fatalf("%v before %s: %s", err, texts, c.Stderr)
+			}
+			texts = slices.DeleteFunc(texts, func(text string) bool { return strings.Contains(line, text) })
+		}
+	}
+	stateless := `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
+	send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`)
+	until(`"id":1,"result"`)
+	send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	send(`{"jsonrpc":"2.0","id":2,"method":"resources/subscribe","params":{"uri":"memory://watched"}}`)
+	until(`"id":2,"result"`)
+	send(`{"jsonrpc":"2.0","id":"listens","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true,"resourceSubscriptions":["memory://other"]},%s}}`, stateless)
+	until("subscriptions/acknowledged")
+	watched, other := `"method":"notifications/resources/updated","params":{"uri":"memory://watched"}`, `subscriptionId":"listens"},"uri":"memory://other"`
+	all := []string{`"method":"notifications/tools/list_changed"}`, `"method":"notifications/prompts/list_changed"`, `subscriptionId":"listens"}}`, watched, other}
+
+	// It is stopped, and doesn't come back before it is needed.
 	if _, notes, status := h.run("", "stop"); status != 0 {
 		t.Fatal(notes)
 	}
 	_ = s.wait()
+	if _, _, running := h.daemon(); running {
+		t.Error("a client that waits for nothing has started the daemon")
+	}
+	send(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"Memory_Set","arguments":{"key":"a","value":"door"}}}`)
+	until(append(all, `"id":3,"result"`)...)
+
+	// It dies in the middle of a call; what only waited for news needs no daemon, and hears of the next one.
+	send(`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"Message_Watch","arguments":{"type":["Door.*"]},"_meta":{"progressToken":1}}}`)
+	send(`{"jsonrpc":"2.0","id":5,"method":"ping"}`)
+	until(`"id":5,"result"`)
+	info, _, _ := h.daemon()
+	if err := syscall.Kill(info.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	until(`"id":4,"error":{"code":-32603,"message":"The kernel has stopped or lost the connection before it answered`)
+	s = h.serve()
+	until(all...)
+	if out, notes, status := h.run("", "memory", "set", "watched", "--value", "news"); status != 0 {
+		t.Fatal(out, notes)
+	}
+	until(watched)
+	send(`{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":"Memory_Get","arguments":{"key":"a"},%s}}`, stateless)
+	until(`"id":6,"result":{"resultType":"complete","content":[{"type":"text","text":"door"}]`)
+
+	// The log of the client has the reason why its server is gone.
+	if _, notes, status := h.run("", "token", "revoke", "mcp"); status != 0 {
+		t.Fatal(notes)
+	}
 	_ = c.Wait()
 	if status, text := c.ProcessState.ExitCode(), fmt.Sprint(c.Stderr); status != exit.Unreachable || !strings.Contains(text, "the daemon has closed the connection: it has stopped, or the token was revoked") {
 		t.Errorf("status %d: %s", status, text)

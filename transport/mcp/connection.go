@@ -49,6 +49,7 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) {
 		caller = found
 	}
 	c := &conn{s: s, choice: choiceOf(r), session: newSession(s.life, caller)}
+	c.session.resumed = r.URL.Query().Has(Resumed)
 	switch _, reason := s.conns.Admit(c); reason {
 	case transport.Stopping:
 		no(http.StatusServiceUnavailable, "stopping", "The daemon is shutting down; try again")

@@ -62,7 +62,7 @@ type Options struct {
 	// for the caller; it is called until then. Nil means that clients aren't told.
 	Watch func(ctx context.Context, uri string) (next func() bool)
 
-	// MaxBody is how many bytes a message may have. 0 means 4 MB.
+	// MaxBody is how many bytes a message may have. 0 means 4 MB, which is also what [Bridge] repeats.
 	MaxBody int
 
 	// MaxSessions is how many sessions of the stateful era are kept; the one that was idle for longest
@@ -106,7 +106,7 @@ func New(k *kernel.Kernel, opts *Options) *Server {
 		s.opts = *opts
 	}
 	s.opts.Version = cmp.Or(s.opts.Version, "0")
-	s.opts.MaxBody = cmp.Or(s.opts.MaxBody, 4<<20)
+	s.opts.MaxBody = cmp.Or(s.opts.MaxBody, maxBody)
 	s.opts.MaxSessions = cmp.Or(s.opts.MaxSessions, 1000)
 	s.opts.MaxConnections = cmp.Or(s.opts.MaxConnections, 1000)
 	s.opts.Tasks = cmp.Or(s.opts.Tasks, new(Tasks))
@@ -158,6 +158,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return errors.Join(err, ctx.Err())
 	}
 }
+
+// maxBody is how many bytes a message may have by default.
+const maxBody = 4 << 20
 
 // maxWait is how long a call waits for what it has asked of the client.
 const maxWait = 10 * time.Minute

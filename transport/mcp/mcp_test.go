@@ -494,7 +494,7 @@ func TestAsk(t *testing.T) {
 	c.send(request(1, "tools/call", `"name":"Fixture_Ask"`))
 	asked := until(t, c, `"method":"elicitation/create"`)
 	check(t, "the request", asked, `"params":{"message":"Who?"`)
-	c.send(`{"jsonrpc":"2.0","id":1,"result":{"action":"accept","content":{"name":"Ann"}}}`)
+	c.send(`{"jsonrpc":"2.0",` + regexp.MustCompile(`"id":\d+`).FindString(asked) + `,"result":{"action":"accept","content":{"name":"Ann"}}}`)
 	check(t, "stateful", until(t, c, `"id":1,"result"`), `Ann`)
 
 	first := c.ask(2, "tools/call", `"name":"Fixture_Ask",`+modernMeta)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"maps"
+	random "math/rand/v2"
 	"slices"
 	"strconv"
 	"sync"
@@ -20,16 +21,16 @@ type session struct {
 	client    client
 
 	mu      sync.Mutex
-	level   string               // of log messages that the client wants; "" means none
-	running map[string]*exchange // by the ids of their requests
-	asked   int64                // requests that were sent to the client
-	waiting map[string]chan frame
+	level   string                // of log messages that the client wants; "" means none
+	running map[string]*exchange  // by the ids of their requests
+	waiting map[string]chan frame // for responses to requests that were sent to the client
 	ended   bool
 
 	life       context.Context // ends with the session
 	stop       context.CancelFunc
 	subscribed map[string]context.CancelFunc // resources that are watched, by URI
 	follows    bool                          // its client is told of changes of the tools
+	resumed    bool                          // it continues one of an earlier server: what its client watches may have changed
 	watches    sync.WaitGroup
 	out        outlet // where what belongs to no request goes; nil over HTTP
 
@@ -176,12 +177,12 @@ func (n *session) answered(f *frame) {
 }
 
 // expect returns the id of a new request to the client, and where its response comes. The channel is
-// closed when the session ends.
+// closed when the session ends. The id is one of its kind: a response to a request of an earlier server, whose client
+// this session continues with, must not be taken for another answer.
 func (n *session) expect() (id string, response chan frame) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.asked++
-	id, response = strconv.FormatInt(n.asked, 10), make(chan frame, 1)
+	id, response = strconv.FormatInt(random.Int64N(1<<53), 10), make(chan frame, 1)
 	if n.ended {
 		close(response)
 	} else {

@@ -95,6 +95,7 @@ func listen(x *exchange) {
 	var watches sync.WaitGroup
 	acknowledged := make(chan struct{})
 	tell := func(w watch, method string, params []byte) {
+		w = x.among.missed(w)
 		watches.Go(func() {
 			<-acknowledged
 			w.each(func() { x.notify(method, params) })
@@ -190,8 +191,22 @@ func (n *session) follow(s *Server, c choice) {
 	}
 }
 
+// missed returns a watch that begins with a change, if one may have been missed.
+func (n *session) missed(w watch) watch {
+	if n == nil || !n.resumed {
+		return w
+	}
+	begun := false
+	return func() bool {
+		first := !begun
+		begun = true
+		return first || w()
+	}
+}
+
 // hear tells the client of each change.
 func (n *session) hear(w watch, method string, params []byte) {
+	w = n.missed(w)
 	n.watches.Go(func() {
 		w.each(func() { n.tell(appendNotification(nil, method, params)) })
 	})

@@ -99,11 +99,20 @@ func (s *Server) Look(ctx context.Context) (conn *client.Client, done func(), er
 	return conn, done, err
 }
 
-// dialDaemon connects to the daemon of this user. One that is shutting down is left for the next,
-// which find waits for, or starts. If find finds none, the client is nil.
+// dialDaemon connects to the daemon of this user; see reach. If find finds none, the client is nil.
 func (s *Server) dialDaemon(ctx context.Context, find func(context.Context) (*unix.Conn, error)) (conn *client.Client, err error) {
-	err = Retry(ctx, EndTime, func(context.Context) (again bool, err error) {
-		if conn, err = s.dialOnce(ctx); !isAway(err) {
+	err = s.reach(ctx, find, func() (err error) {
+		conn, err = s.dialOnce(ctx)
+		return err
+	})
+	return conn, err
+}
+
+// reach connects to the daemon of this user. One that is shutting down is left for the next, which find waits for, or
+// starts. If find finds none, there is no error.
+func (s *Server) reach(ctx context.Context, find func(context.Context) (*unix.Conn, error), dial func() error) error {
+	return Retry(ctx, EndTime, func(context.Context) (again bool, err error) {
+		if err = dial(); !isAway(err) {
 			return false, err
 		}
 		daemon, failure := find(ctx)
@@ -114,7 +123,38 @@ func (s *Server) dialDaemon(ctx context.Context, find func(context.Context) (*un
 		s.Target.URL = s.Daemon.target().URL // it may be another daemon than the one that is gone
 		return true, err                     // a daemon that is starting takes its other socket first
 	})
-	return conn, err
+}
+
+// returnTime is how long a server elsewhere may be away while a client waits for it.
+const returnTime = 30 * time.Second
+
+// Upgrade connects to a page of the server, and goes on in another protocol. With wait, the daemon of this user is
+// started if it isn't running, and a server elsewhere may take some time to come back. Without it, the connection
+// is nil if the server isn't there.
+func (s *Server) Upgrade(ctx context.Context, path, protocol string, wait bool) (conn *client.Upgraded, err error) {
+	dial := func() (err error) {
+		if err = s.Sign(ctx); err == nil {
+			conn, err = s.Target.Upgrade(ctx, path, protocol)
+		}
+		return err
+	}
+	switch {
+	case s.Daemon != nil && wait:
+		err = s.reach(ctx, s.Daemon.ConnectOrStart, dial)
+	case s.Daemon != nil:
+		err = s.reach(ctx, s.Daemon.Connect, dial)
+	case wait:
+		err = Retry(ctx, returnTime, func(context.Context) (bool, error) {
+			err := dial()
+			return isAway(err), err
+		})
+	default:
+		err = dial()
+	}
+	if !wait && (isAway(err) || isFull(err)) {
+		return nil, nil
+	}
+	return conn, s.Explain(err)
 }
 
 // Sign gets a ticket for HTTP, if the server is a daemon of this user that wants signatures.

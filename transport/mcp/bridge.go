@@ -1,0 +1,366 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"kernos/internal/backoff"
+	"kernos/internal/jsonscan"
+	"kernos/internal/mcp"
+)
+
+// A Wire is a connection to a server that was upgraded to [Protocol].
+type Wire interface {
+	io.ReadWriteCloser
+
+	// CloseWrite reports the end of what is written. The server still answers what it was sent.
+	CloseWrite() error
+}
+
+// Redial connects to a server whose connection was lost. A client waits for the server if needed is set: it is worth
+// starting. Otherwise the wire may be nil, and Bridge asks again later. An error ends the bridge.
+type Redial func(ctx context.Context, needed bool) (Wire, error)
+
+// Resumed is the parameter of an upgrade that continues a lost connection: its client is told that everything it
+// watches may have changed.
+const Resumed = "resumed"
+
+// Bridge passes messages between a client, which writes lines to in and reads them from out, and a server, until the
+// client has closed its side and everything is answered.
+//
+// If the server goes away, the next connection continues the conversation: Bridge repeats initialize and the
+// subscriptions, and sends the requests again that weren't answered. A call of a tool isn't sent twice, since it may
+// have happened: its client gets an error.
+func Bridge(ctx context.Context, wire Wire, redial Redial, in io.Reader, out io.Writer) error {
+	b := &bridge{
+		lines: readLines(in), out: out, waiting: make(map[string]*request), asked: make(map[string]bool), watched: make(map[string][]byte),
+	}
+	pauses := backoff.Backoff{First: 50 * time.Millisecond, Longest: 5 * time.Second}
+	for {
+		heard, err := b.converse(wire)
+		if err != nil {
+			return err
+		}
+		if err := writeSome(out, b.lost()); err != nil || b.ended && !b.needed() {
+			return err
+		}
+		if heard {
+			pauses.Reset()
+		}
+		for wire = nil; wire == nil; pauses.Grow() {
+			if !heard && !b.pause(ctx, pauses.Pause()) {
+				return ctx.Err()
+			}
+			if wire, err = redial(ctx, b.needed()); err != nil {
+				return err
+			}
+			heard = false
+		}
+	}
+}
+
+// A bridge is one conversation of a client, with one server after the other.
+type bridge struct {
+	lines chan []byte // of the client, whole; closed at their end
+	held  []byte      // lines that no server was sent
+	out   io.Writer
+
+	mu      sync.Mutex
+	ended   bool                // the client has closed its side
+	waiting map[string]*request // of the client, by id, that have no response
+	count   int                 // of requests
+	asked   map[string]bool     // ids of requests of the server that have no response
+
+	// What the next server is told of the session, of the stateful era.
+	initialize  []byte // params; nil if the client hasn't begun one
+	initialized bool
+	level       []byte            // params of logging/setLevel, or nil
+	watched     map[string][]byte // params of resources/subscribe, by URI
+	scan        jsonscan.Scanner
+}
+
+// A request is one of the client that has no response.
+type request struct {
+	line, params []byte
+	method       string
+	number       int // in the order of requests
+	again        bool
+}
+
+// repeatable reports whether a request may be sent to a second server. One that fails there, too, may be the reason
+// why servers end.
+func (r *request) repeatable() bool {
+	return r.method == listening || r.method != "tools/call" && !r.again
+}
+
+// listening is the method whose response comes when the server stops.
+const listening = "subscriptions/listen"
+
+// readLines reads whole lines. A blocking read can't be interrupted, and ends with the process.
+func readLines(in io.Reader) chan []byte {
+	lines := make(chan []byte)
+	go func() {
+		defer close(lines)
+		var rest []byte
+		for buf := make([]byte, 64<<10); ; {
+			n, err := in.Read(buf)
+			var whole []byte
+			if end := bytes.LastIndexByte(buf[:n], '\n') + 1; end > 0 {
+				whole, rest = slices.Concat(rest, buf[:end]), bytes.Clone(buf[end:n])
+			} else {
+				rest = append(rest, buf[:n]...)
+			}
+			if err != nil && len(rest) > 0 {
+				whole = append(append(whole, rest...), '\n')
+			}
+			if len(whole) > 0 {
+				lines <- whole
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return lines
+}
+
+// pause waits for some time, or until the client has sent something. It returns false if ctx has ended, or the client
+// has closed its side and waits for nothing.
+func (b *bridge) pause(ctx context.Context, d time.Duration) bool {
+	lines := b.lines
+	if b.held != nil || b.ended {
+		lines = nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case b.held = <-lines:
+		b.ended = b.held == nil
+		return !b.ended || b.needed()
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
+
+// writeSome writes a text that may be empty. The reader of a pipe would see an empty write.
+func writeSome(to io.Writer, text []byte) error {
+	if len(text) == 0 {
+		return nil
+	}
+	_, err := to.Write(text)
+	return err
+}
+
+// needed reports whether the client waits for a server.
+func (b *bridge) needed() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, r := range b.waiting {
+		if r.method != listening {
+			return true
+		}
+	}
+	return b.held != nil
+}
+
+// converse talks to one server until it closes the connection, and reports whether it has sent anything. The error is
+// that of a client that doesn't read.
+func (b *bridge) converse(wire Wire) (heard bool, err error) {
+	over, sent := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(sent)
+		b.send(wire, over)
+	}()
+	heard, err = b.receive(wire)
+	close(over)
+	_ = wire.Close()
+	<-sent
+	return heard, err
+}
+
+// send sends what the server has to know, and then the lines of the client. If a write fails, the server has gone,
+// and receive ends.
+func (b *bridge) send(wire Wire, over <-chan struct{}) {
+	if writeSome(wire, b.replayed()) != nil {
+		return
+	}
+	for open := true; ; {
+		if b.held != nil {
+			b.sending(b.held)
+			_, err := wire.Write(b.held)
+			if b.held = nil; err != nil {
+				return
+			}
+		}
+		if b.ended || !open {
+			_ = wire.CloseWrite()
+			return
+		}
+		select {
+		case b.held, open = <-b.lines:
+			b.mu.Lock()
+			b.ended = !open
+			b.mu.Unlock()
+		case <-over:
+			return
+		}
+	}
+}
+
+// sending notes what the client sends.
+func (b *bridge) sending(lines []byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for line := range bytes.Lines(lines) {
+		f, bad := parse(&b.scan, line)
+		switch {
+		case bad != nil || len(line) > maxBody: // the server says what is wrong, and names no request
+		case f.method == "":
+			delete(b.asked, string(f.id))
+		case f.id != nil:
+			b.count++
+			b.waiting[string(f.id)] = &request{line: line, params: f.params, method: f.method, number: b.count}
+		case f.method == "notifications/initialized":
+			b.initialized = true
+		case f.method == "notifications/cancelled":
+			delete(b.waiting, string(member(f.params, "requestId")))
+		}
+	}
+}
+
+// receive passes on what the server sends, in whole lines.
+func (b *bridge) receive(wire Wire) (heard bool, err error) {
+	var text []byte
+	for buf := make([]byte, 64<<10); ; {
+		n, failed := wire.Read(buf)
+		end := bytes.LastIndexByte(buf[:n], '\n') + 1
+		text = append(text, buf[:n]...)
+		if end > 0 {
+			heard = true
+			whole := len(text) - n + end
+			if err := writeSome(b.out, b.received(text[:whole])); err != nil {
+				return heard, err
+			}
+			text = append(text[:0], text[whole:]...)
+		}
+		if failed != nil {
+			return heard, nil
+		}
+	}
+}
+
+// received notes what the server sends, and returns what the client is to see.
+func (b *bridge) received(lines []byte) []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	passed := lines[:0]
+	for line := range bytes.Lines(lines) {
+		f, bad := parse(&b.scan, line)
+		switch {
+		case bad != nil:
+		case f.method == "":
+			if !b.answered(&f) {
+				continue
+			}
+		case f.id != nil:
+			b.asked[string(f.id)] = true
+		case f.method == "notifications/cancelled":
+			delete(b.asked, string(member(f.params, "requestId")))
+		}
+		passed = append(passed, line...)
+	}
+	return passed
+}
+
+// ownIDs begins the ids of requests that the bridge sends for itself.
+const ownIDs = `"kernos/`
+
+// answered takes a response, and reports whether the client is to see it.
+func (b *bridge) answered(f *frame) bool {
+	if strings.HasPrefix(string(f.id), ownIDs) {
+		return false
+	}
+	r := b.waiting[string(f.id)]
+	if r == nil {
+		return true
+	}
+	if r.method == listening && f.result != nil && !b.ended {
+		return false // the next server is asked for the same
+	}
+	delete(b.waiting, string(f.id))
+	if f.result == nil {
+		return true
+	}
+	switch r.method {
+	case "initialize":
+		b.initialize = r.params
+	case "logging/setLevel":
+		b.level = r.params
+	case "resources/subscribe":
+		b.watched[textOf(member(r.params, "uri"))] = r.params
+	case "resources/unsubscribe":
+		delete(b.watched, textOf(member(r.params, "uri")))
+	}
+	return true
+}
+
+// lostCall is the failure of a call of a tool whose outcome isn't known.
+var lostCall = &failure{
+	code: mcp.InternalError,
+	text: "The kernel has stopped or lost the connection before it answered. It may have done what was asked: check that, or call again if doing it twice is harmless",
+}
+
+// lost returns what the client is told when a connection is lost: requests that can't be repeated have failed, and
+// the server's own requests aren't waited for any more.
+func (b *bridge) lost() (told []byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for id, r := range b.waiting {
+		if !r.repeatable() {
+			told = append(appendFailure(told, []byte(id), lostCall), '\n')
+			delete(b.waiting, id)
+		}
+	}
+	for id := range b.asked {
+		told = append(appendNotification(told, "notifications/cancelled", []byte(`{"requestId":`+id+`}`)), '\n')
+	}
+	clear(b.asked)
+	return told
+}
+
+// replayed returns the lines with which the conversation continues at another server.
+func (b *bridge) replayed() (lines []byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	own := 0
+	add := func(method string, params []byte) {
+		own++
+		lines = appendString(append(lines, `{"jsonrpc":"2.0","id":`+ownIDs+strconv.Itoa(own)+`","method":`...), method)
+		lines = append(append(append(lines, `,"params":`...), params...), "}\n"...)
+	}
+	if b.initialize != nil {
+		add("initialize", b.initialize)
+	}
+	if b.initialize != nil && b.initialized {
+		lines = append(appendNotification(lines, "notifications/initialized", nil), '\n')
+	}
+	if b.level != nil {
+		add("logging/setLevel", b.level)
+	}
+	for _, uri := range slices.Sorted(maps.Keys(b.watched)) {
+		add("resources/subscribe", b.watched[uri])
+	}
+	for _, r := range slices.SortedFunc(maps.Values(b.waiting), func(a, b *request) int { return a.number - b.number }) {
+		lines, r.again = append(lines, r.line...), true
+	}
+	return lines
+}
