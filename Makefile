@@ -17,12 +17,16 @@ SYSTEMS   := darwin/amd64 darwin/arm64 freebsd/amd64 freebsd/arm64
 # killed processes. With the race detector they are smaller.
 PROOFS    := TestEngine/(Random|Kill|PowerCut|Faults)$$|Kill|QueriesChangeNothing$$
 
-# What measures memory and processor time, of which the race detector takes several times as much.
-SIZES     := AreCheap$$|InResidentMemory$$|SizesOfTheModelInside$$|FirstTokenComesSoon$$|AreStreamed$$
+# What measures memory and processor time, of which the race detector takes several times as much;
+# and the table of rights, of which the race detector sees a part.
+SIZES     := AreCheap$$|InResidentMemory$$|SizesOfTheModelInside$$|FirstTokenComesSoon$$|AreStreamed$$|EverySyscall$$
 
 # A test binary without debugging information is linked in half the time; stack traces have their
 # lines without it. make lint has vetted the code.
 LEAN      := -ldflags='-s -w' -vet=off
+
+# A process with the race detector would wait a second before it ends.
+export GORACE := atexit_sleep_ms=10
 
 .DEFAULT_GOAL := help
 .PHONY: help build install test unit npm crash attack soak shells lint console fmt docs model embeddings fuzz bench cover clean

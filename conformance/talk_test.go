@@ -138,8 +138,10 @@ func dialStdio(t *testing.T, c *conversation, open func() (store.Store, error)) 
 	return inWrite, outRead
 }
 
-// scriptEngine is shared: it takes a third of a second to be compiled.
-var scriptEngine = sync.OnceValue(func() *engine.Engine { return engine.New(nil) })
+// scriptEngine is one engine for all conversations.
+var scriptEngine = sync.OnceValue(func() *engine.Engine {
+	return engine.New(&engine.Options{Cache: testkit.Engine()})
+})
 
 // newKernel returns a kernel on a store of any engine, and what ends it. It has the
 // capabilities that the conversation needs, and stand-ins for all others.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"kernos/daemon"
+	"kernos/daemon/daemontest"
 	"kernos/journal"
 	"kernos/kernel"
 	"kernos/message"
@@ -54,7 +55,7 @@ func openWhole(dir string, a around) (*whole, error) {
 	if a.log != nil {
 		o.Log = slog.New(slog.NewTextHandler(a.log, nil))
 	}
-	d, err := daemon.Open(o)
+	d, err := daemontest.Open(o)
 	if err != nil {
 		return nil, err
 	}

@@ -137,6 +137,9 @@ func TestAWorkflowIsWhole(t *testing.T) {
 // connection that could serve it.
 func TestAReplayRegistersCodeAlone(t *testing.T) {
 	k := keepIn(t, t.TempDir(), storetest.NewMemory(), Options{})
+	if err := testkit.ShareEngine(k.home.State()); err != nil {
+		t.Fatal(err)
+	}
 	program := kerneltest.Connect(k.kernel)
 	for id, data := range map[message.ID]string{
 		"code":    `{"name":"Text.Code","kind":"query","code":"export const handler = () => 1","inputSchema":{},"outputSchema":{}}`,

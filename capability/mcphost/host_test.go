@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"kernos/daemon"
+	"kernos/daemon/daemontest"
 	"kernos/internal/testkit"
 	"kernos/message"
 	"kernos/store"
@@ -40,7 +41,7 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) open() {
 	w.t.Helper()
-	d, err := daemon.Open(&daemon.Options{Home: w.home, Log: w.log.Logger()})
+	d, err := daemontest.Open(&daemon.Options{Home: w.home, Log: w.log.Logger()})
 	if err != nil {
 		w.t.Fatal(err)
 	}

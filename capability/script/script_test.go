@@ -16,6 +16,7 @@ import (
 	"kernos/capability/register"
 	"kernos/capability/script"
 	"kernos/capability/script/engine"
+	"kernos/internal/testkit"
 	"kernos/journal"
 	"kernos/kernel"
 	"kernos/kernel/kerneltest"
@@ -26,8 +27,8 @@ import (
 	"kernos/store/storetest"
 )
 
-// shared is one engine for all tests: it takes a third of a second to be compiled.
-var shared = engine.New(nil)
+// shared is one engine for all tests.
+var shared = engine.New(&engine.Options{Cache: testkit.Engine()})
 
 // A world is a kernel that runs code, with some principals.
 type world struct {

@@ -13,8 +13,10 @@ import (
 	"testing"
 
 	"kernos/cmd/kernos/connect"
+	"kernos/daemon"
 	"kernos/internal/testkit"
 	"kernos/message"
+	"kernos/store"
 )
 
 // A task is an input for the model inside, in a session of its own, and what has to come of it.
@@ -119,6 +121,9 @@ func newTasks(t *testing.T) *tasks {
 	t.Setenv("KERNOS_HOME", w.house.home)
 	t.Setenv("XDG_RUNTIME_DIR", w.house.runtime)
 	t.Setenv("KERNOS_ORIGIN", "")
+	if err := testkit.ShareEngine(daemon.Home{Dir: w.house.home, Origin: store.DefaultOrigin}.State()); err != nil {
+		t.Fatal(err)
+	}
 	w.start()
 	w.must("Syscall.Register", `{"name":"Text.Shout","kind":"query","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]},"outputSchema":{},"code":"export const handler = ({text}) => text.toUpperCase()"}`)
 	if _, notes, status := w.house.run("", "mcp", "add", "library", "--env", "KERNOS_HOME="+w.library.home, "--env", "XDG_RUNTIME_DIR="+w.library.runtime, "--env", "KERNOS_NO_HTTP=true", "--env", "KERNOS_FETCH_ALLOW=127.0.0.1", "--", "kernos", "mcp"); status != 0 {

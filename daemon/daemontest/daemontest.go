@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"kernos/daemon"
+	"kernos/internal/testkit"
 )
 
 // A Daemon is served until the test ends.
@@ -19,10 +20,22 @@ type Daemon struct {
 	Stop    func() // ends it before the test does, and waits until it has ended
 }
 
+// Open opens a daemon whose home shares the compiled script engine with the homes of other tests.
+func Open(o *daemon.Options) (*daemon.Daemon, error) {
+	home, err := daemon.FindHome(o.Home, o.Origin)
+	if err != nil {
+		return nil, err
+	}
+	if err := testkit.ShareEngine(home.State()); err != nil {
+		return nil, err
+	}
+	return daemon.Open(o)
+}
+
 // Serve opens a daemon and serves it. It is an error of the test if serving or closing it fails.
 func Serve(t testing.TB, o *daemon.Options) *Daemon {
 	t.Helper()
-	d, err := daemon.Open(o)
+	d, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -81,7 +81,7 @@ func violation(folder, imported string) string {
 	}
 	to, ok := floor(target)
 	switch {
-	case slices.Contains(forTests, target):
+	case slices.Contains(forTests, target) && !slices.Contains(forTests, folder):
 		return fmt.Sprintf("%s imports %s, which is for tests only", folder, target)
 	case !ok:
 		return fmt.Sprintf("%s imports %s, which is on no floor", folder, target)

@@ -222,7 +222,10 @@ func TestEveryPrincipalAndEverySyscall(t *testing.T) {
 		t.Fatalf("%d principals", len(people))
 	}
 	checked := 0
-	for _, s := range people {
+	for i, s := range people {
+		if testkit.Race && !*long && i%8 != 0 && s.preset != "" {
+			continue // make test lets all of them try without the race detector
+		}
 		checked += s.tryAll(w, table, calls)
 	}
 	owner := &subject{name: "owner", preset: "owner"}

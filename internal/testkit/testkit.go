@@ -3,7 +3,10 @@
 package testkit
 
 import (
+	"errors"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -28,6 +31,24 @@ func Poll(is func() bool) bool {
 		}
 	}
 	return true
+}
+
+// Engine is the folder in which test processes share the compiled script engine.
+func Engine() string { return filepath.Join(os.TempDir(), "kernos-test-engine") }
+
+// ShareEngine lets the home whose state is in a folder, which is made, share the compiled script engine.
+// With the race detector, compiling takes seconds.
+func ShareEngine(state string) error {
+	for _, dir := range []string{Engine(), state} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	err := os.Symlink(Engine(), filepath.Join(state, "engine"))
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
 }
 
 // ShortDir returns an empty folder until the test ends. Its path is short, as those of sockets must be.

@@ -4,20 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"kernos/capability/script/engine"
+	"kernos/internal/testkit"
 )
-
-// cacheDir has QuickJS as compiled for this machine.
-var cacheDir = filepath.Join(os.TempDir(), "kernos-test-engine")
 
 // newEngine returns an engine that shares the compiled QuickJS with the other tests.
 func newEngine(t testing.TB, opts engine.Options) *engine.Engine {
 	t.Helper()
-	opts.Cache = cacheDir
+	opts.Cache = testkit.Engine()
 	e := engine.New(&opts)
 	t.Cleanup(func() { _ = e.Close() })
 	return e

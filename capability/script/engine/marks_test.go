@@ -5,10 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"kernos/internal/testkit"
 )
 
 // checkClean compares the whole memory of an instance that was rewound with its image.
@@ -29,7 +30,7 @@ func checkClean(t *testing.T, v *vm) {
 
 // TestMarksMissNothing runs all that the other tests run, and compares the memory afterwards.
 func TestMarksMissNothing(t *testing.T) {
-	e := New(&Options{Cache: filepath.Join(os.TempDir(), "kernos-test-engine")})
+	e := New(&Options{Cache: testkit.Engine()})
 	t.Cleanup(func() { _ = e.Close() })
 	n := 0
 	for _, file := range []string{"attacks.txt", "escapes.txt", "platform.js"} {
@@ -70,7 +71,7 @@ func (nothing) Log(string, string)                                  {}
 
 // TestMemoryErrors: QuickJS writes a number to an address where it never would.
 func TestMemoryErrors(t *testing.T) {
-	e := New(&Options{Cache: filepath.Join(os.TempDir(), "kernos-test-engine")})
+	e := New(&Options{Cache: testkit.Engine()})
 	t.Cleanup(func() { _ = e.Close() })
 	v, err := e.acquire(context.Background(), nil)
 	if err != nil {
