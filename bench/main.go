@@ -17,6 +17,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"runtime/pprof"
 	"slices"
 	"text/tabwriter"
@@ -39,6 +40,9 @@ func main() {
 	mcpAs := flag.String("mcp", "", "be a server of the Model Context Protocol, go-sdk or mark3labs, and nothing else")
 	stdio := flag.Bool("stdio", false, "with -mcp: over standard input and output")
 	flag.Parse()
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(200) // as kernos serve does
+	}
 	rpcServerFlag(*rpcAs)
 	mcpPeerFlag(*mcpAs, *stdio)
 	for at, be := range map[string]func(string) error{*echoAt: echo, *relayAt: relay, *handleAt: handle, *provideAt: provide} {

@@ -82,6 +82,7 @@ func besideMCP(out io.Writer, servers []*mcpServer) error {
 		name string
 		rate func(*mcpServer) (mcpRate, error)
 	}{
+		{fmt.Sprintf("stateless HTTP, %d connections, a core for the server", mcpConnections), (*mcpServer).alone},
 		{fmt.Sprintf("stateless HTTP, %d connections", mcpConnections), func(s *mcpServer) (mcpRate, error) { return s.overHTTP(mcpConnections) }},
 		{"stateless HTTP, one connection", func(s *mcpServer) (mcpRate, error) { return s.overHTTP(1) }},
 		{"stdio, one at a time", func(s *mcpServer) (mcpRate, error) { return s.overStdio(1) }},
@@ -214,6 +215,16 @@ func (s *mcpServer) overHTTP(connections int) (mcpRate, error) {
 		}
 		return done, nil
 	})
+}
+
+// alone is overHTTP with one core for the server, and another for the client.
+func (s *mcpServer) alone() (mcpRate, error) {
+	undo, err := apart(s.pid)
+	if err != nil {
+		return mcpRate{}, err
+	}
+	defer undo()
+	return s.overHTTP(mcpConnections)
 }
 
 // inParallel runs work in goroutines, and returns how much of it was done per second, and what that cost

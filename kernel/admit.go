@@ -198,7 +198,7 @@ func invalidInput(err error) error {
 		}
 	}
 	first := named.Problems[0]
-	return &message.Error{Code: 422, Message: "Schema validation failed: " + named.Error(), Field: first.Path, Expected: first.Expected}
+	return &message.Error{Code: 422, Message: "Schema validation failed: " + named.Error(), Field: first.Path, Expected: first.Expected, Reason: invalid}
 }
 
 // InvalidOutput returns the error for an answer that its schema doesn't allow, err being what [schema.Schema.Validate]

@@ -11,6 +11,7 @@ import (
 	"kernos/kernel"
 	"kernos/kernel/kerneltest"
 	"kernos/message"
+	"kernos/schema"
 )
 
 func TestHandleRefusesWhatIsNoMessage(t *testing.T) {
@@ -57,8 +58,10 @@ func TestHandleChecksDataAgainstTheInput(t *testing.T) {
 	if code, text := kerneltest.ReadError(t, a); code != 422 || text != want {
 		t.Errorf("got %d %s", code, text)
 	}
-	if a.Err == nil || a.Err.Field != "key" || a.Err.Expected == "" || a.Err.Reason != nil {
+	if a.Err == nil || a.Err.Field != "key" || a.Err.Expected == "" {
 		t.Errorf("other dialects get %+v", a.Err)
+	} else if _, ok := a.Err.Reason.(*schema.Invalid); !ok {
+		t.Errorf("the reason is %v", a.Err.Reason)
 	}
 }
 

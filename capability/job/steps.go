@@ -12,6 +12,7 @@ import (
 
 	"kernos/kernel"
 	"kernos/message"
+	"kernos/schema"
 	"kernos/store"
 	"kernos/work"
 )
@@ -149,7 +150,10 @@ func checkSecrets(s *kernel.Syscall, field string, data jsontext.Value) error {
 
 // invalidPayload is the error for a payload that its syscall doesn't take.
 func invalidPayload(field string, t message.Type, e *message.Error, payload jsontext.Value) error {
-	text := strings.TrimPrefix(strings.TrimPrefix(e.Message, "Schema validation failed: "), "data: ")
+	text := e.Message
+	if broken, ok := e.Reason.(*schema.Invalid); ok {
+		text = broken.Error()
+	}
 	if payload.Kind() == '"' {
 		text += "; at the command line, --payload gives a text, and payload:=JSON everything else"
 	}
