@@ -84,7 +84,20 @@ func (d *derivation) schema(t reflect.Type) *jsonschema.Schema {
 	}
 	s := r.ReflectFromType(t)
 	s.Version = ""
+	if s.Properties != nil {
+		for field := s.Properties.Oldest(); field != nil; field = field.Next() {
+			listed(field.Value.OneOf)
+		}
+	}
 	return s
+}
+
+// listed says what is in the list of a field that takes one value or a list of such values (oneof_type=string;array):
+// some clients of models refuse a list that doesn't say so.
+func listed(forms []*jsonschema.Schema) {
+	if len(forms) == 2 && forms[1].Type == "array" && forms[1].Items == nil {
+		forms[1].Items = &jsonschema.Schema{Type: forms[0].Type}
+	}
 }
 
 // reference returns a reference to a shared type, and makes sure that it is defined.

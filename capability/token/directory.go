@@ -225,7 +225,8 @@ func (d *Directory) Named(name string) (*principal.Principal, error) {
 	}
 	h, err := d.find(name)
 	if err != nil {
-		return nil, err
+		e, _ := message.ErrorOf(err)
+		return nil, message.Errorf(404, "%s; kernos token create %s makes it", e.Message, message.Clip(name, 64))
 	}
 	return h.principal, nil
 }
@@ -301,7 +302,7 @@ func (d *Directory) find(name string) (*holder, error) {
 		text = "there are " + message.Clip(strings.Join(names, ", "), 200)
 	}
 	name = message.Clip(name, 64)
-	return nil, message.Errorf(404, "The token %q doesn't exist; %s; kernos token create %s makes it", name, text, name)
+	return nil, message.Errorf(404, "The token %q doesn't exist; %s", name, text)
 }
 
 // expire ends the tokens whose time is over, and sets the timer to the next one.

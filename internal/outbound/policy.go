@@ -72,7 +72,7 @@ func (p *Policy) checkAddr(host string, a netip.Addr) error {
 			class == Private && (p.Private || named) ||
 			class == Loopback && (p.Loopback || named)
 		if !allowed {
-			return &Refused{host, "it leads to " + class.String() + ", which is not allowed here; the owner can allow it with --fetch-allow"}
+			return &Refused{host, "it leads to " + class.String() + ", which is not allowed here; the owner can allow it with kernos serve --fetch-allow " + host + ", or KERNOS_FETCH_ALLOW"}
 		}
 	}
 	if p.Only && !named && !p.Allow.hasAddr(all[0]) {

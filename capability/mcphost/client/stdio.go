@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -61,7 +62,7 @@ func startProcess(c *Conn) (wire, error) {
 		return nil, fmt.Errorf("%s isn't in the daemon's PATH; write its path out, or restart the daemon where it is in the PATH (kernos stop)", program)
 	case errors.Is(err, fs.ErrNotExist) && w.cmd.Dir != "":
 		return nil, fmt.Errorf("%s can't be started in the directory %s: one of them doesn't exist", program, w.cmd.Dir)
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(program) && program[0] != '.': // such as example.com/mcp
 		return nil, fmt.Errorf("%s can't be started: %w (the address of a server begins with http:// or https://)", program, err)
 	case err != nil:
 		return nil, fmt.Errorf("%s can't be started: %w", program, err)
