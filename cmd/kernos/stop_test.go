@@ -101,7 +101,7 @@ func TestMCPOutlivesTheDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(`"id":4,"error":{"code":-32603,"message":"The kernel has stopped or lost the connection before it answered`)
-	s = h.serve()
+	h.serve()
 	until(all...)
 	if out, notes, status := h.run("", "memory", "set", "watched", "--value", "news"); status != 0 {
 		t.Fatal(out, notes)
