@@ -40,11 +40,11 @@ func main() {
 	mcpAs := flag.String("mcp", "", "be a server of the Model Context Protocol, go-sdk or mark3labs, and nothing else")
 	stdio := flag.Bool("stdio", false, "with -mcp: over standard input and output")
 	flag.Parse()
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(200) // as kernos serve does
-	}
 	rpcServerFlag(*rpcAs)
 	mcpPeerFlag(*mcpAs, *stdio)
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(200) // as kernos serve does; the servers above run as they come
+	}
 	for at, be := range map[string]func(string) error{*echoAt: echo, *relayAt: relay, *handleAt: handle, *provideAt: provide} {
 		if at != "" {
 			fmt.Fprintln(os.Stderr, "bench:", be(at))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"maps"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -122,6 +123,7 @@ func readLines(in io.Reader) chan []byte {
 			}
 			if len(whole) > 0 {
 				lines <- whole
+				runtime.Gosched() // the next read blocks this thread: without it, the line waits until another thread is woken
 			}
 			if err != nil {
 				return
