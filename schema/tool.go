@@ -14,10 +14,10 @@ import (
 var choices = []string{"anyOf", "oneOf", "allOf", "enum", "const", "not", "if", "then", "else"}
 
 // OfTool returns the schema of a tool as providers of models take it: of an object, without a choice at
-// its top, and without references, which some clients don't resolve. It accepts more than the schema does; the answer to a call that doesn't fit names the choice.
+// its top. It accepts more than the schema does; the answer to a call that doesn't fit names the choice.
 // A schema that has this form already comes back as it is.
 func OfTool(text json.RawMessage) json.RawMessage {
-	object, fields, choice, refers := false, false, false, false
+	object, fields, choice := false, false, false
 	if len(text) > 0 && text[0] == '{' {
 		jsonscan.Members(text, 0, func(name, value []byte) bool {
 			switch keyword := string(jsonscan.Content(name)); keyword {
@@ -25,21 +25,16 @@ func OfTool(text json.RawMessage) json.RawMessage {
 				object = string(value) == `"object"`
 			case "properties":
 				fields = true
-			case "$defs":
-				refers = true
 			default:
 				choice = choice || slices.Contains(choices, keyword)
 			}
 			return true
 		})
 	}
-	if object && fields && !choice && !refers {
+	if object && fields && !choice {
 		return text
 	}
 	all := jsonvalue.Members(text)
-	if refers {
-		all = jsonvalue.Members(writtenOut(all.Without("$defs").Text(), jsonvalue.Members(all.Get("$defs"))))
-	}
 	for _, keyword := range choices {
 		all = all.Without(keyword)
 	}
@@ -52,9 +47,18 @@ func OfTool(text json.RawMessage) json.RawMessage {
 	return all.Text()
 }
 
-// writtenOut replaces references to definitions by what they refer to. Definitions don't contain themselves: a Go type
-// that does has no schema.
-func writtenOut(text json.RawMessage, definitions jsonvalue.Object) json.RawMessage {
+// WithoutReferences returns a schema of the kernel's own with its definitions in the places that refer to them: some
+// clients don't resolve references. Such definitions don't contain themselves, since a Go type that does has no schema.
+func WithoutReferences(text json.RawMessage) json.RawMessage {
+	all := jsonvalue.Members(text)
+	definitions := all.Get("$defs")
+	if definitions == nil {
+		return text
+	}
+	return resolved(all.Without("$defs").Text(), jsonvalue.Members(definitions))
+}
+
+func resolved(text json.RawMessage, definitions jsonvalue.Object) json.RawMessage {
 	switch text[0] {
 	case '{':
 		all := jsonvalue.Members(text)
@@ -66,7 +70,7 @@ func writtenOut(text json.RawMessage, definitions jsonvalue.Object) json.RawMess
 			all = whole
 		}
 		for _, m := range all {
-			all = all.Set(m.Name, writtenOut(m.Value, definitions))
+			all = all.Set(m.Name, resolved(m.Value, definitions))
 		}
 		return all.Text()
 	case '[':
@@ -75,7 +79,7 @@ func writtenOut(text json.RawMessage, definitions jsonvalue.Object) json.RawMess
 			if i > 0 {
 				list = append(list, ',')
 			}
-			list = append(list, writtenOut(e, definitions)...)
+			list = append(list, resolved(e, definitions)...)
 		}
 		return append(list, ']')
 	}

@@ -171,7 +171,7 @@ func (t *tool) append(dst []byte, modern, outputs bool) []byte {
 	case !principal.Builtin(d.Type): // as its author wrote it
 		dst = jsonscan.AppendCompact(dst, d.Input.JSON())
 	default:
-		dst = jsonscan.AppendCompact(dst, schema.OfTool(d.Input.JSON()))
+		dst = jsonscan.AppendCompact(dst, schema.OfTool(schema.WithoutReferences(d.Input.JSON())))
 	}
 	if text := d.Output.JSON(); outputs && !t.content && d.Output != schema.Any && (objectSchema(text) || modern && len(text) > 2) {
 		dst = jsonscan.AppendCompact(append(dst, `,"outputSchema":`...), text)
