@@ -177,8 +177,8 @@ func (n *session) answered(f *frame) {
 }
 
 // expect returns the id of a new request to the client, and where its response comes. The channel is
-// closed when the session ends. The id is one of its kind: a response to a request of an earlier server, whose client
-// this session continues with, must not be taken for another answer.
+// closed when the session ends. The id is random, so that a client's late response to an earlier
+// server, whose session this one continues, isn't taken for a response to this request.
 func (n *session) expect() (id string, response chan frame) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

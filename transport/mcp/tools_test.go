@@ -7,7 +7,7 @@ import (
 )
 
 // A listed schema of the kernel's own tools has nothing that clients of models refuse or don't understand: each list
-// says what is in it, a type is one type, references are written out, and there is no choice at the top.
+// says what is in it, a type is one type, references are replaced by their definitions, and the top has no choice.
 func TestToolsAreForEveryClient(t *testing.T) {
 	d, _ := serve(t, nil)
 	c := connect(t, d, nil, "all")
