@@ -33,16 +33,14 @@ func (l *listener) Accept() (net.Conn, error) {
 		c.fresh.Store(true)
 		if l.newcomers != nil {
 			l.newcomers.makeRoom()
+			l.newcomers.add(c) // before it is admitted: a drain may stop it from then on
 		}
 		extra, reason := l.conns.Admit(c)
 		if reason == "" {
-			if l.newcomers != nil {
-				c.tooMany = extra
-				l.newcomers.add(c)
-			}
+			c.tooMany = extra && l.newcomers != nil
 			return c, nil
 		}
-		_ = conn.Close()
+		_ = c.Close()
 	}
 }
 

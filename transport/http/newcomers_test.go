@@ -4,9 +4,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kernos/kernel/kerneltest"
+	"kernos/transport"
 )
 
 // Browsers connect before they have something to ask.
@@ -82,3 +86,48 @@ func TestANewcomerHasSeconds(t *testing.T) {
 		})
 	}
 }
+
+// A drain may stop a connection as soon as it is admitted. Nothing of it is left.
+func TestADrainWhileConnectionsAreAccepted(t *testing.T) {
+	k := kerneltest.New(t, nil)
+	for range 100 {
+		conns := transport.NewServer(k, transport.Limits{Connections: 100}, []transport.Reason{transport.Stopping}, nil, nil)
+		all := &newcomers{most: 100, time: time.Hour}
+		l := &listener{Listener: endless{conns}, conns: conns, newcomers: all}
+		first := make(chan struct{})
+		var accepting sync.WaitGroup
+		accepting.Go(func() {
+			for n := range 50 {
+				if _, err := l.Accept(); err != nil {
+					return
+				}
+				if n == 0 {
+					close(first)
+				}
+			}
+		})
+		<-first
+		if err := conns.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+		accepting.Wait()
+		if n := all.all.Len(); n != 0 {
+			t.Fatalf("%d connections that were stopped are still newcomers", n)
+		}
+	}
+}
+
+// endless accepts connections whose peer has left, until its server stops.
+type endless struct{ server *transport.Server }
+
+func (e endless) Accept() (net.Conn, error) {
+	if e.server.Stopping().Err() != nil {
+		return nil, net.ErrClosed
+	}
+	near, far := net.Pipe()
+	_ = far.Close()
+	return near, nil
+}
+
+func (endless) Close() error   { return nil }
+func (endless) Addr() net.Addr { return nil }
