@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 	"maps"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,15 +40,18 @@ const Resumed = "resumed"
 // have happened: its client gets an error.
 func Bridge(ctx context.Context, wire Wire, redial Redial, in io.Reader, out io.Writer) error {
 	b := &bridge{
-		lines: readLines(in), out: out, waiting: make(map[string]*request), asked: make(map[string]bool), watched: make(map[string][]byte),
+		out: out, changed: make(chan struct{}, 1), waiting: make(map[string]*request), asked: make(map[string]bool), watched: make(map[string][]byte),
 	}
+	b.connected.L = &b.mu
+	defer b.close()
+	go b.read(in)
 	pauses := backoff.Backoff{First: 50 * time.Millisecond, Longest: 5 * time.Second}
 	for {
 		heard, err := b.converse(wire)
 		if err != nil {
 			return err
 		}
-		if err := writeSome(out, b.lost()); err != nil || b.ended && !b.needed() {
+		if err := writeSome(out, b.lost()); err != nil || b.finished() {
 			return err
 		}
 		if heard {
@@ -69,15 +71,18 @@ func Bridge(ctx context.Context, wire Wire, redial Redial, in io.Reader, out io.
 
 // A bridge is one conversation of a client, with one server after the other.
 type bridge struct {
-	lines chan []byte // of the client, whole; closed at their end
-	held  []byte      // lines that no server was sent
-	out   io.Writer
+	out     io.Writer
+	changed chan struct{} // gets a token when the client has sent something that waits for a server, or has closed its side
 
-	mu      sync.Mutex
-	ended   bool                // the client has closed its side
-	waiting map[string]*request // of the client, by id, that have no response
-	count   int                 // of requests
-	asked   map[string]bool     // ids of requests of the server that have no response
+	mu        sync.Mutex
+	wire      Wire      // to the server that gets the client's lines; nil while there is none
+	connected sync.Cond // with mu: there is a wire, or the bridge is closed
+	closed    bool
+	held      bool                // a line of the client waits for a server
+	ended     bool                // the client has closed its side
+	waiting   map[string]*request // of the client, by id, that have no response
+	count     int                 // of requests
+	asked     map[string]bool     // ids of requests of the server that have no response
 
 	// What the next server is told of the session, of the stateful era.
 	initialize  []byte // params; nil if the client hasn't begun one
@@ -104,53 +109,91 @@ func (r *request) repeatable() bool {
 // listening is the method whose response comes when the server stops.
 const listening = "subscriptions/listen"
 
-// readLines reads whole lines. A blocking read can't be interrupted, and ends with the process.
-func readLines(in io.Reader) chan []byte {
-	lines := make(chan []byte)
-	go func() {
-		defer close(lines)
-		var rest []byte
-		for buf := make([]byte, 64<<10); ; {
-			n, err := in.Read(buf)
-			var whole []byte
-			if end := bytes.LastIndexByte(buf[:n], '\n') + 1; end > 0 {
-				whole, rest = slices.Concat(rest, buf[:end]), bytes.Clone(buf[end:n])
-			} else {
-				rest = append(rest, buf[:n]...)
-			}
-			if err != nil && len(rest) > 0 {
-				whole = append(append(whole, rest...), '\n')
-			}
-			if len(whole) > 0 {
-				lines <- whole
-				runtime.Gosched() // the next read blocks this thread: without it, the line waits until another thread is woken
-			}
-			if err != nil {
-				return
-			}
+// read reads the client's lines, and sends each one to the server on the same goroutine. A blocking read can't be
+// interrupted, and ends with the process.
+func (b *bridge) read(in io.Reader) {
+	var rest []byte
+	for buf := make([]byte, 64<<10); ; {
+		n, err := in.Read(buf)
+		var whole []byte
+		if end := bytes.LastIndexByte(buf[:n], '\n') + 1; end > 0 {
+			whole, rest = slices.Concat(rest, buf[:end]), bytes.Clone(buf[end:n])
+		} else {
+			rest = append(rest, buf[:n]...)
 		}
-	}()
-	return lines
+		if err != nil && len(rest) > 0 {
+			whole = append(append(whole, rest...), '\n')
+		}
+		if len(whole) > 0 {
+			b.send(whole)
+		}
+		if err != nil {
+			b.end()
+			return
+		}
+	}
+}
+
+// send sends lines of the client as soon as there is a server. If the write fails, the server has gone: receive ends,
+// and the requests are treated like others that have no response.
+func (b *bridge) send(lines []byte) {
+	b.mu.Lock()
+	if b.held = b.wire == nil; b.held {
+		b.tell()
+	}
+	for b.wire == nil && !b.closed {
+		b.connected.Wait()
+	}
+	b.held = false
+	wire := b.wire
+	if wire != nil {
+		b.sending(lines)
+	}
+	b.mu.Unlock()
+	if wire != nil {
+		_, _ = wire.Write(lines)
+	}
+}
+
+// end notes that the client has closed its side.
+func (b *bridge) end() {
+	b.mu.Lock()
+	b.ended = true
+	wire := b.wire
+	b.tell()
+	b.mu.Unlock()
+	if wire != nil {
+		_ = wire.CloseWrite()
+	}
+}
+
+func (b *bridge) tell() {
+	select {
+	case b.changed <- struct{}{}:
+	default:
+	}
+}
+
+// close lets read go if it waits for a server.
+func (b *bridge) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	b.connected.Broadcast()
 }
 
 // pause waits for some time, or until the client has sent something. It returns false if ctx has ended, or the client
 // has closed its side and waits for nothing.
 func (b *bridge) pause(ctx context.Context, d time.Duration) bool {
-	lines := b.lines
-	if b.held != nil || b.ended {
-		lines = nil
-	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case b.held = <-lines:
-		b.ended = b.held == nil
-		return !b.ended || b.needed()
+	case <-b.changed:
 	case <-ctx.Done():
 		return false
 	}
-	return true
+	return !b.finished()
 }
 
 // writeSome writes a text that may be empty. The reader of a pipe would see an empty write.
@@ -171,57 +214,52 @@ func (b *bridge) needed() bool {
 			return true
 		}
 	}
-	return b.held != nil
+	return b.held
+}
+
+// finished reports whether the client has closed its side and waits for nothing.
+func (b *bridge) finished() bool {
+	b.mu.Lock()
+	ended := b.ended
+	b.mu.Unlock()
+	return ended && !b.needed()
 }
 
 // converse talks to one server until it closes the connection, and reports whether it has sent anything. The error is
 // that of a client that doesn't read.
 func (b *bridge) converse(wire Wire) (heard bool, err error) {
-	over, sent := make(chan struct{}), make(chan struct{})
+	begun := make(chan struct{})
 	go func() {
-		defer close(sent)
-		b.send(wire, over)
+		defer close(begun)
+		b.begin(wire)
 	}()
 	heard, err = b.receive(wire)
-	close(over)
 	_ = wire.Close()
-	<-sent
+	<-begun
+	b.mu.Lock()
+	b.wire = nil
+	b.mu.Unlock()
 	return heard, err
 }
 
-// send sends what the server has to know, and then the lines of the client. If a write fails, the server has gone,
-// and receive ends.
-func (b *bridge) send(wire Wire, over <-chan struct{}) {
+// begin sends what the server has to know. From then on it gets the lines of the client. If the write fails, the
+// server has gone, and receive ends.
+func (b *bridge) begin(wire Wire) {
 	if writeSome(wire, b.replayed()) != nil {
 		return
 	}
-	for open := true; ; {
-		if b.held != nil {
-			b.sending(b.held)
-			_, err := wire.Write(b.held)
-			if b.held = nil; err != nil {
-				return
-			}
-		}
-		if b.ended || !open {
-			_ = wire.CloseWrite()
-			return
-		}
-		select {
-		case b.held, open = <-b.lines:
-			b.mu.Lock()
-			b.ended = !open
-			b.mu.Unlock()
-		case <-over:
-			return
-		}
+	b.mu.Lock()
+	b.wire = wire
+	ended := b.ended
+	b.connected.Broadcast()
+	b.mu.Unlock()
+	if ended {
+		_ = wire.CloseWrite()
 	}
 }
 
-// sending notes what the client sends.
+// sending notes what the client sends. The caller holds b.mu.
 func (b *bridge) sending(lines []byte) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	for line := range bytes.Lines(lines) {
 		f, bad := parse(&b.scan, line)
 		switch {
