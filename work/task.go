@@ -3,7 +3,6 @@ package work
 import (
 	"encoding/binary"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -127,31 +126,18 @@ func groupPrefix(group string) []byte { return append([]byte(group), 0) }
 // encode returns the value of a task at a place, as JSON encodes an entry. Reflection would cost
 // 1.5 µs more, three times per task.
 func (t *Task) encode(place []byte, process int64) []byte {
-	b := make([]byte, 0, 96+len(t.Group))
-	if t.Group != "" {
-		b = jsonscan.AppendQuoted(append(b, `,"group":`...), t.Group)
-	}
-	number := func(name string, n int64) {
-		if n != 0 {
-			b = strconv.AppendInt(append(append(append(b, `,"`...), name...), `":`...), n, 10)
-		}
-	}
-	number("limit", int64(t.Limit))
-	number("attempt", int64(t.Attempt))
-	number("fence", int64(t.Fence))
-	number("process", process)
-	if t.Clock {
-		b = append(b, `,"clock":true`...)
-	}
+	o := make(jsonscan.Object, 0, 96+len(t.Group))
+	o.Text("group", t.Group)
+	o.Number("limit", int64(t.Limit))
+	o.Number("attempt", int64(t.Attempt))
+	o.Number("fence", int64(t.Fence))
+	o.Number("process", process)
+	o.Flag("clock", t.Clock)
 	if place[2] == laneBegun {
-		number("due", t.Due.UnixMilli())
-		number("priority", int64(t.Priority))
+		o.Number("due", t.Due.UnixMilli())
+		o.Number("priority", int64(t.Priority))
 	}
-	if len(b) == 0 {
-		return []byte("{}")
-	}
-	b[0] = '{'
-	return append(b, '}')
+	return o.End()
 }
 
 // decode reads a task from its place, and the process that has leased it; 0 means that none has.

@@ -123,7 +123,7 @@ func (j *Jobs) start(ctx context.Context, in startInput) (startOutput, error) {
 // add adds a job to a batch. The caller calls added when the batch has been applied, with its
 // commit.
 func (j *Jobs) add(b *store.Batch, s *spec, due time.Time) (added func(*store.Commit)) {
-	text := encode(s)
+	text := s.encode()
 	b.Set(key(keySpec, s.ID), text)
 	j.refer(b, text, key(keySpec, s.ID))
 	if s.Schedule != "" {
