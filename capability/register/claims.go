@@ -104,6 +104,11 @@ func (c *claims) apply(b *store.Batch) error {
 	return err
 }
 
+// taken is the error of a name that belongs to another principal.
+func taken(t message.Type, holder principal.Claim) error {
+	return message.Errorf(409, "%s belongs to %s, which registered it first; choose another name", t, holder)
+}
+
 // holder returns whom a name belongs to, if that principal still exists.
 func (c *claims) holder(t message.Type) (one principal.Claim, ok bool, err error) {
 	if one, ok = c.of[t]; !ok || c.find == nil {

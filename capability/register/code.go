@@ -77,7 +77,7 @@ func (d *directory) claimCode(author *principal.Principal, t message.Type, event
 	}
 	switch {
 	case held && holder.ID != author.ID() && (exists || !author.IsOwner()):
-		return message.Errorf(409, "%s belongs to %s, which registered it first; choose another name", t, holder)
+		return taken(t, holder)
 	case exists:
 		return d.freeEvents(t, events)
 	}

@@ -231,7 +231,7 @@ func (d *directory) claim(caller *principal.Principal, s *service, def *definiti
 	case s == nil && (!held || caller.IsOwner()):
 		return nil
 	case holder.ID != caller.ID():
-		return message.Errorf(409, "%s belongs to %s, which registered it first; choose another name", def.Type, holder)
+		return taken(def.Type, holder)
 	case s != nil && (s.exclusive || def.exclusive):
 		return message.Errorf(409, "%s is served by another connection of yours, and one of the two wants to be the only one (exclusive); end the other, or register both without exclusive", def.Type)
 	}

@@ -15,6 +15,7 @@ import (
 	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/settings"
+	"kernos/cmd/kernos/terminal"
 	"kernos/internal/visible"
 	"kernos/store/archive"
 )
@@ -59,7 +60,7 @@ a file of the same name when it is complete. - writes to standard output.`,
 						return err
 					}
 					if withKey {
-						if key, err = backup.SealKey(home, func() ([]byte, error) { return readPassphrase(file, true, c.ErrOrStderr()) }); err != nil {
+						if key, err = backup.SealKey(home, func() ([]byte, error) { return readPassphrase(ctx, file, true, c.ErrOrStderr()) }); err != nil {
 							return exit.Wrap(err)
 						}
 					}
@@ -95,33 +96,30 @@ func addPassphraseFile(c *cobra.Command, file *string) {
 const minPassphrase = 8
 
 // readPassphrase reads a passphrase from a file, or asks for it in the terminal, twice for a new one.
-func readPassphrase(file string, fresh bool, people io.Writer) (passphrase []byte, err error) {
-	switch terminal := int(os.Stdin.Fd()); {
+func readPassphrase(ctx context.Context, file string, fresh bool, people io.Writer) (passphrase []byte, err error) {
+	switch {
 	case file != "":
 		if passphrase, err = os.ReadFile(file); err != nil {
 			return nil, fmt.Errorf("the passphrase can't be read: %w", err)
 		}
 		passphrase = bytes.TrimRight(passphrase, "\r\n")
-	case !term.IsTerminal(terminal):
+	case !term.IsTerminal(int(os.Stdin.Fd())):
 		return nil, errors.New("the passphrase of the sealing key can't be asked for, since the input isn't a terminal; give --passphrase-file FILE")
 	default:
-		ask := func(prompt string) ([]byte, error) {
-			fmt.Fprint(people, prompt)
-			defer fmt.Fprintln(people)
-			return term.ReadPassword(terminal)
-		}
-		if passphrase, err = ask("Passphrase of the sealing key: "); err != nil {
+		first, err := terminal.Ask(ctx, os.Stdin, people, "Passphrase of the sealing key: ", true)
+		if err != nil {
 			return nil, err
 		}
 		if fresh {
-			again, err := ask("The same once more: ")
+			again, err := terminal.Ask(ctx, os.Stdin, people, "The same once more: ", true)
 			if err != nil {
 				return nil, err
 			}
-			if !bytes.Equal(passphrase, again) {
+			if first != again {
 				return nil, errors.New("the two passphrases differ; nothing was written: try again")
 			}
 		}
+		passphrase = []byte(first)
 	}
 	if fresh && len(passphrase) < minPassphrase {
 		return nil, fmt.Errorf("the passphrase has %d bytes, and must have at least %d; choose a longer one", len(passphrase), minPassphrase)
@@ -153,7 +151,7 @@ file of the state. A key that is there already is moved aside with its state.`,
 				if err != nil {
 					return err
 				}
-				ask := func() ([]byte, error) { return readPassphrase(file, false, c.ErrOrStderr()) }
+				ask := func() ([]byte, error) { return readPassphrase(c.Context(), file, false, c.ErrOrStderr()) }
 				if withoutKey {
 					ask = nil
 				}
