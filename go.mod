@@ -6,8 +6,8 @@ require (
 	charm.land/bubbles/v2 v2.1.0
 	charm.land/bubbletea/v2 v2.0.9
 	charm.land/lipgloss/v2 v2.0.5
+	deps.dev/util/semver v0.0.0-20260727054525-2946ae4a6141
 	github.com/DeRuina/timberjack v1.4.9
-	github.com/Masterminds/semver/v3 v3.5.0
 	github.com/agnivade/levenshtein v1.2.2
 	github.com/cespare/xxhash/v2 v2.2.0
 	github.com/charmbracelet/x/ansi v0.11.7

@@ -122,6 +122,12 @@ func TestVersionedNames(t *testing.T) {
 		{"search@~2.1", "a.md", "os://skills/search@2.1.0.md"},
 		{"search@1.x", "a.md", "os://skills/search@1.0.0.md"},
 		{"search@<2 || >=2.5", "a.md", "os://skills/search@2.10.0.md"},
+		{"search@>=1, <2.5", "a.md", "os://skills/search@2.1.0.md"},
+		{"search@>=1 <2.5", "a.md", "os://skills/search@2.1.0.md"},
+		{"search@1 - 2.5", "a.md", "os://skills/search@2.1.0.md"},
+		{"search@v1", "a.md", "os://skills/search@1.0.0.md"},
+		{"search@*", "a.md", "os://skills/search@2.10.0.md"},
+		{"search@^3.0.0-0", "a.md", "os://skills/search@3.0.0-rc.1.md"},
 		{"search", "a.md", "os://skills/search@3.0.0-rc.1.md"},
 		{"search@3.0.0-rc.1", "a.md", "os://skills/search@3.0.0-rc.1.md"},
 		{"search@^2.0.0", "team/agents/a.md", "os://team/skills/search@2.0.0.md"},
@@ -140,6 +146,7 @@ func TestVersionedNames(t *testing.T) {
 		{"os://skills/none@^9.0.0", "a.md", "os://skills/none@^9.0.0 " + string(fetchFailed)},
 		{"none@^1.0.0", "a.md", "none@^1.0.0 " + foreign},
 		{"someone@example", "a.md", "someone@example " + foreign},
+		{"search@", "a.md", "search@ " + foreign},
 	} {
 		s := newShelf(t, files)
 		s.set("os://"+test.base, "---\nskills:\n  - '"+test.named+"'\n---\n")

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/Masterminds/semver/v3"
+	"deps.dev/util/semver"
 
 	"kernos/kernel"
 	"kernos/message"
@@ -126,12 +126,12 @@ func (l *lookup) syscall(name string) *kernel.Syscall {
 
 // versioned takes a name such as web-search@^2.0.0 apart. The constraint is nil if the name
 // has none.
-func versioned(text string) (name string, c *semver.Constraints) {
+func versioned(text string) (name string, c *semver.Constraint) {
 	at := strings.LastIndexByte(text, '@')
-	if at <= 0 {
+	if at <= 0 || at == len(text)-1 {
 		return text, nil
 	}
-	c, err := semver.NewConstraint(text[at+1:])
+	c, err := semver.NPM.ParseConstraint(strings.ReplaceAll(text[at+1:], ",", " ")) // >=1.2, <2 is >=1.2 <2
 	if err != nil {
 		return text, nil
 	}
@@ -142,7 +142,7 @@ func versioned(text string) (name string, c *semver.Constraints) {
 // the first of some folders that has one. Without a constraint any will do, the highest first,
 // and those without a version before all. If no skill has the name, it is the target that is
 // given.
-func (l *lookup) choose(name string, c *semver.Constraints, folders []string, otherwise target) target {
+func (l *lookup) choose(name string, c *semver.Constraint, folders []string, otherwise target) target {
 	var others []string
 	for _, folder := range folders {
 		var best *candidate
@@ -151,7 +151,7 @@ func (l *lookup) choose(name string, c *semver.Constraints, folders []string, ot
 				if s.version == nil {
 					s.version = l.declared(s.uri)
 				}
-				if s.version == nil || !c.Check(s.version) {
+				if s.version == nil || !c.MatchVersion(s.version) {
 					others = append(others, shownVersion(s.version))
 					continue
 				}
@@ -175,7 +175,7 @@ func shownVersion(v *semver.Version) string {
 	if v == nil {
 		return "one without a version"
 	}
-	return v.String()
+	return v.Canon(true)
 }
 
 // newer reports whether a skill comes before another one of its name.
@@ -183,10 +183,10 @@ func (s *candidate) newer(than *candidate) bool {
 	switch {
 	case s.version == nil || than.version == nil:
 		return s.version == nil && than.version != nil
-	case s.version.Equal(than.version):
+	case s.version.Compare(than.version) == 0:
 		return s.uri < than.uri
 	}
-	return s.version.GreaterThan(than.version)
+	return s.version.Compare(than.version) > 0
 }
 
 // declared returns the version that the front matter of a skill has.
@@ -195,8 +195,13 @@ func (l *lookup) declared(uri string) *semver.Version {
 	if err != nil || d.err != nil {
 		return nil
 	}
-	v, err := semver.NewVersion(d.front.version)
-	if err != nil {
+	return parseVersion(d.front.version)
+}
+
+// parseVersion returns a version such as 1.2.0, v1.2 or 1, or nil: 1.x is a range.
+func parseVersion(text string) *semver.Version {
+	v, err := semver.NPM.Parse(text)
+	if err != nil || v.IsWildcard() {
 		return nil
 	}
 	return v
@@ -273,11 +278,11 @@ func nameOf(file, kind string) (name string, v *semver.Version, ok bool) {
 // skillName returns the name of a skill and its version, or nil, by its folder and the folder
 // around that: pdf and 1.2.0, or pdf@1.2.0, or pdf.
 func skillName(parent, folder string) (name string, v *semver.Version) {
-	if v, err := semver.StrictNewVersion(folder); err == nil && parent != "." {
+	if v := parseVersion(folder); v != nil && v.Canon(true) == folder && parent != "." {
 		return parent, v
 	}
 	if at := strings.LastIndexByte(folder, '@'); at > 0 {
-		if v, err := semver.NewVersion(folder[at+1:]); err == nil {
+		if v := parseVersion(folder[at+1:]); v != nil {
 			return folder[:at], v
 		}
 	}

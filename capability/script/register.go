@@ -9,10 +9,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
-	"github.com/Masterminds/semver/v3"
+	"deps.dev/util/semver"
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/time/rate"
 
@@ -74,7 +75,7 @@ func (s *Scripts) Prepare(ctx context.Context, author *principal.Principal, src 
 		return nil, err
 	}
 	if e.Version = cmp.Or(src.Version, program.Version); e.Version != "" {
-		if _, err := semver.StrictNewVersion(e.Version); err != nil {
+		if parseVersion(e.Version) == nil {
 			return nil, message.Invalid("version", "version: expected a semantic version such as 1.2.0, got %q", message.Clip(e.Version, 64))
 		}
 	}
@@ -277,18 +278,33 @@ func (sc *script) version(p *Prepared) (v *version, isNew bool, err error) {
 	return v, true, nil
 }
 
-// nextVersion is the version after the highest.
+// parseVersion returns a semantic version with all of its three numbers, or nil.
+func parseVersion(text string) *semver.Version {
+	v, err := semver.DefaultSystem.Parse(text)
+	if err != nil || v.IsWildcard() || v.Canon(true) != text {
+		return nil
+	}
+	return v
+}
+
+// nextVersion is the version after the highest: 1.2.4 after 1.2.3, 1.2.3 after 1.2.3-rc.1.
 func (sc *script) nextVersion() string {
 	var highest *semver.Version
 	for _, v := range sc.all {
-		if one, err := semver.StrictNewVersion(v.Version); err == nil && (highest == nil || one.GreaterThan(highest)) {
+		if one := parseVersion(v.Version); one != nil && (highest == nil || one.Compare(highest) > 0) {
 			highest = one
 		}
 	}
 	if highest == nil {
 		return "1.0.0"
 	}
-	return highest.IncPatch().String()
+	release, _, _ := strings.Cut(highest.Canon(false), "-")
+	if highest.IsPrerelease() {
+		return release
+	}
+	dot := strings.LastIndexByte(release, '.')
+	patch, _ := strconv.ParseUint(release[dot+1:], 10, 64) // the parser has read it
+	return release[:dot+1] + strconv.FormatUint(patch+1, 10)
 }
 
 // weigh returns the weights of versions: all for the one that is registered, unless some are given.

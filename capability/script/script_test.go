@@ -342,6 +342,15 @@ func TestVersions(t *testing.T) {
 		t.Errorf("of 400 calls, 300 were for version 1.0.0: %v", counts)
 	}
 	w.want("", "Syscall.Register", code("Text.N", "command", version(4), `,"weights":{"1.0.0":1,"2.0.1":1}`), "422 …differ in kind, inputSchema or outputSchema…")
+	for _, wrong := range []string{"2.1", "v2.1.0", "2.1.x", "02.1.0", "2.1.0.4", "2.1.0-"} {
+		w.want("", "Syscall.Register", code("Text.Next", "query", version(1), `,"version":"`+wrong+`"`), "422 …version: expected …")
+	}
+	w.want("", "Syscall.Register", code("Text.Next", "query", version(1), `,"version":"1.9.0-rc.1"`), "{…}")
+	w.want("", "Syscall.Register", code("Text.Next", "query", version(2)), "{…}")
+	w.want("", "Syscall.Register", code("Text.Next", "query", version(3), `,"version":"1.10.9+b"`), "{…}")
+	w.want("", "Syscall.Register", code("Text.Next", "query", version(4)), "{…}")
+	w.want("", "Syscall.Versions", `{"name":"Text.Next"}`, `{…{"version":"1.10.10",…},{"version":"1.10.9+b",…},{"version":"1.9.0",…},{"version":"1.9.0-rc.1",…}]}`)
+	w.want("", "Syscall.Unregister", `{"name":"Text.Next"}`, `{"unregistered":true}`)
 
 	// All of it is there after a restart, and none of it after the end.
 	w = w.restart(shared)
