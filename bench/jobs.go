@@ -35,11 +35,11 @@ func jobs(out io.Writer, binary string, pending int) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	fmt.Fprintf(out, "\nJobs that do nothing, started and finished (per second)\n")
-	best, err := jobRates(out, dir)
+	bulk, err := jobRates(out, dir)
 	if err != nil {
 		return err
 	}
-	if err := besideQueues(out, dir, best); err != nil {
+	if err := besideQueues(out, dir, bulk); err != nil {
 		return err
 	}
 	for _, part := range []func(io.Writer, string) error{
@@ -182,14 +182,12 @@ func (w *working) pipelinedJobs(name string, count int) (jobRate, error) {
 	})
 }
 
-// rates are the medians that others are compared with.
-type rates struct{ each, bulk jobRate }
-
-// jobRates measures jobs beside durable, recorded values in the same kernel, in turns.
-func jobRates(out io.Writer, dir string) (best rates, err error) {
+// jobRates measures jobs beside durable, recorded values in the same kernel, in turns. It returns
+// the rate of those that were started over one connection.
+func jobRates(out io.Writer, dir string) (bulk jobRate, err error) {
 	w, err := openWorking(filepath.Join(dir, "rates"))
 	if err != nil {
-		return best, err
+		return bulk, err
 	}
 	type round struct{ set, each, bulk jobRate }
 	all := make([]round, jobRounds)
@@ -198,14 +196,14 @@ func jobRates(out io.Writer, dir string) (best rates, err error) {
 		sets := setsOf(jobConnections, benchKeys/jobConnections, 4*jobsEach)
 		cpu := cpuTime()
 		if r.set.perSecond, err = w.sequential(sets); err != nil {
-			return best, err
+			return bulk, err
 		}
 		r.set.cpu = (cpuTime() - cpu) / (jobConnections * 4 * jobsEach)
 		if r.each, err = w.fromAll(fmt.Sprint(i), jobsEach); err != nil {
-			return best, err
+			return bulk, err
 		}
 		if r.bulk, err = w.pipelinedJobs(fmt.Sprintf("%d-bulk", i), jobConnections*jobsEach); err != nil {
-			return best, err
+			return bulk, err
 		}
 	}
 	slices.SortFunc(all, func(a, b round) int {
@@ -223,7 +221,7 @@ func jobRates(out io.Writer, dir string) (best rates, err error) {
 		fmt.Fprintf(out, "  %-49s %8.0f   %.2f of Memory.Set; %v of CPU time and %.0f allocations each\n",
 			row.name, row.perSecond, row.perSecond/m.set.perSecond, row.cpu, row.allocs)
 	}
-	return rates{m.each, m.bulk}, w.stop()
+	return m.bulk, w.stop()
 }
 
 // A mark is a syscall of this program that notes when it was called.

@@ -23,30 +23,76 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
-// besideQueues measures River on PostgreSQL and asynq on Redis with the same load. Each is left
-// out if its server isn't installed.
-func besideQueues(out io.Writer, dir string, ours rates) error {
-	for _, q := range []struct {
+// A queue is another system for jobs, with its server.
+type queue struct {
+	each func(count int) (perSecond float64, err error) // from as many connections as there are, one at a time
+	bulk func() (perSecond float64, err error)          // many at once; nil if it has no way to do that
+	stop func()
+}
+
+// besideQueues measures River on PostgreSQL and asynq on Redis with the same load, in turns with
+// kernels that do nothing else. Each is left out if its server isn't installed.
+func besideQueues(out io.Writer, dir string, bulk jobRate) error {
+	for _, other := range []struct {
 		name, hint string
-		measure    func(dir string) (each, bulk float64, err error)
+		open       func() (*queue, error)
 	}{
-		{"River v0.50 on PostgreSQL", "apt-get install postgresql", river64},
-		{"asynq v0.26 on Redis, appendfsync always", "apt-get install redis-server", asynq64},
+		{"River v0.50 on PostgreSQL", "apt-get install postgresql", openRiver},
+		{"asynq v0.26 on Redis, appendfsync always", "apt-get install redis-server", openAsynq},
 	} {
-		each, bulk, err := q.measure(dir)
+		q, err := other.open()
 		if errors.Is(err, exec.ErrNotFound) {
-			fmt.Fprintf(out, "  %s: left out, its server isn't installed: %s\n", q.name, q.hint)
+			fmt.Fprintf(out, "  %s: left out, its server isn't installed: %s\n", other.name, other.hint)
 			continue
 		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", q.name, err)
+		if err == nil {
+			err = q.compare(out, other.name, dir, bulk)
 		}
-		fmt.Fprintf(out, "  %-49s %8.0f   %d connections, one at a time; Kernos: %.1f ×\n", q.name, each, jobConnections, ours.each.perSecond/each)
-		if bulk > 0 {
-			fmt.Fprintf(out, "  %-49s %8.0f   inserted by COPY (InsertManyFast) in batches of %d; Kernos, pipelined: %.1f ×\n", "", bulk, riverBatch, ours.bulk.perSecond/bulk)
+		if err != nil {
+			return fmt.Errorf("%s: %w", other.name, err)
 		}
 	}
 	return nil
+}
+
+// compare prints the medians of some rounds. A round begins with a few jobs that don't count.
+func (q *queue) compare(out io.Writer, name, dir string, bulk jobRate) error {
+	defer q.stop()
+	const few, many = 10 * jobConnections, jobsEach / 2 * jobConnections
+	var ours, theirs [jobRounds]float64
+	for i := range jobRounds {
+		w, err := openWorking(filepath.Join(dir, fmt.Sprintf("beside-%s-%d", name, i)))
+		if err != nil {
+			return err
+		}
+		if _, err := w.fromAll("few", few/jobConnections); err != nil {
+			return err
+		}
+		rate, err := w.fromAll("many", many/jobConnections)
+		if err != nil {
+			return err
+		}
+		if err := w.stop(); err != nil {
+			return err
+		}
+		ours[i] = rate.perSecond
+		if _, err := q.each(few); err != nil {
+			return err
+		}
+		if theirs[i], err = q.each(many); err != nil {
+			return err
+		}
+	}
+	we, they := medianFloat(ours[:]), medianFloat(theirs[:])
+	fmt.Fprintf(out, "  %-49s %8.0f   %d connections, one at a time; Kernos beside it: %.0f, %.1f ×\n", name, they, jobConnections, we, we/they)
+	if q.bulk == nil {
+		return nil
+	}
+	perSecond, err := q.bulk()
+	if err == nil {
+		fmt.Fprintf(out, "  %-49s %8.0f   inserted by COPY (InsertManyFast) in batches of %d; Kernos, pipelined: %.1f ×\n", "", perSecond, riverBatch, bulk.perSecond/perSecond)
+	}
+	return err
 }
 
 // A server is a database in a directory that goes away, under a user without rights.
@@ -170,24 +216,15 @@ func (noopArgs) Kind() string { return "noop" }
 // riverBatch is how many jobs are inserted at once where River is given many.
 const riverBatch = 5000
 
-// river64 measures River with settings for throughput: many workers, and a fetch every two
+// openRiver starts River with settings for throughput: many workers, and a fetch every two
 // milliseconds.
-func river64(string) (each, bulk float64, err error) {
+func openRiver() (q *queue, err error) {
 	s, pool, err := startPostgres()
 	if err != nil {
-		return 0, 0, err
+		return nil, err
 	}
-	defer s.stop()
-	defer pool.Close()
 	ctx := context.Background()
 	driver := riverpgxv5.New(pool)
-	migrator, err := rivermigrate.New(driver, &rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return 0, 0, err
-	}
-	if _, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
-		return 0, 0, err
-	}
 	var worked atomic.Int64
 	workers := river.NewWorkers()
 	river.AddWorker(workers, river.WorkFunc(func(context.Context, *river.Job[noopArgs]) error {
@@ -199,13 +236,17 @@ func river64(string) (each, bulk float64, err error) {
 		FetchCooldown: 2 * time.Millisecond, FetchPollInterval: 20 * time.Millisecond,
 		Logger: slog.New(slog.DiscardHandler), Workers: workers,
 	})
+	if err == nil {
+		err = migrate(ctx, driver)
+	}
+	if err == nil {
+		err = client.Start(ctx)
+	}
 	if err != nil {
-		return 0, 0, err
+		pool.Close()
+		s.stop()
+		return nil, err
 	}
-	if err := client.Start(ctx); err != nil {
-		return 0, 0, err
-	}
-	defer func() { _ = client.Stop(ctx) }()
 	total := int64(0)
 	rate := func(count int, insert func() error) (float64, error) {
 		begin := time.Now()
@@ -225,51 +266,67 @@ func river64(string) (each, bulk float64, err error) {
 		return float64(count) / time.Since(begin).Seconds(), nil
 	}
 	args := noopArgs{"xxxxxxxxxxxxxxxxxxxx"}
-	const one, many = jobConnections * jobsEach / 4, 4 * riverBatch
-	each, err = rate(one, func() error {
-		return fromMany(one, func() error {
-			_, err := client.Insert(ctx, args, nil)
-			return err
-		})
-	})
-	if err != nil {
-		return 0, 0, err
-	}
-	bulk, err = rate(many, func() error {
-		batch := make([]river.InsertManyParams, riverBatch)
-		for i := range batch {
-			batch[i].Args = args
-		}
-		for range many / riverBatch {
-			if _, err := client.InsertManyFast(ctx, batch); err != nil {
-				return err
+	return &queue{
+		each: func(count int) (float64, error) {
+			return rate(count, func() error {
+				return fromMany(count, func() error {
+					_, err := client.Insert(ctx, args, nil)
+					return err
+				})
+			})
+		},
+		bulk: func() (float64, error) {
+			const batches = 4
+			batch := make([]river.InsertManyParams, riverBatch)
+			for i := range batch {
+				batch[i].Args = args
 			}
-		}
-		return nil
-	})
-	return each, bulk, err
+			return rate(batches*riverBatch, func() error {
+				for range batches {
+					if _, err := client.InsertManyFast(ctx, batch); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+		stop: func() {
+			_ = client.Stop(ctx)
+			pool.Close()
+			s.stop()
+		},
+	}, nil
 }
 
-// asynq64 measures asynq with as many workers as Kernos has. It inserts one task at a time: it has
+// migrate makes the tables of River.
+func migrate(ctx context.Context, driver *riverpgxv5.Driver) error {
+	migrator, err := rivermigrate.New(driver, &rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	_, err = migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
+	return err
+}
+
+// openAsynq starts asynq with as many workers as Kernos has. It inserts one task at a time: it has
 // no other way.
-func asynq64(string) (each, bulk float64, err error) {
+func openAsynq() (*queue, error) {
 	program, err := exec.LookPath("redis-server")
 	if err != nil {
-		return 0, 0, err
+		return nil, err
 	}
 	dir, err := serverDir("redis")
 	if err != nil {
-		return 0, 0, err
+		return nil, err
 	}
 	options := asynq.RedisClientOpt{Network: "unix", Addr: filepath.Join(dir, "redis.sock"), PoolSize: 2 * jobConnections}
 	client := asynq.NewClient(options)
-	defer func() { _ = client.Close() }()
 	s, err := startServer("redis", dir, client.Ping, program, "--port", "0", "--unixsocket", options.Addr, "--dir", dir,
 		"--save", "", "--appendonly", "yes", "--appendfsync", "always")
 	if err != nil {
-		return 0, 0, err
+		_ = client.Close()
+		return nil, err
 	}
-	defer s.stop()
 	var worked atomic.Int64
 	workers := asynq.NewServer(options, asynq.Config{Concurrency: 256, TaskCheckInterval: 10 * time.Millisecond, LogLevel: asynq.FatalLevel})
 	err = workers.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
@@ -277,33 +334,44 @@ func asynq64(string) (each, bulk float64, err error) {
 		return nil
 	}))
 	if err != nil {
-		return 0, 0, err
+		_ = client.Close()
+		s.stop()
+		return nil, err
 	}
-	defer workers.Shutdown()
 	inspector := asynq.NewInspector(options)
-	defer func() { _ = inspector.Close() }()
 	task := asynq.NewTask("noop", []byte(`{"payload":"xxxxxxxxxxxxxxxxxxxx"}`))
-	const count = jobConnections * jobsEach / 4
-	begin := time.Now()
-	err = fromMany(count, func() error {
-		_, err := client.Enqueue(task)
-		return err
-	})
-	if err != nil {
-		return 0, 0, err
-	}
-	for ; ; time.Sleep(2 * time.Millisecond) {
-		if worked.Load() < count {
-			continue
-		}
-		info, err := inspector.GetQueueInfo("default")
-		if err != nil {
-			return 0, 0, err
-		}
-		if info.Active+info.Pending == 0 {
-			return count / time.Since(begin).Seconds(), 0, nil
-		}
-	}
+	total := int64(0)
+	return &queue{
+		each: func(count int) (float64, error) {
+			total += int64(count)
+			begin := time.Now()
+			err := fromMany(count, func() error {
+				_, err := client.Enqueue(task)
+				return err
+			})
+			if err != nil {
+				return 0, err
+			}
+			for ; ; time.Sleep(2 * time.Millisecond) {
+				if worked.Load() < total {
+					continue
+				}
+				info, err := inspector.GetQueueInfo("default")
+				if err != nil {
+					return 0, err
+				}
+				if info.Active+info.Pending == 0 {
+					return float64(count) / time.Since(begin).Seconds(), nil
+				}
+			}
+		},
+		stop: func() {
+			_ = inspector.Close()
+			workers.Shutdown()
+			_ = client.Close()
+			s.stop()
+		},
+	}, nil
 }
 
 // fromMany calls f so many times, from as many goroutines as there are connections.
