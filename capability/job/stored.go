@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -343,16 +344,17 @@ func (s *spec) uniqueName() []byte {
 // defaultKeep is how long a finished job is kept if it doesn't say.
 const defaultKeep = 7 * 24 * time.Hour
 
+// expiry is the key that says when a finished job is forgotten.
+func (r *record) expiry() []byte {
+	expires := r.Ended + cmp.Or(r.Keep, defaultKeep.Milliseconds())
+	return append(binary.BigEndian.AppendUint64(key(keyExpiry), uint64(expires)), r.ID...)
+}
+
 // finish adds to a batch that the job has its outcome.
 func (j *Jobs) finish(b *store.Batch, r *record, s Status, now time.Time) {
 	r.Status, r.Ended = s, now.UnixMilli()
 	r.store(b)
-	keep := defaultKeep.Milliseconds()
-	if r.Keep > 0 {
-		keep = r.Keep
-	}
-	expires := binary.BigEndian.AppendUint64(nil, uint64(r.Ended+keep))
-	b.Set(key(keyExpiry, string(expires), r.ID), nil)
+	b.Set(r.expiry(), nil)
 	if r.Unique != "" {
 		b.Delete(r.uniqueName())
 	}
@@ -361,12 +363,7 @@ func (j *Jobs) finish(b *store.Batch, r *record, s Status, now time.Time) {
 
 // unfinish takes back what finish has added, for a job that begins again.
 func (j *Jobs) unfinish(b *store.Batch, r *record) {
-	keep := defaultKeep.Milliseconds()
-	if r.Keep > 0 {
-		keep = r.Keep
-	}
-	expires := binary.BigEndian.AppendUint64(nil, uint64(r.Ended+keep))
-	b.Delete(key(keyExpiry, string(expires), r.ID))
+	b.Delete(r.expiry())
 	r.Status, r.Ended = "", 0
 }
 
