@@ -277,7 +277,7 @@ var masks = []struct{ pattern, mask string }{
 	{`\b[0-9a-f]{12,64}\b`, "HASH"},
 	{`kernos \d+\.\d+\.\d+( \([0-9a-f]+\))?`, "kernos VERSION"},
 	{`(syscalls +)\d+: .*`, "syscalls N"},
-	{`\d+ (messages recorded|entries|in the last \w+)`, "N $1"},
+	{`\d+(\.\d+)? (messages recorded|entries|in the last \w+)`, "N $2"},
 	{`messages +\d+`, "messages N"},
 	{`\d+ texts? embedded by .*`, "N texts embedded"}, // texts are embedded in the background
 	{`(?m)^ +\d+\.\d\d  `, "SCORE "},

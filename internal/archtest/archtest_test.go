@@ -137,6 +137,31 @@ func TestNothingRunsBeforeMain(t *testing.T) {
 	})
 }
 
+// TestTheRaceDetectorSeesEveryGoroutine: what make race leaves out starts no goroutines in this process.
+func TestTheRaceDetectorSeesEveryGoroutine(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, found := strings.Cut(strings.ReplaceAll(string(text), "\\\n", ""), "\nALONE     := ")
+	alone := strings.Fields(list[:max(0, strings.Index(list, "\n"))])
+	if !found || len(alone) == 0 {
+		t.Fatal("the Makefile doesn't list what make race leaves out")
+	}
+	starts := regexp.MustCompile(`(?m)^\s*go (func|[\w.]+\()|\.Go\(|AfterFunc\(|t\.Parallel\(|httptest\.|net\.Listen`)
+	for _, dir := range alone {
+		files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
+		if err != nil || files == nil {
+			t.Errorf("%s, which make race leaves out, has no files: %v", dir, err)
+		}
+		for _, name := range files {
+			if text, err := os.ReadFile(name); err != nil || starts.Match(text) {
+				t.Errorf("make race leaves out %s, which starts goroutines: %v", name, err)
+			}
+		}
+	}
+}
+
 // TestNoTestSkipsItself: a test that may skip proves nothing.
 func TestNoTestSkipsItself(t *testing.T) {
 	eachFile(t, func(name string) {

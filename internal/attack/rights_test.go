@@ -224,7 +224,7 @@ func TestEveryPrincipalAndEverySyscall(t *testing.T) {
 	checked := 0
 	for i, s := range people {
 		if testkit.Race && !*long && i%8 != 0 && s.preset != "" {
-			continue // make test lets all of them try without the race detector
+			continue // without the race detector, all of them try
 		}
 		checked += s.tryAll(w, table, calls)
 	}
