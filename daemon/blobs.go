@@ -1,8 +1,10 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"io"
+	"io/fs"
 	"slices"
 
 	"kernos/kernel"
@@ -100,6 +102,28 @@ func (s *state) Share(ctx context.Context, data, asked []byte, from, to *princip
 		}
 	}
 	return s.give(ctx, given, to)
+}
+
+// Beginning implements [kernel.BlobReader].
+func (s *state) Beginning(ctx context.Context, p message.BlobPointer, n int) (first []byte, size int64, err error) {
+	found := s.blobs.Mentions(p.Append(nil))
+	if len(found) != 1 {
+		return nil, 0, fs.ErrNotExist
+	}
+	if reached, err := s.callerReaches(ctx, found[0]); err != nil || !reached {
+		return nil, 0, cmp.Or(err, fs.ErrPermission)
+	}
+	f, err := s.blobs.Open(found[0])
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	first, err = io.ReadAll(io.LimitReader(f, int64(n)))
+	return first, info.Size(), err
 }
 
 // Refer implements [kernel.BlobOwners].

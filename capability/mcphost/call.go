@@ -135,7 +135,7 @@ func (s *server) result(t *tool, text jsontext.Value) (json.RawMessage, error) {
 	}
 	switch {
 	case of.Failed:
-		return nil, s.toolError(t, of.Content, of.Structured)
+		return nil, s.toolError(t, of.Content)
 	case t.Output != nil && of.Structured == nil:
 		return nil, message.Errorf(502, "The MCP server %s has answered %s without the structured content that its output schema promises", s.name, t.Type)
 	case t.Output != nil:
@@ -153,16 +153,19 @@ func (s *server) result(t *tool, text jsontext.Value) (json.RawMessage, error) {
 
 // toolError is the error of a tool that has failed. One that another kernel has written is passed on
 // with its code.
-func (s *server) toolError(t *tool, content []jsontext.Value, structured jsontext.Value) error {
-	if e, err := message.ParseError(json.RawMessage(structured)); structured != nil && err == nil {
-		return e
-	}
+func (s *server) toolError(t *tool, content []jsontext.Value) error {
 	for _, block := range content {
 		var b struct {
 			Type string `json:"type"`
 			Text string `json:"text"`
 		}
 		if jsonv2.Unmarshal(block, &b) == nil && b.Type == "text" && b.Text != "" {
+			var scan jsonscan.Scanner
+			if scan.Text([]byte(b.Text)) == nil {
+				if e, err := message.ParseError(json.RawMessage(b.Text)); err == nil {
+					return e
+				}
+			}
 			return message.Errorf(500, "%s has failed: %s", t.Type, clean(b.Text, 2000))
 		}
 	}

@@ -329,6 +329,7 @@ func (w *attempt) Settle(b *store.Batch, outcome *message.Message) ([]message.Me
 			kept.Result.Output = jsontext.Value("null")
 		}
 		w.dress(&kept)
+		kept.Result.Output, _ = w.k.Excerpt(w.ctx, kept.Result.Output, maxBeginning)
 	} else {
 		e, err := outcome.Failure()
 		if err != nil {

@@ -217,6 +217,9 @@ const (
 
 	// maxMessage is how many bytes a message may have.
 	maxMessage = 14_000
+
+	// maxBeginning is how many bytes a model is shown of a result that is in a blob.
+	maxBeginning = 4000
 )
 
 // shrink moves what is too large for a message to blobs. Files whose data can't be read are a 422.
@@ -272,7 +275,11 @@ func (x *Sessions) shrink(ctx context.Context, m *Message) error {
 			if err != nil {
 				return err
 			}
-			r.Output = encode(map[string]any{"dataRef": p})
+			whole := kernel.Reference{DataRef: *p, Size: int64(len(r.Output)), MediaType: "application/json"}
+			r.Output = whole.Append(nil)
+			if k, ok := kernel.Of(ctx); ok {
+				r.Output, _ = k.Excerpt(ctx, r.Output, maxBeginning/len(m.Results))
+			}
 		}
 	}
 	if n := len(encode(m)); n > maxMessage {

@@ -33,6 +33,8 @@ func newTurner(t *testing.T) *turner {
 		text := string(body)
 		called := strings.LastIndex(text, "tool_call_id")
 		switch {
+		case strings.LastIndex(text, "Look now") > called:
+			return modeltest.Answer{Calls: []modeltest.Call{{Name: "Memory.Get", Args: `{"key":"long"}`}}}
 		case strings.LastIndex(text, "Delegate now") > called:
 			return modeltest.Answer{Calls: []modeltest.Call{{Name: "Syscall.Call", Args: `{"type":"Agent.Ask","data":{"text":"Act now"}}`}}}
 		case strings.LastIndex(text, "Act now") > called:

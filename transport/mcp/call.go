@@ -175,26 +175,23 @@ func (t *toolset) unknown(name string) string {
 	return text
 }
 
-// maxData is how many bytes a reply may have. A larger one moves to a blob.
-const maxData = 1 << 20
-
 // emit takes what the kernel has to say about the call of a tool. It has the type [kernel.Emit].
 func (x *exchange) emit(m message.Message) {
-	switch m.Kind {
-	case message.KindEvent:
+	if m.Kind == message.KindEvent {
 		x.event(m)
 		return
-	case message.KindReply:
-		if len(m.Data) > maxData {
-			m = x.s.k.Fit(x.ctx, m, maxData, func(m *message.Message) int { return len(m.Data) })
-		}
-		m.Data = blobs.RemoteOf(x.ctx).Outward(m.Data)
+	}
+	whole := m
+	var large []kernel.Moved
+	shown := m.Data
+	if m.Kind == message.KindReply {
+		m, shown, large = x.shorten(m)
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.away {
-		kept := m
-		kept.Data = bytes.Clone(m.Data)
+		kept := whole
+		kept.Data = bytes.Clone(whole.Data)
 		x.outcome = &kept
 		return
 	}
@@ -214,26 +211,36 @@ func (x *exchange) emit(m message.Message) {
 		body := jsonscan.AppendCompact(nil, m.Data)
 		x.sendResult(body[1 : len(body)-1])
 	default:
-		x.endResult(x.appendResult(x.beginResult(2*len(m.Data)), m.Data, false))
+		x.endResult(x.appendResult(x.beginResult(2*len(shown)), shown, m.Data, large))
 	}
 }
 
-// appendResult appends the members of a result: data as text, and as it is where the client can take that.
-func (x *exchange) appendResult(dst, data []byte, isError bool) []byte {
-	dst = append(dst, `"content":[{"type":"text","text":`...)
+// appendResult appends the members of a result: what is shown of it as text, links to what isn't, and data as it is where the
+// client can take that.
+func (x *exchange) appendResult(dst, shown, data []byte, large []kernel.Moved) []byte {
+	dst = append(dst, `"content":[`...)
+	dst = append(x.appendLinks(appendText(dst, shown), large), ']')
+	if data[0] == '{' || x.client.modern {
+		dst = jsonscan.AppendCompact(append(dst, `,"structuredContent":`...), data)
+	}
+	return dst
+}
+
+// appendText appends a block of content: the text of a string, the JSON of anything else.
+func appendText(dst, data []byte) []byte {
+	dst = append(dst, `{"type":"text","text":`...)
 	if data[0] == '"' {
 		dst = append(dst, data...)
 	} else {
 		dst = appendString(dst, string(data))
 	}
-	dst = append(dst, "}]"...)
-	if data[0] == '{' || x.client.modern {
-		dst = jsonscan.AppendCompact(append(dst, `,"structuredContent":`...), data)
-	}
-	if isError {
-		dst = append(dst, `,"isError":true`...)
-	}
-	return dst
+	return append(dst, '}')
+}
+
+// appendError appends the members of the result of a call that has failed. The error is in the text alone: as structured
+// content it would have to fit the tool's output schema.
+func appendError(dst, body []byte) []byte {
+	return append(appendText(append(dst, `"content":[`...), body), `],"isError":true`...)
 }
 
 // failed returns the members of the result of a call that has failed: the error, and what to do about it.
@@ -256,7 +263,7 @@ func (x *exchange) failed(m message.Message) []byte {
 	if guidance := rpc.Guide(about, name, data, e); guidance != nil {
 		body = append(append(append(body[:len(body)-1], `,"guidance":`...), guidance...), '}')
 	}
-	return x.appendResult(nil, body, true)
+	return appendError(nil, body)
 }
 
 // event tells the client of an event: progress if it has asked for that, and else a log message if it wants those.

@@ -88,10 +88,15 @@ func (c *peer) initialize(capabilities string) {
 	c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 }
 
+// check looks for texts in a message, or for their absence. They are found in the text of an error, too.
 func check(t *testing.T, about, got string, wants ...string) {
 	t.Helper()
+	all := got
+	if strings.Contains(got, `"isError":true`) {
+		all += strings.ReplaceAll(got, `\"`, `"`)
+	}
 	for _, want := range wants {
-		if absent, ok := strings.CutPrefix(want, "!"); ok == strings.Contains(got, absent) && ok || !ok && !strings.Contains(got, want) {
+		if absent, ok := strings.CutPrefix(want, "!"); ok == strings.Contains(all, absent) && ok || !ok && !strings.Contains(all, want) {
 			t.Errorf("%s: want %s, got %.1500s", about, want, got)
 		}
 	}
@@ -160,7 +165,7 @@ func TestRequests(t *testing.T) {
 		{"ping", ``, []string{`"result":{}`}},
 		{"tools/call", `"name":"Memory_Set","arguments":{"key":"notes/a b","value":{"x":[1.50]}}`, []string{`"structuredContent":{"success":true}`, `"kernos/message":"`, "!isError"}},
 		{"tools/call", `"name":"Memory.Get","arguments":{"key":"notes/a b"},"_meta":{"kernos/correlation":"flow-1"}`, []string{`"text":"{\"x\":[1.50]}"`, `"structuredContent":{"x":[1.50]}`, `"kernos/correlation":"flow-1"`}},
-		{"tools/call", `"name":"memory_get","arguments":{"kye":"a"}`, []string{`"isError":true`, `"code":422`, `"guidance":{"error_kind":"invalid_params"`, `"suggested_method":"Memory_Get"`}},
+		{"tools/call", `"name":"memory_get","arguments":{"kye":"a"}`, []string{`"isError":true`, `"code":422`, `"guidance":{"error_kind":"invalid_params"`, `"suggested_method":"Memory_Get"`, "!structuredContent"}},
 		{"tools/call", `"name":"Memory_Get","arguments":{"key":"nowhere"}`, []string{`"isError":true`, `"code":404`}},
 		{"tools/call", `"name":"Memory_Get","arguments":{"key":"a"},"_meta":{"kernos/correlation":"` + strings.Repeat("x", 300) + `"}`, []string{`"code":-32602`}},
 		{"tools/call", `"name":"Memory_Gte"`, []string{`"code":-32602`, `did you mean Memory_Get`}},

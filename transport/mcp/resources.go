@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/url"
 	"path"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -31,6 +32,7 @@ type contents struct {
 	MimeType string  `json:"mimeType,omitempty"`
 	Text     *string `json:"text,omitempty"`
 	Blob     *string `json:"blob,omitempty"` // in base64
+	Meta     any     `json:"_meta,omitempty"`
 }
 
 // textContents and dataContents make contents of text, and of bytes that may be text.
@@ -98,7 +100,7 @@ func resourceKinds() []resourceKind {
 			matches: scheme(messageScheme), read: readMessage,
 		},
 		{
-			template: blobScheme + "{hash}", name: "blob", description: "Large data, by its hash.",
+			template: blobScheme + "{hash}{?offset,length}", name: "blob", description: "Large data, by its hash: whole, or a part from a byte on. _meta of a part has kernos/next, the offset of the next one, and kernos/size.",
 			matches: scheme(blobScheme), read: readBlob,
 		},
 	}
@@ -247,21 +249,56 @@ func readMessage(x *exchange, uri string) ([]contents, error) {
 
 func readBlob(x *exchange, uri string) ([]contents, error) {
 	absent := message.Errorf(404, "There is no such blob that this caller may have")
-	hash, err := blobs.ParseHash(uri[len(blobScheme):])
+	name, part, isPart := strings.Cut(uri[len(blobScheme):], "?")
+	hash, err := blobs.ParseHash(name)
 	if err != nil || x.s.opts.Blobs == nil {
 		return nil, absent
+	}
+	p := x.s.opts.Blobs.Pointer(hash)
+	if isPart {
+		return readPart(x, uri, p, part)
 	}
 	if reaches := x.s.opts.ReachesBlob; reaches != nil {
 		if ok, err := reaches(kernel.SenderIn(x.ctx).Principal(), hash); err != nil || !ok {
 			return nil, cmp.Or(err, error(absent))
 		}
 	}
-	p := x.s.opts.Blobs.Pointer(hash)
 	data, err := x.fetch(&p)
 	if err != nil {
 		return nil, err
 	}
 	return []contents{dataContents(uri, "", data)}, nil
+}
+
+// readPart reads a part of a blob, which a query of a URI names.
+func readPart(x *exchange, uri string, p message.BlobPointer, query string) ([]contents, error) {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return nil, message.Errorf(404, "The URI isn't one: %v", err)
+	}
+	in := map[string]any{"ref": p}
+	for name := range values {
+		if in[name], err = strconv.ParseInt(values.Get(name), 10, 64); err != nil {
+			return nil, message.Errorf(404, "The URI isn't one: %s must be a number", name)
+		}
+	}
+	part, err := call[struct {
+		Text, Base64 *string
+		Next, Size   int64
+	}](x, "Blob.Read", in)
+	if err != nil {
+		return nil, err
+	}
+	c := contents{URI: uri, MimeType: "text/plain", Text: part.Text, Blob: part.Base64}
+	if part.Text == nil {
+		c.MimeType = "application/octet-stream"
+	}
+	meta := map[string]int64{"kernos/size": part.Size}
+	if part.Next > 0 {
+		meta["kernos/next"] = part.Next
+	}
+	c.Meta = meta
+	return []contents{c}, nil
 }
 
 // kindOf finds the kind of a resource.

@@ -137,7 +137,7 @@ func getTask(x *exchange) {
 
 // taskResult is the result of the tool that a completed job has called.
 func (x *exchange) taskResult(info *jobInfo) []byte {
-	members := x.appendResult(nil, info.Result, false)
+	members := x.appendResult(nil, info.Result, info.Result, nil)
 	set, _ := x.s.toolsOf(kernel.SenderIn(x.ctx).Principal())
 	if t := set.byName[string(info.Name)]; t != nil && t.content && len(member(info.Result, "content")) > 0 {
 		members = info.Result[1 : len(info.Result)-1]
@@ -155,7 +155,7 @@ func (x *exchange) taskFailure(info *jobInfo) (status string, rest []byte) {
 	case e.Code == 499:
 		return "cancelled", nil
 	case e.Code < 500:
-		return "completed", append(append([]byte(`,"result":{`), x.appendResult(nil, info.Error, true)...), '}')
+		return "completed", append(append([]byte(`,"result":{`), appendError(nil, info.Error)...), '}')
 	}
 	rest = appendString([]byte(`,"error":{"code":-32603,"message":`), e.Message)
 	return "failed", append(append(append(rest, `,"data":`...), e.Append(nil)...), '}')

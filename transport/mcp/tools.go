@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
 	"kernos/internal/mcp"
 	"kernos/kernel"
 	"kernos/kernel/principal"
@@ -173,8 +174,13 @@ func (t *tool) append(dst []byte, modern, outputs bool) []byte {
 	default:
 		dst = jsonscan.AppendCompact(dst, schema.OfTool(schema.WithoutReferences(d.Input.JSON())))
 	}
-	if text := d.Output.JSON(); outputs && !t.content && d.Output != schema.Any && (objectSchema(text) || modern && len(text) > 2) {
-		dst = jsonscan.AppendCompact(append(dst, `,"outputSchema":`...), text)
+	if object := objectSchema(d.Output.JSON()); outputs && !t.content && d.Output != schema.Any && (object || modern && len(d.Output.JSON()) > 2) {
+		dst = append(dst, `,"outputSchema":`...)
+		text := jsonvalue.Members(d.Reply()) // a large reply is a reference
+		if object && !text.Has("type") {
+			text = append(jsonvalue.Object{{Name: "type", Value: []byte(`"object"`)}}, text...) // the stateful era wants it at the top
+		}
+		dst = jsonscan.AppendCompact(dst, text.Text())
 	}
 	return append(append(append(dst, `,"annotations":`...), hints(d)...), '}')
 }
