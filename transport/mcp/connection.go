@@ -66,7 +66,7 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) {
 	}
 	s.conns.Accept()
 	early, _ := buffered.Reader.Peek(buffered.Reader.Buffered())
-	c.closer = raw
+	c.open(raw)
 	c.init(io.MultiReader(bytes.NewReader(bytes.Clone(early)), raw), &socket{Socket: transport.NewSocket(raw), conn: raw})
 	c.out.Add(func(dst []byte) []byte {
 		return append(dst, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+Protocol+"\r\n\r\n"...)
@@ -120,7 +120,10 @@ type conn struct {
 	served  *connection.Connection
 	scan    jsonscan.Scanner
 	ctx     context.Context
-	closer  io.Closer // nil if the wire can't be closed
+
+	mu      sync.Mutex
+	raw     net.Conn // nil if the wire can't be closed, or before it is there
+	stopped bool
 
 	next   func() (message.Message, kernel.Emit) // a call that is to begin, or nil
 	others sync.WaitGroup                        // requests that aren't calls of tools, and run beside them
@@ -137,7 +140,7 @@ func (c *conn) serve(ctx context.Context) error {
 	ctx = context.WithValue(ctx, exchangeKey{}, c)
 	c.ctx, c.stop = context.WithCancel(ctx)
 	defer c.stop()
-	if c.closer != nil {
+	if c.raw != nil {
 		defer context.AfterFunc(c.session.principal.Life(), c.Cut)()
 	}
 	c.served = connection.New(c.s.k, c, &connection.Options{NoRequests: true})
@@ -270,15 +273,31 @@ func (c *conn) Left(finished <-chan struct{}) bool {
 
 // Stop implements [transport.Conn].
 func (c *conn) Stop() {
-	if raw, ok := c.closer.(net.Conn); ok {
-		_ = raw.SetReadDeadline(time.Unix(1, 0))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopped = true
+	if c.raw != nil {
+		_ = c.raw.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// open gives the connection its wire. It may have been stopped before.
+func (c *conn) open(raw net.Conn) {
+	c.mu.Lock()
+	c.raw = raw
+	stopped := c.stopped
+	c.mu.Unlock()
+	if stopped {
+		c.Stop()
 	}
 }
 
 // Cut implements [transport.Conn].
 func (c *conn) Cut() {
-	if c.closer != nil {
-		_ = c.closer.Close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.raw != nil {
+		go c.raw.Close() // over TLS that may take seconds
 	}
 }
 
