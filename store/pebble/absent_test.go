@@ -66,9 +66,11 @@ func TestEngineWithAFilter(t *testing.T) {
 		eager(e, filterLimit)
 		return e, nil
 	}
+	const memory = "filters are in memory only: TestEngine finds the same on the disk"
 	storetest.Run(t, storetest.Engine{
 		Open:   func(dir string) (store.Store, error) { return open(nil, dir) },
 		OpenFS: open,
+		NoKill: memory, NoPowerCut: memory,
 	})
 }
 

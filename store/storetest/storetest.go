@@ -75,8 +75,9 @@ type Engine struct {
 	// errors.
 	NoFS string
 
-	// NoKill says why a process that has the store open leaves nothing when it is killed.
-	NoKill string
+	// NoKill says why no process that has the store open is killed, and NoPowerCut why the power
+	// isn't cut.
+	NoKill, NoPowerCut string
 }
 
 // Run tests an engine.
@@ -118,7 +119,7 @@ var proofs = []struct {
 	run    func(*testing.T, Engine)
 }{
 	{"Kill", func(e Engine) (string, error) { return e.NoKill, nil }, runKill},
-	{"PowerCut", unlessFS, runPowerCut},
+	{"PowerCut", unlessPowerCut, runPowerCut},
 	{"Faults", unlessFS, runFaults},
 }
 
@@ -127,6 +128,13 @@ func unlessFS(e Engine) (string, error) {
 		return "", errors.New("whether the engine is safe from power cuts and failing disks is not shown: give it OpenFS, or say in NoFS why there can be none")
 	}
 	return e.NoFS, nil
+}
+
+func unlessPowerCut(e Engine) (string, error) {
+	if e.NoPowerCut != "" {
+		return e.NoPowerCut, nil
+	}
+	return unlessFS(e)
 }
 
 // A fixture is one store under test.
