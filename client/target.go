@@ -105,7 +105,8 @@ func (t Target) request(ctx context.Context, path string) (*endpoint, *http.Requ
 // An Upgraded is a connection to a server that speaks another protocol than HTTP.
 type Upgraded struct {
 	io.ReadWriteCloser
-	conn net.Conn
+	Header http.Header // of the server's answer
+	conn   net.Conn
 }
 
 // CloseWrite says that nothing more is written. What the server still sends can be read.
@@ -140,7 +141,7 @@ func (t Target) Upgrade(ctx context.Context, path, protocol string) (*Upgraded, 
 		return nil, &Unreachable{URL: e.shown, Err: err}
 	}
 	if both, ok := response.Body.(io.ReadWriteCloser); ok && response.StatusCode == http.StatusSwitchingProtocols {
-		up.ReadWriteCloser = both
+		up.ReadWriteCloser, up.Header = both, response.Header
 		return up, nil
 	}
 	text, _ := io.ReadAll(io.LimitReader(response.Body, 1000))

@@ -118,6 +118,16 @@ func (s *Schema) Example(value string) *Schema {
 	})
 }
 
+// Items says what is in the list of a field whose Go type can't say it. It returns the schema, and is called before the
+// first use.
+func (s *Schema) Items(field, schema string) *Schema {
+	return s.change(func(keywords jsonvalue.Object) jsonvalue.Object {
+		fields := jsonvalue.Members(keywords.Get("properties"))
+		list := jsonvalue.Members(fields.Get(field)).Set("items", json.RawMessage(schema))
+		return keywords.Set("properties", fields.Set(field, list.Text()).Text())
+	})
+}
+
 // Or lets a value also be what another schema says, which is written out and has no
 // definitions. It returns the schema, and is called before the first use.
 func (s *Schema) Or(text string) *Schema {

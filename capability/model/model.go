@@ -99,8 +99,9 @@ var generate = kernel.DefineCommand[generateInput, generateOutput](kernel.Defini
 		{Code: 502, When: "the provider can't be reached, or its answer is an error or can't be read"},
 		{Code: 504, When: "the provider has sent nothing for too long"},
 	},
-	Volatile:     []string{"usage", "messages.calls.id", "messages.opaque"},
-	Input:        schema.Input[generateInput]().Example(`{"messages":[{"type":"input","text":"What can you do?"}]}`),
+	Volatile: []string{"usage", "messages.calls.id", "messages.opaque"},
+	Input: schema.Input[generateInput]().Example(`{"messages":[{"type":"input","text":"What can you do?"}]}`).
+		Items("messages", `{"type":"object","properties":{"type":{"type":"string","description":"input, reply, reasoning, tool-calls, tool-results, system or summary."},"text":{"type":"string"}},"required":["type"]}`),
 	Runs:         kernel.Slow,
 	Effect:       kernel.External,
 	SafeToRepeat: true,

@@ -16,6 +16,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"kernos/internal/nearest"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -223,10 +224,9 @@ func (d *Directory) Named(name string) (*principal.Principal, error) {
 	if name == DefaultName {
 		return d.fallback, nil
 	}
-	h, err := d.find(name)
+	h, err := d.find(name, "kernos token create "+message.Clip(name, 64)+" makes it")
 	if err != nil {
-		e, _ := message.ErrorOf(err)
-		return nil, message.Errorf(404, "%s; kernos token create %s makes it", e.Message, message.Clip(name, 64))
+		return nil, err
 	}
 	return h.principal, nil
 }
@@ -291,18 +291,25 @@ func (d *Directory) change(ctx context.Context, name string, b *store.Batch, don
 	return nil
 }
 
-// find returns the token of a name, or a 404.
-func (d *Directory) find(name string) (*holder, error) {
+// find returns the token of a name, or a 404 that names the others, and the next step: "" means to make a first token, if there
+// is none.
+func (d *Directory) find(name, next string) (*holder, error) {
 	if h := d.byName[name]; h != nil {
 		return h, nil
 	}
+	parts := []string{fmt.Sprintf("The token %q doesn't exist", message.Clip(name, 64))}
 	names := slices.Sorted(maps.Keys(d.byName))
-	text := "there are none"
-	if len(names) > 0 {
-		text = "there are " + message.Clip(strings.Join(names, ", "), 200)
+	if near := nearest.Names(name, names); len(near) > 0 {
+		parts = append(parts, "there is "+strings.Join(near, ", "))
+	} else if len(names) > 0 {
+		parts = append(parts, "there are "+message.Clip(strings.Join(names, ", "), 200))
+	} else if next == "" {
+		next = "no token has been made yet: kernos token create NAME makes one"
 	}
-	name = message.Clip(name, 64)
-	return nil, message.Errorf(404, "The token %q doesn't exist; %s", name, text)
+	if next != "" {
+		parts = append(parts, next)
+	}
+	return nil, &message.Error{Code: 404, Message: strings.Join(parts, "; ")}
 }
 
 // expire ends the tokens whose time is over, and sets the timer to the next one.

@@ -169,7 +169,7 @@ func (d *Directory) rotate(ctx context.Context, in nameInput) (secretOutput, err
 	if in.Name == DefaultName {
 		return d.rotateDefault()
 	}
-	old, err := d.find(in.Name)
+	old, err := d.find(in.Name, "")
 	if err != nil {
 		return secretOutput{}, err
 	}
@@ -217,7 +217,7 @@ func (d *Directory) update(ctx context.Context, in updateInput) (Info, error) {
 		return Info{}, err
 	}
 	defer d.mu.Unlock()
-	old, err := d.find(in.Name)
+	old, err := d.find(in.Name, "")
 	if err != nil {
 		return Info{}, err
 	}
@@ -274,7 +274,7 @@ func (d *Directory) revoke(ctx context.Context, in nameInput) (revokeOutput, err
 		return revokeOutput{}, err
 	}
 	defer d.mu.Unlock()
-	h, err := d.find(in.Name)
+	h, err := d.find(in.Name, "")
 	if err != nil {
 		return revokeOutput{}, err
 	}
@@ -303,7 +303,7 @@ func (d *Directory) show(_ context.Context, in nameInput) (Info, error) {
 	if in.Name == DefaultName {
 		return d.defaultInfo(), nil
 	}
-	h, err := d.find(in.Name)
+	h, err := d.find(in.Name, "")
 	if err != nil {
 		return Info{}, err
 	}

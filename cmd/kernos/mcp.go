@@ -74,6 +74,9 @@ Syscall_Search finds the others, and Syscall_Call calls them. --tools chooses ot
 			if err != nil {
 				return err
 			}
+			if note := conn.Header.Get(mcp.HeaderNote); note != "" {
+				c.PrintErrln("kernos: --tools: " + note)
+			}
 			query.Set(mcp.Resumed, "true")
 			redial := func(ctx context.Context, needed bool) (mcp.Wire, error) {
 				conn, err := server.Upgrade(ctx, "/mcp?"+query.Encode(), mcp.Protocol, needed)

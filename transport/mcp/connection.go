@@ -25,6 +25,9 @@ import (
 // protocol, one per line, in both directions.
 const Protocol = "mcp"
 
+// HeaderNote is the header of the answer to an upgrade that says what is odd about it, as a sentence without its end.
+const HeaderNote = "Kernos-Note"
+
 // upgrade makes a connection of kernos mcp of a request. The owner may let it act for a token: ?as=NAME.
 func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) {
 	no := func(status int, name, text string) {
@@ -69,7 +72,11 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) {
 	c.open(raw)
 	c.init(io.MultiReader(bytes.NewReader(bytes.Clone(early)), raw), &socket{Socket: transport.NewSocket(raw), conn: raw})
 	c.out.Add(func(dst []byte) []byte {
-		return append(dst, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+Protocol+"\r\n\r\n"...)
+		dst = append(dst, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+Protocol+"\r\n"...)
+		if note := s.unmatched(caller, c.choice); note != "" {
+			dst = append(dst, HeaderNote+": "+note+"\r\n"...)
+		}
+		return append(dst, "\r\n"...)
 	}, false)
 	work := kernel.ActFor(s.conns.Work(), kernel.From(caller, "mcp"))
 	go func() {

@@ -3,6 +3,7 @@ package mcp
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -10,6 +11,7 @@ import (
 	"kernos/internal/jsonscan"
 	"kernos/internal/jsonvalue"
 	"kernos/internal/mcp"
+	"kernos/internal/nearest"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -108,8 +110,49 @@ func (c choice) has(d *kernel.Definition) bool {
 	return false
 }
 
+// unmatched says which patterns of a choice match no tool that the caller may call, and what was probably meant. It is "" if
+// there are none. Such a pattern may be right: programs come and go.
+func (s *Server) unmatched(caller *principal.Principal, c choice) string {
+	var notes []string
+	for pattern := range strings.SplitSeq(string(c), ",") {
+		one := choice(strings.TrimSpace(pattern))
+		if set, _ := s.toolsOf(caller); one == "" || one == Core || one == All || set.has(one) {
+			continue
+		}
+		note := "No tool matches " + strconv.QuoteToASCII(message.Clip(string(one), 100))
+		all, _ := s.toolsOf(principal.TheOwner())
+		if all.has(one) {
+			note += " of those that " + strconv.QuoteToASCII(caller.Name()) + " may call"
+		} else if hint := nearest.Hint(string(one), all.patterns()); hint != "" {
+			note += "; " + hint
+		} else {
+			note += "; kernos ls lists what there is"
+		}
+		notes = append(notes, note)
+	}
+	return strings.Join(notes, ". ")
+}
+
+func (t *toolset) has(c choice) bool {
+	return slices.ContainsFunc(t.tools, func(one *tool) bool { return c.has(one.definition) })
+}
+
+// patterns are the shortest ones for some of the tools: a type, or a domain.
+func (t *toolset) patterns() (all []string) {
+	for _, one := range t.tools {
+		all = append(all, string(one.definition.Type))
+		if domain, _, ok := strings.Cut(string(one.definition.Type), "."); ok && !slices.Contains(all, domain+".*") {
+			all = append(all, domain+".*")
+		}
+	}
+	return append(all, string(Core), string(All))
+}
+
 // toolPage is how many tools a page of tools/list has.
 const toolPage = 1000
+
+// noTools is the list without any.
+const noTools = `"tools":[]`
 
 // listTools answers tools/list.
 func listTools(x *exchange) {
@@ -118,7 +161,15 @@ func listTools(x *exchange) {
 		x.fail(invalid("Invalid params: cursor isn't one of tools/list"))
 		return
 	}
-	x.respond(x.cacheable(slices.Clip(x.s.listed(kernel.SenderIn(x.ctx).Principal(), x.choice, x.client.modern, after)), soon))
+	caller := kernel.SenderIn(x.ctx).Principal()
+	list := x.s.listed(caller, x.choice, x.client.modern, after)
+	if string(list) == noTools && after == "" {
+		if note := x.s.unmatched(caller, x.choice); note != "" {
+			x.fail(invalid("Invalid params: tools: " + note))
+			return
+		}
+	}
+	x.respond(x.cacheable(slices.Clip(list), soon))
 }
 
 // listed returns the tools that are listed after a name, as members of a result. It is kept for the next

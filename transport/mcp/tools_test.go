@@ -3,7 +3,10 @@ package mcp_test
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
+
+	"kernos/kernel/principal"
 )
 
 // A listed schema of the kernel's own tools has nothing that clients of models refuse or don't understand: each list
@@ -34,7 +37,7 @@ func TestToolsAreForEveryClient(t *testing.T) {
 			if _, several := v["type"].([]any); several {
 				t.Errorf("%s %s has several types", tool, path)
 			}
-			if v["type"] == "array" && v["items"] == nil {
+			if items, _ := v["items"].(map[string]any); v["type"] == "array" && len(items) == 0 {
 				t.Errorf("%s %s doesn't say what is in the list", tool, path)
 			}
 			for name, part := range v {
@@ -49,5 +52,24 @@ func TestToolsAreForEveryClient(t *testing.T) {
 	}
 	for _, tool := range list.Result.Tools {
 		look(tool.Name, "", tool.InputSchema)
+	}
+}
+
+// Patterns that match no tool aren't passed over in silence.
+func TestPatternsWithoutTools(t *testing.T) {
+	d, _ := serve(t, nil)
+	reader := agent(t, principal.Grant{Preset: principal.Agent, Deny: []string{"Http.*"}})
+	for tools, want := range map[string]string{
+		"Memory.*":       `"name":"Memory_Get"`,
+		"Nope.*,Echo":    `"name":"Echo"`, // something is listed
+		"Memry.*":        `"code":-32602,"message":"Invalid params: tools: No tool matches \"Memry.*\"; did you mean Memory.*?"`,
+		"memory_get":     `did you mean Memory.Get?`,
+		"cor":            `did you mean core?`,
+		"Xyzzy.*, a\r\n": `No tool matches \"Xyzzy.*\"; kernos ls lists what there is. No tool matches \"a\"`,
+		"Http.Fetch":     `No tool matches \"Http.Fetch\" of those that \"tester\" may call`,
+	} {
+		c := connect(t, d, reader, tools)
+		c.initialize(`{}`)
+		check(t, tools, strings.ReplaceAll(c.ask(1, "tools/list", ""), `\\"`, `\"`), want)
 	}
 }
