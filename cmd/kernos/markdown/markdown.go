@@ -12,11 +12,10 @@ import (
 	"charm.land/lipgloss/v2"
 	"charm.land/lipgloss/v2/table"
 	"github.com/charmbracelet/x/ansi"
-	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
-	"github.com/yuin/goldmark/extension"
 	extast "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
 
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/visible"
@@ -74,8 +73,7 @@ func Render(s *terminal.Screen, source string) string {
 		return strings.TrimRight(source, "\n")
 	}
 	r := &renderer{screen: s, source: []byte(spaced(source))}
-	document := goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.TaskList)).Parser().Parse(text.NewReader(r.source))
-	return strings.Join(r.blocks(document, s.Width, true), "\n")
+	return strings.Join(r.blocks(newParser().Parse(text.NewReader(r.source)), s.Width, true), "\n")
 }
 
 // A renderer makes lines of blocks. Each function is told how many columns there are.
@@ -169,7 +167,7 @@ func (r *renderer) table(n *extast.Table, width int) []string {
 			styles = []terminal.Style{terminal.Bold}
 		}
 		for cell := row.FirstChild(); cell != nil; cell = cell.NextSibling() {
-			cells = append(cells, r.inline(cell, styles))
+			cells = append(cells, strings.ReplaceAll(r.inline(cell, styles), `\|`, "|")) // GitHub has it so in code, too
 		}
 		if head {
 			t.Headers(cells...)
@@ -200,7 +198,11 @@ func (r *renderer) inline(parent ast.Node, styles []terminal.Style) string {
 	for n := parent.FirstChild(); n != nil; n = n.NextSibling() {
 		switch n := n.(type) {
 		case *ast.Text:
-			write(string(n.Value(r.source)))
+			value := n.Value(r.source)
+			if !n.IsRaw() { // text in code is raw
+				value = util.UnescapePunctuations(value)
+			}
+			write(string(value))
 			if n.HardLineBreak() {
 				b.WriteByte('\n')
 			} else if n.SoftLineBreak() {
@@ -218,12 +220,6 @@ func (r *renderer) inline(parent ast.Node, styles []terminal.Style) string {
 			}
 		case *extast.Strikethrough:
 			marked(n, "~~", terminal.Struck)
-		case *extast.TaskCheckBox:
-			if n.IsChecked {
-				write("[x] ")
-			} else {
-				write("[ ] ")
-			}
 		case *ast.Link:
 			r.link(&b, r.inline(n, append(styles[:len(styles):len(styles)], terminal.Underlined)), string(n.Destination))
 		case *ast.Image:

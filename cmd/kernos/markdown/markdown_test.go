@@ -109,3 +109,22 @@ func TestATextThatGrows(t *testing.T) {
 		t.Errorf("a block of code was split after %q", whole)
 	}
 }
+
+func TestWhatGitHubAdds(t *testing.T) {
+	for _, test := range []struct{ name, text, want string }{
+		{"a table after a paragraph", "so:\na|b\n-|-\n1|2", "so:\n\na │b\n──┼──\n1 │2"},
+		{"a table in a list and a quote", "- x\n  > |a|\n  > |:-:|\n  > |1|", "• x\n  │ a\n  │ ──\n  │ 1"},
+		{"cells too few and too many", "|a|b|\n|-|-|\n|1|\n|1|2|3|", "a │b\n──┼──\n1 │\n1 │2"},
+		{"pipes and styles in cells", "|a|\n|---|\n|1 \\| *2* `3 \\| 4`|", "a\n────────────────\n1 | *2* `3 | 4`"},
+		{"too few cells in the rule", "|a|b|\n|---|", "|a|b| |---|"},
+		{"a rule that isn't one", "a|b\n-|x", "a|b -|x"},
+		{"a table without rows", "|a|\n|-|", "a\n──"},
+		{"struck text", "~~a b~~ ~c~ ~~~d~~~ ~5 to ~6", "~~a b~~ ~~c~~ ~~~d~~~ ~5 to ~6"},
+		{"escaped signs", "1\\. 5 \\* 3 `\\*`", "1. 5 * 3 `\\*`"},
+		{"tasks", "- [ ] a\n- [x] b", "• [ ] a\n• [x] b"},
+	} {
+		if got := trimmed(Render(&terminal.Screen{Width: 40}, test.text)); got != test.want {
+			t.Errorf("%s: got\n%s\nwant\n%s", test.name, got, test.want)
+		}
+	}
+}
