@@ -1,7 +1,9 @@
 package job
 
 import (
+	"bytes"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,8 +40,9 @@ type live struct {
 	dropped  int
 	stored   time.Time // when the lines were stored last
 	changes  chan struct{}
-	spec     *spec         // of a job that runs
-	from     kernel.Sender // whom it acts for
+	asked    map[string][]byte // the data of askedEvent of each call that waits for a decision
+	spec     *spec             // of a job that runs
+	from     kernel.Sender     // whom it acts for
 }
 
 // A line is something that a job has said.
@@ -53,6 +56,13 @@ type logged struct {
 	Lines   []line `json:"lines"`
 	Dropped int    `json:"dropped,omitzero"`
 }
+
+// The events of a session that a job waits for: a person is to decide about one of its calls, and needn't any more. Only the
+// kernel sends them.
+const (
+	askedEvent   message.Type = "Session.Asked"
+	decidedEvent message.Type = "Session.Decided"
+)
 
 // begin returns the live of a job. The caller calls end.
 func (j *Jobs) begin(id string) *live {
@@ -93,7 +103,7 @@ func (l *live) run(s *spec, from kernel.Sender) {
 func (l *live) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.spec = nil
+	l.spec, l.asked = nil, nil
 	l.tell()
 }
 
@@ -110,11 +120,11 @@ func (l *live) tell() {
 	l.changes = make(chan struct{})
 }
 
-// next returns a channel that is closed at the next change, and the progress so far.
-func (l *live) next() (<-chan struct{}, *progress) {
+// next returns a channel that is closed at the next change, the progress so far, and what waits for a decision.
+func (l *live) next() (<-chan struct{}, *progress, map[string][]byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.changes, l.progress
+	return l.changes, l.progress, maps.Clone(l.asked)
 }
 
 // event takes an event of the syscall that the job calls.
@@ -128,6 +138,15 @@ func (l *live) event(m message.Message) {
 		l.add(l.progress.Note, now)
 	case kernel.Logged:
 		l.add(jsonscan.Unquote(jsonscan.Member(m.Data, "text")), now)
+	case askedEvent:
+		if l.asked == nil {
+			l.asked = make(map[string][]byte)
+		}
+		l.asked[jsonscan.Unquote(jsonscan.Member(m.Data, "call"))] = bytes.Clone(m.Data)
+		l.add(string(m.Type)+" "+string(m.Data), now)
+	case decidedEvent:
+		delete(l.asked, jsonscan.Unquote(jsonscan.Member(m.Data, "call")))
+		l.add(string(m.Type)+" "+string(m.Data), now)
 	default:
 		l.add(string(m.Type)+" "+string(m.Data), now)
 	}

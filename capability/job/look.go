@@ -3,6 +3,7 @@ package job
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -79,7 +80,7 @@ func (j *Jobs) info(r *record) Info {
 		i.Paused = "its concurrencyKey is paused"
 	}
 	if l := j.find(r.ID); l != nil && r.Status == "" {
-		if _, p := l.next(); p != nil {
+		if _, p, _ := l.next(); p != nil {
 			i.Progress = p
 		}
 		if i.Status == Running && i.Began == 0 {
@@ -251,9 +252,13 @@ type waitInput struct {
 }
 
 var wait = kernel.DefineQuery[waitInput, Info](kernel.Definition{
-	Type:      "Job.Wait",
-	Errors:    []kernel.ErrorDefinition{{Code: 404, When: "no job that the caller sees has this id"}, {Code: 422, When: "the short id stands for several jobs"}},
-	Summary:   "Wait until a job has ended: its progress, then its outcome. It can be asked again at any time.",
+	Type:    "Job.Wait",
+	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no job that the caller sees has this id"}, {Code: 422, When: "the short id stands for several jobs"}},
+	Summary: "Wait until a job has ended: its progress, then its outcome. It can be asked again at any time.",
+	Emits: []kernel.EventDefinition{
+		{Type: askedEvent, Summary: "The job waits until Session.Decide has decided about a call of a session: {session, call, name, args, rule}.", Unrecorded: true},
+		{Type: decidedEvent, Summary: "The call doesn't wait for a decision any more: {session, call}.", Unrecorded: true},
+	},
 	Recording: kernel.InWorkflows,
 	Runs:      kernel.Endless,
 	Timeout:   24 * time.Hour,
@@ -277,8 +282,9 @@ func (j *Jobs) wait(ctx context.Context, in waitInput, s *kernel.Stream) (Info, 
 	l := j.begin(found.ID)
 	defer j.end(l)
 	var told *progress
+	var asked map[string][]byte
 	for {
-		news, p := l.next()
+		news, p, asks := l.next()
 		r, err := j.visible(ctx, found.ID)
 		if err != nil {
 			return Info{}, err
@@ -287,6 +293,17 @@ func (j *Jobs) wait(ctx context.Context, in waitInput, s *kernel.Stream) (Info, 
 			told = p
 			s.Progress(p.Note, p.Fraction)
 		}
+		for _, call := range slices.Sorted(maps.Keys(asked)) {
+			if asks[call] == nil {
+				s.EmitText(decidedEvent, asked[call])
+			}
+		}
+		for _, call := range slices.Sorted(maps.Keys(asks)) {
+			if asked[call] == nil {
+				s.EmitText(askedEvent, asks[call])
+			}
+		}
+		asked = asks
 		if r.Status != "" {
 			return j.info(r), nil
 		}

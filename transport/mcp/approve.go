@@ -6,6 +6,7 @@ import (
 	"kernos/internal/visible"
 	"kernos/kernel"
 	"kernos/kernel/connection"
+	"kernos/kernel/principal"
 	"kernos/message"
 )
 
@@ -27,10 +28,7 @@ func (x *exchange) approval(m *message.Message) {
 	if _, c := x.latest(); !c.showsForms() {
 		return
 	}
-	a := approval{
-		session: textOf(member(m.Data, "session")), call: textOf(member(m.Data, "call")), name: message.Type(textOf(member(m.Data, "name"))),
-		args: string(member(m.Data, "args")), rule: textOf(member(m.Data, "rule")),
-	}
+	a := readApproval(m.Data)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if m.Type == "Session.Decided" {
@@ -52,6 +50,14 @@ func (x *exchange) approval(m *message.Message) {
 		defer cancel()
 		x.decide(ctx, a)
 	})
+}
+
+// readApproval reads the data of Session.Asked.
+func readApproval(data []byte) approval {
+	return approval{
+		session: textOf(member(data, "session")), call: textOf(member(data, "call")), name: message.Type(textOf(member(data, "name"))),
+		args: string(member(data, "args")), rule: textOf(member(data, "rule")),
+	}
 }
 
 // showsForms reports whether the client can ask its person to fill in a form.
@@ -76,13 +82,11 @@ func (a *approval) request() askRequest {
 		`"enum":["deny","once","session"],"enumNames":["Deny","Allow once","Allow in this session"]}},"required":["decision"]}}`...)}
 }
 
-// decide asks the person at the client, and has the kernel record the decision as the principal's, made by a
-// person. A form that is declined or closed denies the call. A client that fails to ask leaves the call waiting.
+// decide asks the person at the client. A client that fails to ask leaves the call waiting.
 func (x *exchange) decide(ctx context.Context, a approval) {
-	_, c := x.latest()
-	person, no := kernel.SenderIn(x.ctx).Principal().Deciding(c.name())
-	if no != nil {
-		return // the owner has said so
+	person := x.person()
+	if person == nil {
+		return
 	}
 	responses, err := x.ask(ctx, map[string]askRequest{a.call: a.request()})
 	if err != nil {
@@ -90,7 +94,21 @@ func (x *exchange) decide(ctx context.Context, a approval) {
 		x.leaveAway()
 		return
 	}
-	response := responses[a.call]
+	x.decided(ctx, person, a, responses[a.call])
+}
+
+// person is the person at the client, who decides for the principal; nil if the owner doesn't want that.
+func (x *exchange) person() *principal.Principal {
+	_, c := x.latest()
+	person, no := kernel.SenderIn(x.ctx).Principal().Deciding(c.name())
+	if no != nil {
+		return nil
+	}
+	return person
+}
+
+// decided has the kernel record a decision as the principal's, made by a person. A form that is declined or closed denies the call.
+func (x *exchange) decided(ctx context.Context, person *principal.Principal, a approval, response []byte) {
 	data := appendString([]byte(`{"session":`), a.session)
 	data = appendString(append(data, `,"call":`...), a.call)
 	choice := textOf(member(member(response, "content"), "decision"))

@@ -169,6 +169,43 @@ func TestApprovalByElicitation(t *testing.T) {
 	}
 }
 
+// A job whose call waits for a decision asks the client that waits for the job, also one that follows it as a task.
+func TestApprovalOfAJob(t *testing.T) {
+	w := newTurner(t)
+	c, _ := w.client(`{"elicitation":{}}`, principal.Grant{Preset: principal.Agent})
+	const once, job = `{"action":"accept","content":{"decision":"once"}}`, `"name":"Job_Start","arguments":{"name":"Agent.Ask","payload":{"text":"Act now"}}`
+	for _, modern := range []bool{false, true} {
+		w.acted.Store(0)
+		id := regexp.MustCompile(`"jobId":"(\w+)"`).FindStringSubmatch(c.ask(9, "tools/call", job))[1]
+		asked, got := w.elicit(c, modern, fmt.Sprintf(`"name":"Job_Wait","arguments":{"jobId":%q}`, id), once)
+		check(t, "the question", asked, `wants to call Fixture.Act`)
+		check(t, "the job", got, `"status":"completed"`, `All is done.`)
+		if n := w.acted.Load(); n != 1 {
+			t.Errorf("it ran %d times", n)
+		}
+	}
+	w.acted.Store(0)
+	follows := strings.Replace(modernMeta, `"elicitation":{}`, `"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}`, 1)
+	task := regexp.MustCompile(`"taskId":"\w+"`).FindString(c.ask(10, "tools/call", job+","+follows)) + "," + follows
+	get := func(status string) (got string) {
+		testkit.Until(t, "the task is "+status, func() bool {
+			got = c.ask(11, "tasks/get", task)
+			return strings.Contains(got, `"status":"`+status+`"`)
+		})
+		return got
+	}
+	asked := get("input_required")
+	check(t, "the question", asked, `"method":"elicitation/create"`, `wants to call Fixture.Act`)
+	call := regexp.MustCompile(`"inputRequests":\{("[^"]+")`).FindStringSubmatch(asked)[1]
+	c.ask(12, "tasks/update", `"inputResponses":{`+call+`:7},`+task) // it isn't an answer
+	get("input_required")
+	c.ask(13, "tasks/update", `"inputResponses":{`+call+`:`+once+`},`+task)
+	check(t, "the task", get("completed"), `All is done.`)
+	if n := w.acted.Load(); n != 1 {
+		t.Errorf("it ran %d times", n)
+	}
+}
+
 // Clients that can't ask, and tokens whose owner doesn't want it, leave the decision to others. The model decides
 // nothing itself.
 func TestApprovalWithoutElicitation(t *testing.T) {

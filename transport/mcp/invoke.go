@@ -10,8 +10,8 @@ import (
 	"kernos/store/blobs"
 )
 
-// invoke calls a syscall for the caller of the exchange. The error is a *message.Error.
-func (x *exchange) invoke(t message.Type, data any) (reply json.RawMessage, err error) {
+// invoke calls a syscall for the caller of the exchange. The error is a *message.Error. The function gets events; it may be nil.
+func (x *exchange) invoke(t message.Type, data any, event func(message.Message)) (reply json.RawMessage, err error) {
 	text, isText := data.(json.RawMessage)
 	if !isText {
 		if text, err = json.Marshal(data); err != nil {
@@ -29,6 +29,10 @@ func (x *exchange) invoke(t message.Type, data any) (reply json.RawMessage, err 
 	x.s.k.Stamp(&m)
 	failed := connection.ServeOne(x.ctx, x.s.k, m, func(answer message.Message) {
 		switch answer.Kind {
+		case message.KindEvent:
+			if event != nil {
+				event(answer)
+			}
 		case message.KindReply:
 			reply = bytes.Clone(answer.Data)
 		case message.KindError:
@@ -45,7 +49,7 @@ func (x *exchange) invoke(t message.Type, data any) (reply json.RawMessage, err 
 
 // call is invoke, with the reply in a Go value.
 func call[T any](x *exchange, t message.Type, data any) (out T, err error) {
-	reply, err := x.invoke(t, data)
+	reply, err := x.invoke(t, data, nil)
 	if err == nil {
 		err = json.Unmarshal(reply, &out)
 	}

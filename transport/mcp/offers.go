@@ -65,7 +65,7 @@ func (o *Offer) kind(s *Server) resourceKind {
 				data[name] = values[i]
 			}
 		}
-		reply, err := x.invoke(o.Type, data)
+		reply, err := x.invoke(o.Type, data, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -157,7 +157,7 @@ func getPrompt(x *exchange) {
 		if len(arguments) == 0 {
 			arguments = emptyObject
 		}
-		reply, err := x.invoke(all[i].from, arguments)
+		reply, err := x.invoke(all[i].from, arguments, nil)
 		if err != nil {
 			x.fail(x.failedCall(err))
 			return

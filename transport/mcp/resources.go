@@ -113,7 +113,7 @@ func readMemory(x *exchange, uri string) ([]contents, error) {
 	if err != nil {
 		return nil, message.Errorf(404, "The URI isn't one: %v", err)
 	}
-	value, err := x.invoke("Memory.Get", map[string]string{"key": key})
+	value, err := x.invoke("Memory.Get", map[string]string{"key": key}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -240,7 +240,7 @@ func completeFiles(x *exchange, begin string) (names []string, err error) {
 }
 
 func readMessage(x *exchange, uri string) ([]contents, error) {
-	text, err := x.invoke("Message.Get", map[string]string{"id": uri[len(messageScheme):]})
+	text, err := x.invoke("Message.Get", map[string]string{"id": uri[len(messageScheme):]}, nil)
 	if err != nil {
 		return nil, err
 	}

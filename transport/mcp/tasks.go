@@ -96,14 +96,24 @@ type jobInfo struct {
 	Progress              struct{ Message string }
 }
 
-// job returns the job of a task. If there is none for the caller, it has answered the request.
-func (x *exchange) job() (jobInfo, bool) {
+// job returns the job of a task, and the calls of sessions that wait for the person at the client, by their ids. If there is no
+// such job for the caller, it has answered the request.
+func (x *exchange) job() (info jobInfo, approvals map[string]approval, ok bool) {
 	if !x.client.tasks() {
 		x.fail(needsTasks)
-		return jobInfo{}, false
+		return info, nil, false
 	}
 	id := textOf(member(x.params, "taskId"))
-	info, err := call[jobInfo](x, "Job.Status", map[string]string{"jobId": id})
+	approvals = make(map[string]approval)
+	reply, err := x.invoke("Job.Wait", map[string]any{"jobId": id, "timeout": 1}, func(m message.Message) {
+		if m.Type == "Session.Asked" && x.client.showsForms() {
+			a := readApproval(m.Data)
+			approvals[a.call] = a
+		}
+	})
+	if err == nil {
+		err = json.Unmarshal(reply, &info)
+	}
 	if err != nil {
 		if e, _ := message.ErrorOf(err); e.Code == 404 || e.Code == 422 {
 			x.fail(invalid("Unknown task: " + message.Clip(id, 100)))
@@ -111,17 +121,25 @@ func (x *exchange) job() (jobInfo, bool) {
 			x.fail(x.failedCall(err))
 		}
 	}
-	return info, err == nil
+	return info, approvals, err == nil
 }
 
 // getTask answers tasks/get.
 func getTask(x *exchange) {
-	info, ok := x.job()
+	info, approvals, ok := x.job()
 	if !ok {
 		return
 	}
 	status, rest := "working", []byte(nil)
-	switch pending := x.s.opts.Tasks.pending(info.JobID); {
+	pending := x.s.opts.Tasks.pending(info.JobID)
+	if len(approvals) > 0 && x.person() != nil {
+		asked := make(map[string]askRequest)
+		for call, a := range approvals {
+			asked[call] = a.request()
+		}
+		pending = appendRequests(pending, asked)
+	}
+	switch {
 	case info.Status == "completed":
 		status, rest = "completed", x.taskResult(&info)
 	case info.Status == "failed":
@@ -163,19 +181,29 @@ func (x *exchange) taskFailure(info *jobInfo) (status string, rest []byte) {
 
 // updateTask answers tasks/update: the client answers what the job has asked.
 func updateTask(x *exchange) {
-	if info, ok := x.job(); ok {
-		x.s.opts.Tasks.answer(info.JobID, member(x.params, "inputResponses"))
-		x.respond(nil)
+	info, approvals, ok := x.job()
+	if !ok {
+		return
 	}
+	responses := member(x.params, "inputResponses")
+	x.s.opts.Tasks.answer(info.JobID, responses)
+	person := x.person()
+	eachMember(responses, func(call string, response []byte) {
+		a, asked := approvals[call]
+		if form := a.request(); asked && person != nil && form.answeredBy(response) {
+			x.decided(x.ctx, person, a, response)
+		}
+	})
+	x.respond(nil)
 }
 
 // cancelTask answers tasks/cancel.
 func cancelTask(x *exchange) {
-	info, ok := x.job()
+	info, _, ok := x.job()
 	if !ok {
 		return
 	}
-	if _, err := x.invoke("Job.Cancel", map[string]string{"jobId": info.JobID}); err != nil {
+	if _, err := x.invoke("Job.Cancel", map[string]string{"jobId": info.JobID}, nil); err != nil {
 		x.fail(x.failedCall(err))
 		return
 	}
@@ -234,8 +262,13 @@ func (t *Tasks) pending(job string) (members []byte) {
 	if one == nil {
 		return nil
 	}
-	for _, name := range slices.Sorted(maps.Keys(one.requests)) {
-		r := one.requests[name]
+	return appendRequests(nil, one.requests)
+}
+
+// appendRequests appends requests as members of an object.
+func appendRequests(members []byte, requests map[string]askRequest) []byte {
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
+		r := requests[name]
 		if members != nil {
 			members = append(members, ',')
 		}
