@@ -23,6 +23,7 @@ const choices = "a allow · s session · w always · d deny · e edit · ? why"
 type offer struct {
 	call    string
 	noticed bool
+	decided bool // a decision is on its way: further keys decide nothing
 }
 
 // noticing is how long a question is shown, with nothing typed, before it takes keys. A person who is writing
@@ -95,6 +96,13 @@ func (m *screen) question() []string {
 // asked, the editor takes none.
 func (m *screen) decideBy(key string) (tea.Cmd, bool) {
 	r := m.asked[0]
+	if slices.Contains([]string{"ctrl+c", "ctrl+d", "ctrl+z"}, key) {
+		return nil, false
+	}
+	if m.offer.decided {
+		return nil, true
+	}
+	m.offer.decided = slices.Contains([]string{"a", "y", "s", "w", "d", "n"}, key)
 	switch key {
 	case "a", "y":
 		return m.decide(&r, "allow", "once", ""), true
@@ -116,9 +124,6 @@ func (m *screen) decideBy(key string) (tea.Cmd, bool) {
 		return m.explain(&r), true
 	case "esc":
 		m.dismissed = true
-		return nil, true
-	case "ctrl+c", "ctrl+d", "ctrl+z":
-		return nil, false
 	}
 	return nil, true
 }

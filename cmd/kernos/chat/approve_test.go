@@ -45,3 +45,25 @@ func TestAQuestionIsNoticedBeforeItTakesKeys(t *testing.T) {
 		}
 	}
 }
+
+// A key that is pressed twice decides once. A decision that has failed can be made again.
+func TestAKeyDecidesOnce(t *testing.T) {
+	m := newScreen(context.Background(), nil, new(Options), terminal.NewScreen(io.Discard, io.Discard))
+	m.turn = "turn"
+	m.Update(watched{complete: &Message{Type: "approval-request", Turn: "turn", Call: "one", Name: "Http.Fetch"}})
+	m.pending = nil
+	m.Update(printed{})
+	m.Update(noticed{m.offer})
+	for _, step := range []struct {
+		key     string
+		failed  bool // the decision before
+		decides bool
+	}{{"a", false, true}, {"a", false, false}, {"d", false, false}, {"d", true, true}, {"d", false, false}} {
+		if step.failed {
+			m.Update(answered{err: io.EOF})
+		}
+		if cmd, own := m.decideBy(step.key); !own || (cmd != nil) != step.decides {
+			t.Errorf("%+v: own %v, decides %v", step, own, cmd != nil)
+		}
+	}
+}

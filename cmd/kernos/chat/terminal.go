@@ -173,6 +173,9 @@ func (m *screen) update(msg tea.Msg) tea.Cmd {
 		m.say(msg.lines...)
 		if msg.err != nil {
 			m.fail(msg.err)
+			if m.offer != nil {
+				m.offer.decided = false
+			}
 		} else if msg.then != nil {
 			return msg.then(m)
 		}
