@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 
 	"kernos/internal/nearest"
 )
@@ -202,7 +203,12 @@ func (c *Catalog) Find(name string) (namespace, method string, ok bool) {
 
 // Fold makes all ways to write a name the same.
 func Fold(name string) string {
-	return strings.ToLower(strings.NewReplacer("_", "", ".", "", "-", "").Replace(name))
+	return strings.Map(func(r rune) rune {
+		if r == '_' || r == '.' || r == '-' {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, name)
 }
 
 // An Unknown is the error of a name that the catalog does not list.

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -26,6 +27,11 @@ func Whole(data json.RawMessage) (p message.BlobPointer, ok bool) {
 	}
 	p, err := message.ParseBlobPointer(members.Get(wholeReference))
 	return p, err == nil
+}
+
+// MayRefer reports whether an answer may have a pointer. If not, [Resolve] changes nothing.
+func MayRefer(data json.RawMessage) bool {
+	return bytes.Contains(data, []byte(referenceSuffix+`"`)) || bytes.Contains(data, []byte(`\u`)) // a name may be escaped
 }
 
 // A Fetch returns the data that an answer has a pointer to in place of a member, or of all of it if the name

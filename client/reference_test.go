@@ -39,7 +39,12 @@ func TestReferencesAreResolved(t *testing.T) {
 		{new(Field), `{"imageRef":` + pointer + `}`, `{"imageRef":` + pointer + `}`},
 		{nil, `{"xRef":` + pointer + `,"y":{"zRef":` + pointer + `}}`, `{"x":"[1]","y":{"zRef":` + pointer + `}}`},
 		{nil, `"dataRef"`, `"dataRef"`},
+		{nil, `{"x\u0052ef":` + pointer + `}`, `{"x":"[1]"}`},
+		{output, `{"a":2,"body":"x"}`, `{"a":2,"body":"x"}`},
 	} {
+		if test.data != test.want && !MayRefer(json.RawMessage(test.data)) {
+			t.Errorf("%s has a pointer", test.data)
+		}
 		got, err := Resolve(json.RawMessage(test.data), test.output, fetch)
 		if test.want == "!" && err != nil {
 			continue
@@ -47,5 +52,8 @@ func TestReferencesAreResolved(t *testing.T) {
 		if err != nil || string(got) != test.want {
 			t.Errorf("%s: got %s, %v; want %s", test.data, got, err, test.want)
 		}
+	}
+	if MayRefer(json.RawMessage(`{"payload":"x"}`)) {
+		t.Error("an answer without a pointer has one")
 	}
 }

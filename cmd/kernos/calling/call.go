@@ -189,12 +189,7 @@ func (c *call) connect(ctx context.Context) (err error) {
 // onlyLooks reports whether the command line asks for help or for a list, and sends nothing.
 func (c *call) onlyLooks() bool {
 	if len(c.Words) == 1 && !c.HasParameters && !strings.ContainsAny(c.Words[0], "._") {
-		r, err := definitions()
-		if err != nil {
-			return false
-		}
-		_, syscall := r.Lookup(message.Type(c.Words[0]))
-		return !syscall // a module, whose methods are listed
+		return !message.Type(c.Words[0]).Valid() // a module, whose methods are listed
 	}
 	return c.Help || c.DryRun || c.Given("as") || len(c.Words) == 0
 }
@@ -296,16 +291,13 @@ func builtIn(method string) (*kernel.Route, bool) {
 	return r.LookupMethod(method)
 }
 
-// kernelMethod splits the name of a type of the kernel itself that has one segment, such as Ping.
+// kernelMethod splits the name of a type that has one segment: Echo or Ping.
 func kernelMethod(word string) (module, name string, ok bool) {
-	r, err := definitions()
-	if err != nil || strings.Contains(word, ".") {
-		return "", "", false
+	if t := message.Type(word); t.Valid() && !strings.Contains(word, ".") {
+		module, name = kernel.Method(t)
+		return module, name, true
 	}
-	if _, ok = r.Lookup(message.Type(word)); ok {
-		module, name = kernel.Method(message.Type(word))
-	}
-	return module, name, ok
+	return "", "", false
 }
 
 // splitName makes a module and a method of a name that no listing has.

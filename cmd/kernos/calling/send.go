@@ -115,6 +115,9 @@ const maxResolved = 64 << 20
 // resolved returns the data of an answer with what its references mean in their place. What isn't text
 // stays a reference, and so does a pointer to what the server doesn't keep.
 func (c *call) resolved(ctx context.Context, data json.RawMessage) (json.RawMessage, error) {
+	if !client.MayRefer(data) {
+		return data, nil // before the definitions are built, which would be for nothing
+	}
 	fetched := 0
 	return client.Resolve(data, c.answer(), func(name string, p message.BlobPointer) ([]byte, error) {
 		if fetched > maxResolved {
