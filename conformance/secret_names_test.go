@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"kernos/internal/testkit"
 	"kernos/message"
 )
 
@@ -107,6 +108,9 @@ func TestNamesOfCredentials(t *testing.T) {
 		lines = append(lines, `{"kind":"command","type":"Http.Fetch","data":`+data+`,"metadata":{"id":"`+id+`","timestamp":1`+key+`}}`)
 	}
 	for i, name := range slices.Concat(credentialNames, requestNames) {
+		if testkit.Race && i%4 != 0 {
+			continue // without the race detector, all of them are sent
+		}
 		for j, p := range placements {
 			if i >= len(credentialNames) && j >= 2 {
 				break
