@@ -36,8 +36,12 @@ type Refused struct {
 }
 
 func (e *Refused) Error() string {
+	reason := e.body().Message
+	if reason != "" && strings.HasPrefix(e.URL, "unix:") {
+		return reason // of the daemon of this user
+	}
 	text := fmt.Sprintf("%s answers with HTTP status %d", e.URL, e.Status)
-	if said := cmp.Or(e.body().Message, strings.TrimSpace(e.Text)); said != "" {
+	if said := cmp.Or(reason, strings.TrimSpace(e.Text)); said != "" {
 		text += ": " + said
 	}
 	return text

@@ -300,10 +300,14 @@ func (d *Directory) find(name, next string) (*holder, error) {
 	parts := []string{fmt.Sprintf("The token %q doesn't exist", message.Clip(name, 64))}
 	names := slices.Sorted(maps.Keys(d.byName))
 	if near := nearest.Names(name, names); len(near) > 0 {
-		parts = append(parts, "there is "+strings.Join(near, ", "))
-	} else if len(names) > 0 {
+		names = near
+	}
+	switch {
+	case len(names) == 1:
+		parts = append(parts, "there is "+names[0])
+	case len(names) > 0:
 		parts = append(parts, "there are "+message.Clip(strings.Join(names, ", "), 200))
-	} else if next == "" {
+	case next == "":
 		next = "no token has been made yet: kernos token create NAME makes one"
 	}
 	if next != "" {
