@@ -206,6 +206,23 @@ See the book (https://example.com/tea).
 		x.idle()
 		x.leave()
 	})
+	t.Run("an approval of an agent that the model has asked", func(t *testing.T) {
+		x := talks.chat(t, 100, 30)
+		x.idle()
+		x.answers <- modeltest.Answer{Calls: []modeltest.Call{{Name: "Syscall.Call", Args: `{"type":"Agent.Ask","data":{"text":"fetch it"}}`}}}
+		x.Submit("delegate")
+		x.answers <- modeltest.Answer{Calls: []modeltest.Call{{Name: "Http.Fetch", Args: `{"url":"http://127.0.0.1:1/"}`}}}
+		x.Until("! Http.Fetch needs an approval (rule * (outside): ask)", question)
+		x.answers <- modeltest.Answer{Text: "It was denied."}
+		x.answers <- modeltest.Answer{Text: "The agent was denied it."}
+		x.Type("dd") // the second one decides nothing
+		x.Until("The agent was denied it.")
+		x.idle()
+		if got := x.Screen(); strings.Contains(got, "kernos:") {
+			t.Errorf("the second key did something:\n%s", got)
+		}
+		x.leave()
+	})
 	t.Run("Ctrl-C ends the turn, and a second one leaves", func(t *testing.T) {
 		x := talks.chat(t, 80, 24)
 		x.idle()

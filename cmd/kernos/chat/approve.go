@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -138,7 +139,7 @@ func (m *screen) decide(r *Message, decision, remember, reason string) tea.Cmd {
 	if reason != "" {
 		in["reason"] = reason
 	}
-	session := m.session
+	session := cmp.Or(r.child, m.session)
 	return func() tea.Msg { return answered{err: m.client.do(m.ctx, "Session.Decide", session, in)} }
 }
 

@@ -67,3 +67,26 @@ func TestAKeyDecidesOnce(t *testing.T) {
 		}
 	}
 }
+
+// An approval of an agent that the session has asked is asked about, once, until it is decided.
+func TestAnApprovalOfAnAgentIsAsked(t *testing.T) {
+	m := newScreen(context.Background(), nil, new(Options), terminal.NewScreen(io.Discard, io.Discard))
+	m.turn, m.session, m.seq = "turn", "mine", 7
+	asked := event{Session: "theirs", Call: "one", Name: "Http.Fetch", Rule: "rule"}
+	asked.complete = asked.approval("mine", nil)
+	decided := event{Session: "theirs", Call: "one"}
+	decided.complete = decided.approval("mine", nil)
+	own := event{Session: "mine", Call: "two", Name: "Http.Fetch"}
+	if got := own.approval("mine", nil); got != nil {
+		t.Errorf("the session's own approval comes twice: %+v", got)
+	}
+	for _, step := range []struct {
+		e    event
+		asks int
+	}{{asked, 1}, {asked, 1}, {decided, 0}} {
+		m.Update(watched(step.e))
+		if len(m.asked) != step.asks || m.seq != 7 || step.asks > 0 && m.asked[0].child != "theirs" {
+			t.Errorf("%+v: it asks about %+v, after message %d", step.e, m.asked, m.seq)
+		}
+	}
+}

@@ -143,7 +143,8 @@ type Message struct {
 	Call, Name, Rule, Decision, Remember, Reason, By string
 	Args                                             json.RawMessage
 
-	raw json.RawMessage
+	raw   json.RawMessage
+	child string // the session that asks for an approval, if an agent that this one has asked does
 }
 
 type call struct {
@@ -284,7 +285,8 @@ func (c *client) do(ctx context.Context, t message.Type, session string, in map[
 	return err
 }
 
-// An event is one of Session.Watch: a message is complete, one grows, or some are withdrawn.
+// An event is one of Session.Watch: a message is complete, one grows, some are withdrawn, or a call begins or ceases to wait
+// for an approval.
 type event struct {
 	Message     json.RawMessage
 	ID          string
@@ -293,7 +295,23 @@ type event struct {
 	Delta       struct{ Text string }
 	IDs         []string
 
+	Session, Call, Name, Rule string
+	Args                      json.RawMessage
+
 	complete *Message
+}
+
+// approval is what an agent that the session has asked says of an approval, as a message; nil if it is anything else: the
+// session's own come as messages.
+func (e *event) approval(session string, data json.RawMessage) *Message {
+	if e.Call == "" || e.Session == session {
+		return nil
+	}
+	m := &Message{Type: "approval-request", Call: e.Call, Name: e.Name, Rule: e.Rule, Args: e.Args, child: e.Session, raw: data}
+	if e.Name == "" {
+		m.Type = "approval-response"
+	}
+	return m
 }
 
 // maxAttempts is how often a connection that breaks while a turn is followed is made again.
@@ -321,7 +339,10 @@ func (c *client) follow(ctx context.Context, session string, after uint64, until
 						after, attempt, e.complete = m.Seq, 0, &m
 					}
 				}
-				if failed == nil {
+				if e.Call != "" {
+					e.complete = e.approval(session, data)
+				}
+				if failed == nil && (e.Call == "" || e.complete != nil) {
 					report(e)
 				}
 			}

@@ -292,7 +292,17 @@ func (m *screen) follow() tea.Cmd {
 }
 
 func (m *screen) watched(e event) tea.Cmd {
-	if c := e.complete; c != nil {
+	if c := e.complete; c != nil && c.child != "" {
+		known := slices.ContainsFunc(m.asked, func(a Message) bool { return a.Call == c.Call })
+		switch {
+		case c.Type == "approval-response":
+			m.settle(c)
+		case !known: // a connection that was made again repeats it
+			m.pending = append(m.pending, m.transcript.event(e)...)
+			return m.ask(*c)
+		}
+		return nil
+	} else if c != nil {
 		m.seq = c.Seq
 		switch c.Type {
 		case "input":
