@@ -10,10 +10,10 @@ import (
 
 // A filter finds the same by the classes that are kept in memory, while messages are recorded and retention drops others.
 func TestClassesFollowMessages(t *testing.T) {
-	j := open(t, memory(t), &Options{Retention: Retention{MaxBytes: 10 << 10}})
+	j := open(t, memory(t), &Options{Retention: Retention{MaxBytes: 5 << 10}})
 	for round, age := range []time.Duration{0, 0, 0, 0, 2 * MinAge, 0} {
 		conversation(j, 200)
-		j.SetRetention(Retention{MaxBytes: 10 << 10, MaxAge: age})
+		j.SetRetention(Retention{MaxBytes: 5 << 10, MaxAge: age})
 		for _, trim := range []bool{false, true} {
 			if trim {
 				if d, err := j.Trim(t.Context(), time.Now().Add(age*2)); err != nil || d.Messages == 0 && round > 1 {

@@ -209,6 +209,10 @@ func TestSearchOverSpansAndFilters(t *testing.T) {
 	if n := len(all); n < 2*spanMessages {
 		t.Fatalf("%d messages are not enough", n)
 	}
+	said := make([][]string, len(all))
+	for i := range all {
+		said[i] = words(all[i])
+	}
 	for round := range 2 {
 		for _, test := range []struct {
 			words string
@@ -222,9 +226,8 @@ func TestSearchOverSpansAndFilters(t *testing.T) {
 			var want []uint64
 			for i := range all {
 				has := 0
-				of := words(all[i])
 				for _, w := range strings.Fields(test.words) {
-					if slices.Contains(of, w) {
+					if slices.Contains(said[i], w) {
 						has++
 					}
 				}
@@ -254,7 +257,7 @@ func TestSearchOverSpansAndFilters(t *testing.T) {
 		j = open(t, s, nil)
 		m := query("more", "Ping", `{"text":"word ok no 4999 completed"}`)
 		j.Record(in(m))
-		all = append(all, m)
+		all, said = append(all, m), append(said, words(m))
 	}
 }
 

@@ -293,17 +293,17 @@ func TestAFilterIsRarelyWrong(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	key := func() []byte { return binary.LittleEndian.AppendUint64(nil, random.Uint64()) }
 	wrong := func() float64 {
-		const tries = 100_000
+		tries := storetest.Sized(100_000)
 		n := 0
 		for range tries {
 			if f.has(key()) {
 				n++
 			}
 		}
-		return float64(n) / tries
+		return float64(n) / float64(tries)
 	}
 	for _, most := range []float64{0.005, 0.05} { // when it is complete, and when it is full
-		for range filterLimit {
+		for range storetest.Sized(filterLimit) {
 			k := key()
 			f.add(k)
 			if !f.has(k) || f.add(k) {
