@@ -135,6 +135,9 @@ type conn struct {
 	next   func() (message.Message, kernel.Emit) // a call that is to begin, or nil
 	others sync.WaitGroup                        // requests that aren't calls of tools, and run beside them
 	stop   context.CancelFunc                    // ends them
+
+	reading context.Context    // ends with the input, and subscriptions with it
+	unread  context.CancelFunc // ends it
 }
 
 func (c *conn) init(in io.Reader, out transport.Output) {
@@ -147,6 +150,8 @@ func (c *conn) serve(ctx context.Context) error {
 	ctx = context.WithValue(ctx, exchangeKey{}, c)
 	c.ctx, c.stop = context.WithCancel(ctx)
 	defer c.stop()
+	c.reading, c.unread = context.WithCancel(c.ctx)
+	defer c.unread()
 	if c.raw != nil {
 		defer context.AfterFunc(c.session.principal.Life(), c.Cut)()
 	}
@@ -184,6 +189,7 @@ const lingerTime = 10 * time.Second
 
 // ended ends what doesn't end by itself: nothing can cancel it any more.
 func (c *conn) ended() {
+	c.unread()
 	time.AfterFunc(lingerTime, c.stop)
 }
 
@@ -226,7 +232,11 @@ func (c *conn) receive(line []byte) {
 		m.answer(x)
 		return
 	}
-	x.ctx, x.cancel = context.WithCancel(context.WithValue(c.ctx, exchangeKey{}, x))
+	ctx := c.ctx
+	if f.method == listening {
+		ctx = c.reading
+	}
+	x.ctx, x.cancel = context.WithCancel(context.WithValue(ctx, exchangeKey{}, x))
 	c.others.Go(func() {
 		defer x.cancel()
 		m.answer(x)
