@@ -121,9 +121,13 @@ func (s *Server) unmatched(caller *principal.Principal, c choice) string {
 		}
 		note := "No tool matches " + strconv.QuoteToASCII(message.Clip(string(one), 100))
 		all, _ := s.toolsOf(principal.TheOwner())
+		meant := all.patterns()
+		if !strings.Contains(string(one), ".") {
+			meant = append(meant, string(Core), string(All))
+		}
 		if all.has(one) {
 			note += " of those that " + strconv.QuoteToASCII(caller.Name()) + " may call"
-		} else if hint := nearest.Hint(string(one), all.patterns()); hint != "" {
+		} else if hint := nearest.Hint(string(one), meant); hint != "" {
 			note += "; " + hint
 		} else {
 			note += "; kernos ls lists what there is"
@@ -145,7 +149,7 @@ func (t *toolset) patterns() (all []string) {
 			all = append(all, domain+".*")
 		}
 	}
-	return append(all, string(Core), string(All))
+	return all
 }
 
 // toolPage is how many tools a page of tools/list has.
