@@ -48,7 +48,7 @@ build: ## Build bin/kernos
 install: ## Install kernos into $GOBIN
 	CGO_ENABLED=0 $(GO) install -trimpath ./cmd/kernos
 
-test: lint unit ## Run every test once, after lint (six minutes)
+test: lint unit ## Run lint, then every test once
 
 unit: npm ## Run the tests only
 	$(GO) test $(LEAN) $(PACKAGES)
