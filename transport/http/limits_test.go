@@ -196,7 +196,7 @@ func TestMetrics(t *testing.T) {
 	s.do("GET", "/nothing", "")
 	s.do("GET", "/healthz", "", "Host", "evil.example.net")
 	a := s.do("GET", "/metrics", "")
-	if a.status != 200 || expfmt.ResponseFormat(a.header) != expfmt.FmtText {
+	if a.status != 200 || expfmt.ResponseFormat(a.header) != expfmt.NewFormat(expfmt.TypeTextPlain) {
 		t.Errorf("%d %v", a.status, a.header)
 	}
 	var parser expfmt.TextParser
