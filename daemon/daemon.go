@@ -273,9 +273,9 @@ func (d *Daemon) Serve(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() { d.state.maintain(background, d.kernel, d.jobs) })
 	if !d.opts.NoJobs {
-		d.jobs.Begin(d.kernel) // before a caller can come
+		d.sessions.Begin(d.kernel) // both before a caller can come, and before a job can ask a session
+		d.jobs.Begin(d.kernel)
 		running.Go(func() { d.jobs.Run(ctx, d.kernel) })
-		d.sessions.Begin(d.kernel)
 		running.Go(func() { d.sessions.Run(ctx, d.kernel) })
 		running.Go(func() { d.vectors.Run(ctx) })
 	}
