@@ -46,7 +46,8 @@ func ToolName(t message.Type, longest int) string {
 	return string(name)
 }
 
-func methodName(t message.Type) string {
+// MethodName is the name of a method as models write it: namespace_method.
+func MethodName(t message.Type) string {
 	namespace, method := Method(t)
 	return namespace + "_" + method
 }

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -99,9 +99,8 @@ func (k *Kernel) TooLong(t message.Type, text string) *message.Error {
 }
 
 // referenceSchema describes a [Reference] in few words, as it stands in most descriptions.
-const referenceSchema = `{"type":"object","description":"In place of a reply that doesn't fit into a line: Blob.Read {ref: dataRef} reads it, in parts.",` +
-	`"properties":{"dataRef":{"type":"object","description":"A BlobPointer."},"size":{"type":"integer","description":"How many bytes the reply has."},` +
-	`"mediaType":{"type":"string","description":"What it is: application/json."}},"required":["dataRef","size","mediaType"],"additionalProperties":false}`
+const referenceSchema = `{"type":"object","description":"In place of a large reply: Blob.Read {ref: dataRef} reads it, in parts.",` +
+	`"properties":{"dataRef":{"type":"object","description":"A BlobPointer."},"size":{"type":"integer","description":"In bytes."},"mediaType":{"type":"string","description":"application/json"}},"required":["dataRef","size","mediaType"],"additionalProperties":false}`
 
 // WithoutReference returns what Reply was made of: a program may register what it was shown.
 func WithoutReference(text json.RawMessage) json.RawMessage {
@@ -124,11 +123,17 @@ func (d *Definition) Reply() json.RawMessage {
 	if d.Short || d.Output.Sensitive() {
 		return own
 	}
-	keywords := jsonvalue.Members(own)
-	definitions := keywords.Get("$defs") // they stand at the top, where they are referred to
-	either := jsonvalue.Object{}.Set("anyOf", fmt.Appendf(nil, `[%s,%s]`, keywords.Without("$defs").Text(), referenceSchema))
-	if definitions != nil {
-		either = either.Set("$defs", definitions)
+	reply := make(jsonscan.Object, 0, len(own)+len(referenceSchema)+64)
+	if kind := jsonscan.Member(own, "type"); string(kind) == `"object"` {
+		reply.JSON("type", kind) // some clients look for it at the top
 	}
-	return either.Text()
+	definitions := jsonscan.Member(own, "$defs") // they stand at the top, where they are referred to
+	if definitions != nil {
+		own = jsonvalue.Members(own).Without("$defs").Text()
+	}
+	reply.JSON("anyOf", slices.Concat([]byte("["), own, []byte(","+referenceSchema+"]")))
+	if definitions != nil {
+		reply.JSON("$defs", definitions)
+	}
+	return json.RawMessage(reply.End())
 }

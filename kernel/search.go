@@ -35,7 +35,7 @@ func newIndex(v View) *index {
 		texts = appendFields(texts, s.Input.JSON())
 		texts = appendFields(texts, s.Output.JSON())
 		d := ranked.Document{Texts: texts, About: string(s.Type) + ": " + s.Summary}
-		x.syscalls, x.methods, documents = append(x.syscalls, s), append(x.methods, methodName(s.Type)), append(documents, d)
+		x.syscalls, x.methods, documents = append(x.syscalls, s), append(x.methods, MethodName(s.Type)), append(documents, d)
 	}
 	x.words = ranked.New(documents)
 	return x

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 
+	"kernos/internal/jsonscan"
 	"kernos/internal/visible"
 	"kernos/kernel"
 	"kernos/kernel/connection"
@@ -55,15 +56,15 @@ func (x *exchange) approval(m *message.Message) {
 // readApproval reads the data of Session.Asked.
 func readApproval(data []byte) approval {
 	return approval{
-		session: textOf(member(data, "session")), call: textOf(member(data, "call")), name: message.Type(textOf(member(data, "name"))),
-		args: string(member(data, "args")), rule: textOf(member(data, "rule")),
+		session: textOf(jsonscan.Member(data, "session")), call: textOf(jsonscan.Member(data, "call")), name: message.Type(textOf(jsonscan.Member(data, "name"))),
+		args: string(jsonscan.Member(data, "args")), rule: textOf(jsonscan.Member(data, "rule")),
 	}
 }
 
 // showsForms reports whether the client can ask its person to fill in a form.
 func (c *client) showsForms() bool {
-	able := member(c.capabilities, "elicitation")
-	return len(able) > 0 && (member(able, "form") != nil || member(able, "url") == nil)
+	able := jsonscan.Member(c.capabilities, "elicitation")
+	return len(able) > 0 && (jsonscan.Member(able, "form") != nil || jsonscan.Member(able, "url") == nil)
 }
 
 // request is the form that a person sees.
@@ -111,8 +112,8 @@ func (x *exchange) person() *principal.Principal {
 func (x *exchange) decided(ctx context.Context, person *principal.Principal, a approval, response []byte) {
 	data := appendString([]byte(`{"session":`), a.session)
 	data = appendString(append(data, `,"call":`...), a.call)
-	choice := textOf(member(member(response, "content"), "decision"))
-	switch action := textOf(member(response, "action")); {
+	choice := textOf(jsonscan.Member(jsonscan.Member(response, "content"), "decision"))
+	switch action := textOf(jsonscan.Member(response, "action")); {
 	case action == "accept" && (choice == "once" || choice == "session"):
 		data = appendString(append(data, `,"decision":"allow","remember":`...), choice)
 	case action == "accept":

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"kernos/internal/jsonscan"
 	"kernos/internal/mcp"
 	"kernos/kernel"
 	"kernos/message"
@@ -157,7 +158,7 @@ func (x *exchange) askLegacy(ctx context.Context, requests map[string]askRequest
 				return nil, message.Errorf(502, "The client has left before it answered %s", requests[name].Method)
 			}
 			if f.failed != nil {
-				return nil, message.Errorf(502, "The client answers %s with an error: %s", requests[name].Method, message.Clip(textOf(member(f.failed, "message")), 300))
+				return nil, message.Errorf(502, "The client answers %s with an error: %s", requests[name].Method, message.Clip(textOf(jsonscan.Member(f.failed, "message")), 300))
 			}
 			responses[name] = bytes.Clone(f.result)
 		case <-ctx.Done():
@@ -176,13 +177,13 @@ func (x *exchange) askModern(ctx context.Context, requests map[string]askRequest
 	responses := make(map[string]json.RawMessage)
 	for {
 		x.mu.Lock()
-		given := member(x.params, "inputResponses")
+		given := jsonscan.Member(x.params, "inputResponses")
 		x.mu.Unlock()
 		missing := []byte{}
 		for _, name := range slices.Sorted(maps.Keys(requests)) {
 			r := requests[name]
-			if responses[name] == nil && r.answeredBy(member(given, name)) {
-				responses[name] = bytes.Clone(member(given, name))
+			if responses[name] == nil && r.answeredBy(jsonscan.Member(given, name)) {
+				responses[name] = bytes.Clone(jsonscan.Member(given, name))
 			}
 			if responses[name] != nil {
 				continue
@@ -217,16 +218,16 @@ func (r *askRequest) answeredBy(response []byte) bool {
 	}
 	switch r.Method {
 	case "roots/list":
-		return len(member(response, "roots")) > 0
+		return len(jsonscan.Member(response, "roots")) > 0
 	case "sampling/createMessage":
-		return len(member(response, "content")) > 0
+		return len(jsonscan.Member(response, "content")) > 0
 	}
-	switch textOf(member(response, "action")) {
+	switch textOf(jsonscan.Member(response, "action")) {
 	case "decline", "cancel":
 		return true
 	case "accept":
-		wanted, err := schema.Parse(bytes.Clone(member(r.Params, "requestedSchema")))
-		content := member(response, "content")
+		wanted, err := schema.Parse(bytes.Clone(jsonscan.Member(r.Params, "requestedSchema")))
+		content := jsonscan.Member(response, "content")
 		return err != nil || len(content) > 0 && wanted.Validate(content) == nil
 	}
 	return false
@@ -288,7 +289,7 @@ func (p *parking) wait(ctx context.Context, x *exchange, missing []byte) error {
 // resume continues the exchange that a request names in requestState, and reports whether it names one.
 // The failure is for a request that continues nothing.
 func (x *exchange) resume() (bool, *failure) {
-	value := member(x.params, "requestState")
+	value := jsonscan.Member(x.params, "requestState")
 	if value == nil || !x.client.modern {
 		return false, nil
 	}
@@ -297,7 +298,7 @@ func (x *exchange) resume() (bool, *failure) {
 	defer p.mu.Unlock()
 	y := p.all[state]
 	if y == nil || kernel.SenderIn(y.ctx).Principal().ID() != kernel.SenderIn(x.ctx).Principal().ID() || y.method != x.method ||
-		!bytes.Equal(member(y.params, "name"), member(x.params, "name")) || !bytes.Equal(member(y.params, "arguments"), member(x.params, "arguments")) {
+		!bytes.Equal(jsonscan.Member(y.params, "name"), jsonscan.Member(x.params, "name")) || !bytes.Equal(jsonscan.Member(y.params, "arguments"), jsonscan.Member(x.params, "arguments")) {
 		return false, invalid("Invalid params: requestState isn't that of a request which waits for an answer; send the request again without it")
 	}
 	delete(p.all, state)

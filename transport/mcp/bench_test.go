@@ -58,7 +58,7 @@ func BenchmarkList(b *testing.B) {
 	d, _ := serve(b, nil)
 	add := func(n int) {
 		s := kernel.Definition{Type: message.Type(fmt.Sprintf("Many.Tool%d", n)), Kind: message.KindQuery, Summary: "One of many.", Provider: kernel.Code,
-			Input: schema.Written(`{"type":"object","properties":{"text":{"type":"string","description":"Some text."}}}`), Output: schema.Any}
+			Input: schema.Written(`{"type":"object","properties":{"text":{"type":"string","description":"Some text."}}}`), Output: schema.Written(`{"type":"object"}`)}
 		if err := d.Kernel().Registry().AddSyscall(kernel.Module{Name: "many", Version: "1.0.0", Summary: "Many."}, s.BindHandler(func(context.Context, message.Message, kernel.Emit) {})); err != nil {
 			b.Fatal(err)
 		}

@@ -272,7 +272,7 @@ func (b *bridge) sending(lines []byte) {
 		case f.method == "notifications/initialized":
 			b.initialized = true
 		case f.method == "notifications/cancelled":
-			delete(b.waiting, string(member(f.params, "requestId")))
+			delete(b.waiting, string(jsonscan.Member(f.params, "requestId")))
 		}
 	}
 }
@@ -314,7 +314,7 @@ func (b *bridge) received(lines []byte) []byte {
 		case f.id != nil:
 			b.asked[string(f.id)] = true
 		case f.method == "notifications/cancelled":
-			delete(b.asked, string(member(f.params, "requestId")))
+			delete(b.asked, string(jsonscan.Member(f.params, "requestId")))
 		}
 		passed = append(passed, line...)
 	}
@@ -346,9 +346,9 @@ func (b *bridge) answered(f *frame) bool {
 	case "logging/setLevel":
 		b.level = r.params
 	case "resources/subscribe":
-		b.watched[textOf(member(r.params, "uri"))] = r.params
+		b.watched[textOf(jsonscan.Member(r.params, "uri"))] = r.params
 	case "resources/unsubscribe":
-		delete(b.watched, textOf(member(r.params, "uri")))
+		delete(b.watched, textOf(jsonscan.Member(r.params, "uri")))
 	}
 	return true
 }

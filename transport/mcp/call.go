@@ -36,7 +36,7 @@ func callTool(x *exchange) {
 		}
 		return
 	}
-	name, data := textOf(member(x.params, "name")), member(x.params, "arguments")
+	name, data := textOf(jsonscan.Member(x.params, "name")), jsonscan.Member(x.params, "arguments")
 	caller := kernel.SenderIn(x.ctx).Principal()
 	set, _ := x.s.toolsOf(caller)
 	t, ok := set.byName[name]
@@ -59,7 +59,7 @@ func callTool(x *exchange) {
 		return
 	}
 	if t.wraps {
-		if data = member(data, "data"); data == nil {
+		if data = jsonscan.Member(data, "data"); data == nil {
 			data = json.RawMessage("null")
 		}
 	}
@@ -95,7 +95,7 @@ func callTool(x *exchange) {
 // through returns the arguments of [kernel.ThroughType] as the kernel takes them. Models name the tool in place
 // of the syscall, and since the schema can't say what data is, many write the object as a text.
 func (t *toolset) through(arguments []byte) []byte {
-	name, data := textOf(member(arguments, "type")), member(arguments, "data")
+	name, data := textOf(jsonscan.Member(arguments, "type")), jsonscan.Member(arguments, "data")
 	inner := t.byName[name]
 	if inner == nil || name == string(inner.definition.Type) && (len(data) == 0 || data[0] != '"') {
 		return arguments
@@ -205,9 +205,9 @@ func (x *exchange) emit(m message.Message) {
 		x.send(nil, lacks)
 	case m.Kind == message.KindError:
 		x.sendResult(x.failed(m))
-	case x.replied && textOf(member(m.Data, "jobId")) != "":
-		x.sendTask(textOf(member(m.Data, "jobId")))
-	case x.tool.content && len(member(m.Data, "content")) > 0:
+	case x.replied && textOf(jsonscan.Member(m.Data, "jobId")) != "":
+		x.sendTask(textOf(jsonscan.Member(m.Data, "jobId")))
+	case x.tool.content && len(jsonscan.Member(m.Data, "content")) > 0:
 		body := jsonscan.AppendCompact(nil, m.Data)
 		x.sendResult(body[1 : len(body)-1])
 	default:
@@ -253,8 +253,8 @@ func (x *exchange) failed(m message.Message) []byte {
 	about, name, data := x.tool.definition, x.tool.name, x.data
 	if about.Type == kernel.ThroughType && about.Input.Validate(data) == nil { // the guidance is about what was called
 		set, _ := x.s.toolsOf(kernel.SenderIn(x.ctx).Principal())
-		if inner := set.byName[textOf(member(data, "type"))]; inner != nil {
-			about, name, data = inner.definition, string(inner.definition.Type), member(data, "data")
+		if inner := set.byName[textOf(jsonscan.Member(data, "type"))]; inner != nil {
+			about, name, data = inner.definition, string(inner.definition.Type), jsonscan.Member(data, "data")
 			if data == nil {
 				data = emptyObject
 			}
@@ -271,11 +271,11 @@ func (x *exchange) event(m message.Message) {
 	x.approval(&m)
 	meta, c := x.latest()
 	if m.Type == kernel.Progressed {
-		token := member(meta, "progressToken")
+		token := jsonscan.Member(meta, "progressToken")
 		if token == nil {
 			return
 		}
-		fraction, note := member(m.Data, "percentage"), member(m.Data, "message")
+		fraction, note := jsonscan.Member(m.Data, "percentage"), jsonscan.Member(m.Data, "message")
 		if fraction == nil {
 			fraction = []byte("0")
 		}
@@ -306,7 +306,7 @@ var levels = []string{"debug", "info", "notice", "warning", "error", "critical",
 // logs reports whether the client wants log messages of a level, given the _meta of its request. One that hasn't
 // asked for any gets none.
 func (c *client) logs(level string, meta []byte) bool {
-	wanted := textOf(member(meta, mcp.MetaLogLevel))
+	wanted := textOf(jsonscan.Member(meta, mcp.MetaLogLevel))
 	if s := c.session; s != nil {
 		wanted = s.logLevel()
 	}
@@ -316,7 +316,7 @@ func (c *client) logs(level string, meta []byte) bool {
 
 // setLevel answers logging/setLevel.
 func setLevel(x *exchange) {
-	level := textOf(member(x.params, "level"))
+	level := textOf(jsonscan.Member(x.params, "level"))
 	if !slices.Contains(levels, level) {
 		x.fail(invalid("Invalid params: level must be one of " + strings.Join(levels, ", ")))
 		return

@@ -211,7 +211,7 @@ func (c *conn) receive(line []byte) {
 		return
 	}
 	client := &c.session.client
-	if member(f.meta, mcp.MetaVersion) != nil || f.method == "server/discover" {
+	if jsonscan.Member(f.meta, mcp.MetaVersion) != nil || f.method == "server/discover" {
 		if client, bad = modernClient(&f); bad != nil {
 			c.write(appendFailure(nil, f.id, bad), true)
 			return

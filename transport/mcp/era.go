@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"kernos/internal/jsonscan"
 	"kernos/internal/mcp"
 	"kernos/internal/visible"
 	"kernos/message"
@@ -25,17 +26,17 @@ type client struct {
 
 // can reports whether the client has declared a capability.
 func (c *client) can(capability string) bool {
-	return len(member(c.capabilities, capability)) > 0
+	return len(jsonscan.Member(c.capabilities, capability)) > 0
 }
 
 // name is what the client calls itself.
 func (c *client) name() string {
-	return cmp.Or(message.Clip(visible.Text(textOf(member(c.info, "name"))), 64), "an MCP client")
+	return cmp.Or(message.Clip(visible.Text(textOf(jsonscan.Member(c.info, "name"))), 64), "an MCP client")
 }
 
 // modernClient reads what a request of the stateless era says of its client.
 func modernClient(f *frame) (*client, *failure) {
-	version, capabilities := member(f.meta, mcp.MetaVersion), member(f.meta, mcp.MetaCapabilities)
+	version, capabilities := jsonscan.Member(f.meta, mcp.MetaVersion), jsonscan.Member(f.meta, mcp.MetaCapabilities)
 	switch {
 	case len(version) <= 2 || version[0] != '"':
 		return nil, invalid("Invalid params: _meta must have " + mcp.MetaVersion + ", such as " + mcp.Stateless)
@@ -44,7 +45,7 @@ func modernClient(f *frame) (*client, *failure) {
 	case len(capabilities) == 0 || capabilities[0] != '{':
 		return nil, invalid("Invalid params: _meta must have " + mcp.MetaCapabilities + ", an object")
 	}
-	return &client{modern: true, version: mcp.Stateless, capabilities: capabilities, info: member(f.meta, mcp.MetaClientInfo)}, nil
+	return &client{modern: true, version: mcp.Stateless, capabilities: capabilities, info: jsonscan.Member(f.meta, mcp.MetaClientInfo)}, nil
 }
 
 // unsupported is the failure for a version of the protocol that isn't served.
@@ -78,10 +79,10 @@ func (s *Server) capabilities(modern bool) []byte {
 func initialize(x *exchange) {
 	c := x.client
 	c.version = mcp.StatefulRevisions[0]
-	if wanted := textOf(member(x.params, "protocolVersion")); slices.Contains(mcp.StatefulRevisions, wanted) {
+	if wanted := textOf(jsonscan.Member(x.params, "protocolVersion")); slices.Contains(mcp.StatefulRevisions, wanted) {
 		c.version = wanted
 	}
-	c.capabilities, c.info = bytes.Clone(member(x.params, "capabilities")), bytes.Clone(member(x.params, "clientInfo"))
+	c.capabilities, c.info = bytes.Clone(jsonscan.Member(x.params, "capabilities")), bytes.Clone(jsonscan.Member(x.params, "clientInfo"))
 	dst := appendString([]byte(`"protocolVersion":`), c.version)
 	dst = append(append(dst, `,"capabilities":`...), x.s.capabilities(false)...)
 	dst = append(append(dst, `,"serverInfo":`...), x.s.info...)
@@ -92,5 +93,5 @@ func initialize(x *exchange) {
 func discover(x *exchange) {
 	dst := append([]byte(`"supportedVersions":`+versions+`,"capabilities":`), x.s.capabilities(true)...)
 	dst = appendString(append(dst, `,"instructions":`...), instructions)
-	x.respond(x.cacheable(dst, hour))
+	x.respondFor(hour, dst)
 }

@@ -68,6 +68,18 @@ func (x *exchange) respond(members []byte) {
 	x.sendResult(members)
 }
 
+// respondFor is respond with a result that the client may keep for a time. It is for the caller alone, as everything is.
+func (x *exchange) respondFor(fresh time.Duration, members []byte) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	dst := append(x.beginResult(len(members)), members...)
+	if x.client.modern {
+		dst = strconv.AppendInt(append(dst, `,"ttlMs":`...), fresh.Milliseconds(), 10)
+		dst = append(dst, `,"cacheScope":"private"`...)
+	}
+	x.endResult(dst)
+}
+
 // sendResult is respond with mu held.
 func (x *exchange) sendResult(members []byte) {
 	x.endResult(append(x.beginResult(len(members)), members...))
@@ -164,15 +176,6 @@ const (
 	soon  = 5 * time.Second
 	hour  = time.Hour
 )
-
-// cacheable appends how long the client may keep a result. It is for the caller alone, as everything is.
-func (x *exchange) cacheable(members []byte, fresh time.Duration) []byte {
-	if !x.client.modern {
-		return members
-	}
-	members = strconv.AppendInt(append(members, `,"ttlMs":`...), fresh.Milliseconds(), 10)
-	return append(members, `,"cacheScope":"private"`...)
-}
 
 // A method answers one kind of request. It responds once, before it returns or later.
 type method struct {

@@ -89,7 +89,7 @@ func (s *Server) post(cut context.Context, w http.ResponseWriter, r *http.Reques
 		refuse(w, http.StatusBadRequest, f.id, unsupported(message.Clip(version, 64)))
 		return
 	}
-	if version == mcp.Stateless || version == "" && (r.Header.Get(mcp.HeaderMethod) != "" || member(f.meta, mcp.MetaVersion) != nil) {
+	if version == mcp.Stateless || version == "" && (r.Header.Get(mcp.HeaderMethod) != "" || jsonscan.Member(f.meta, mcp.MetaVersion) != nil) {
 		s.postModern(cut, w, r, &f)
 		return
 	}
@@ -123,7 +123,7 @@ func mismatch(text string) *failure {
 
 // checkVersion compares the version in the header with that in _meta, if it names one.
 func checkVersion(h http.Header, f *frame) *failure {
-	if v := member(f.meta, mcp.MetaVersion); v != nil && !is(v, h.Get(mcp.HeaderVersion)) {
+	if v := jsonscan.Member(f.meta, mcp.MetaVersion); v != nil && !is(v, h.Get(mcp.HeaderVersion)) {
 		return mismatch("MCP-Protocol-Version must be the version that _meta names")
 	}
 	return nil
@@ -137,11 +137,11 @@ func checkHeaders(h http.Header, f *frame) *failure {
 	var name []byte
 	switch f.method {
 	case "tools/call", "prompts/get":
-		name = member(f.params, "name")
+		name = jsonscan.Member(f.params, "name")
 	case "resources/read":
-		name = member(f.params, "uri")
+		name = jsonscan.Member(f.params, "uri")
 	case "tasks/get", "tasks/update", "tasks/cancel":
-		name = member(f.params, "taskId")
+		name = jsonscan.Member(f.params, "taskId")
 	default:
 		return nil
 	}

@@ -79,18 +79,10 @@ func parse(scan *jsonscan.Scanner, text []byte) (f frame, bad *failure) {
 	if f.params != nil && f.params[0] != '{' {
 		return f, invalid("Invalid params: params must be an object")
 	}
-	if f.meta = member(f.params, "_meta"); f.meta != nil && f.meta[0] != '{' {
+	if f.meta = jsonscan.Member(f.params, "_meta"); f.meta != nil && f.meta[0] != '{' {
 		return f, invalid("Invalid params: _meta must be an object")
 	}
 	return f, nil
-}
-
-// member is a member of an object, which may be nil.
-func member(object []byte, name string) []byte {
-	if len(object) == 0 || object[0] != '{' {
-		return nil
-	}
-	return jsonscan.Member(object, name)
 }
 
 // textOf is the text of a JSON string, or "" for anything else.

@@ -39,8 +39,8 @@ func (x *exchange) shorten(m message.Message) (passed message.Message, shown []b
 
 // media returns how many bytes of a result of the protocol are images and sounds, which aren't text for a model.
 func media(result []byte) (size int) {
-	jsonscan.Elements(member(result, "content"), 0, func(block []byte) bool {
-		size += len(member(block, "data"))
+	jsonscan.Elements(jsonscan.Member(result, "content"), 0, func(block []byte) bool {
+		size += len(jsonscan.Member(block, "data"))
 		return true
 	})
 	return size

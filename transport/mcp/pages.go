@@ -4,6 +4,8 @@ import (
 	"encoding/base64"
 	"strconv"
 	"strings"
+
+	"kernos/internal/jsonscan"
 )
 
 // newCursor returns a cursor that continues in one part of a list, after something.
@@ -13,9 +15,9 @@ func newCursor(part int, after string) string {
 
 // cursor reads the cursor of a request. Without one, a list begins.
 func (x *exchange) cursor() (part int, after string, ok bool) {
-	text := textOf(member(x.params, "cursor"))
+	text := textOf(jsonscan.Member(x.params, "cursor"))
 	if text == "" {
-		return 0, "", member(x.params, "cursor") == nil
+		return 0, "", jsonscan.Member(x.params, "cursor") == nil
 	}
 	decoded, err := base64.RawURLEncoding.DecodeString(text)
 	number, after, found := strings.Cut(string(decoded), "/")

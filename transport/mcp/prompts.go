@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"kernos/internal/jsonscan"
 	"kernos/kernel"
 	"kernos/message"
 )
@@ -82,11 +83,11 @@ func (x *exchange) prompts() (all []prompt, err error) {
 			continue
 		}
 		p := prompt{Name: o.Prompt, Title: o.Title, Description: s.Summary, from: o.Type}
-		properties := member(s.Input.JSON(), "properties")
+		properties := jsonscan.Member(s.Input.JSON(), "properties")
 		var required []string
-		_ = json.Unmarshal(member(s.Input.JSON(), "required"), &required)
+		_ = json.Unmarshal(jsonscan.Member(s.Input.JSON(), "required"), &required)
 		eachMember(properties, func(name string, value []byte) {
-			p.Arguments = append(p.Arguments, promptArgument{name, textOf(member(value, "description")), slices.Contains(required, name)})
+			p.Arguments = append(p.Arguments, promptArgument{name, textOf(jsonscan.Member(value, "description")), slices.Contains(required, name)})
 		})
 		all = append(all, p)
 	}
@@ -131,7 +132,7 @@ func listPrompts(x *exchange) {
 	if end := from + len(page); end < len(all) {
 		dst = appendString(append(dst, `,"nextCursor":`...), newCursor(end, ""))
 	}
-	x.respond(x.cacheable(dst, soon))
+	x.respondFor(soon, dst)
 }
 
 // getPrompt answers prompts/get.
@@ -142,7 +143,7 @@ func getPrompt(x *exchange) {
 		}
 		return
 	}
-	name := textOf(member(x.params, "name"))
+	name := textOf(jsonscan.Member(x.params, "name"))
 	all, err := x.prompts()
 	i := slices.IndexFunc(all, func(p prompt) bool { return p.Name == name })
 	switch {
@@ -153,7 +154,7 @@ func getPrompt(x *exchange) {
 		x.fail(invalid("Unknown prompt: " + message.Clip(name, 100) + "; prompts/list names those that exist"))
 		return
 	case all[i].from != "":
-		arguments := json.RawMessage(member(x.params, "arguments"))
+		arguments := json.RawMessage(jsonscan.Member(x.params, "arguments"))
 		if len(arguments) == 0 {
 			arguments = emptyObject
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"kernos/internal/jsonscan"
 	"kernos/internal/mcp"
 	"kernos/kernel"
 	"kernos/message"
@@ -319,7 +320,7 @@ func readResource(x *exchange) {
 		}
 		return
 	}
-	uri := textOf(member(x.params, "uri"))
+	uri := textOf(jsonscan.Member(x.params, "uri"))
 	kind := x.s.kindOf(uri)
 	if kind == nil {
 		x.fail(x.noResource(uri, "Resource not found"))
@@ -334,7 +335,7 @@ func readResource(x *exchange) {
 		x.fail(x.failedCall(err))
 		return
 	}
-	x.respond(x.cacheable(append([]byte(`"contents":`), marshal(all)...), never))
+	x.respondFor(never, append([]byte(`"contents":`), marshal(all)...))
 }
 
 // noResource is the failure for a resource that isn't there, or not for this caller.
@@ -375,7 +376,7 @@ func listResources(x *exchange) {
 	if kind < len(x.s.kinds) {
 		dst = appendString(append(dst, `,"nextCursor":`...), newCursor(kind, after))
 	}
-	x.respond(x.cacheable(dst, soon))
+	x.respondFor(soon, dst)
 }
 
 // listTemplates answers resources/templates/list.
@@ -392,13 +393,13 @@ func listTemplates(x *exchange) {
 			all = append(all, template{k.template, k.name, k.description, k.mimeType})
 		}
 	}
-	x.respond(x.cacheable(append([]byte(`"resourceTemplates":`), marshal(all)...), hour))
+	x.respondFor(hour, append([]byte(`"resourceTemplates":`), marshal(all)...))
 }
 
 // complete answers completion/complete.
 func complete(x *exchange) {
-	begin := textOf(member(member(x.params, "argument"), "value"))
-	template := textOf(member(member(x.params, "ref"), "uri"))
+	begin := textOf(jsonscan.Member(jsonscan.Member(x.params, "argument"), "value"))
+	template := textOf(jsonscan.Member(jsonscan.Member(x.params, "ref"), "uri"))
 	values := []string{}
 	for _, k := range x.s.kinds {
 		if k.template == template && k.complete != nil {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"kernos/internal/jsonscan"
 	"kernos/kernel/principal"
 )
 
@@ -159,7 +160,7 @@ func (n *session) notified(f *frame) {
 		return // initialized, progress, roots/list_changed: nothing depends on them
 	}
 	n.mu.Lock()
-	x := n.running[string(member(f.params, "requestId"))]
+	x := n.running[string(jsonscan.Member(f.params, "requestId"))]
 	n.mu.Unlock()
 	if x != nil {
 		x.abandon()

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"kernos/internal/jsonscan"
 	"kernos/internal/mcp"
 	"kernos/message"
 )
@@ -97,12 +98,12 @@ func listSkills(x *exchange) {
 		x.fail(x.failedCall(err))
 		return
 	}
-	x.respond(x.cacheable(append([]byte(`"skills":`), marshal(found)...), soon))
+	x.respondFor(soon, append([]byte(`"skills":`), marshal(found)...))
 }
 
 // getSkill answers skills/get.
 func getSkill(x *exchange) {
-	uri := textOf(member(x.params, "uri"))
+	uri := textOf(jsonscan.Member(x.params, "uri"))
 	all, err := x.skillFolders()
 	i := slices.IndexFunc(all, func(s skill) bool { return s.URI == uri })
 	if err == nil && i >= 0 {
@@ -114,7 +115,7 @@ func getSkill(x *exchange) {
 	case i < 0:
 		x.fail(&failure{code: mcp.InvalidParams, text: "Unknown skill", data: append(appendString([]byte(`{"uri":`), uri), '}')})
 	default:
-		x.respond(x.cacheable(append([]byte(`"skill":`), marshal(all[i])...), soon))
+		x.respondFor(soon, append([]byte(`"skill":`), marshal(all[i])...))
 	}
 }
 
@@ -166,7 +167,7 @@ const directory = "inode/directory"
 
 // readDirectory answers resources/directory/read: what is in a folder of a skill.
 func readDirectory(x *exchange) {
-	uri := strings.TrimSuffix(textOf(member(x.params, "uri")), "/")
+	uri := strings.TrimSuffix(textOf(jsonscan.Member(x.params, "uri")), "/")
 	inside, err := x.inTree(uri)
 	var files fileList
 	if err == nil && inside != "" {
@@ -184,5 +185,5 @@ func readDirectory(x *exchange) {
 		}
 		all = append(all, r)
 	}
-	x.respond(x.cacheable(append([]byte(`"resources":`), marshal(all)...), soon))
+	x.respondFor(soon, append([]byte(`"resources":`), marshal(all)...))
 }

@@ -87,7 +87,7 @@ const maxSubscriptions = 256
 // listen answers subscriptions/listen: the stateless era's way to hear of changes. The response comes
 // when the kernel stops; a client that wants no more cancels the request.
 func listen(x *exchange) {
-	wanted := member(x.params, "notifications")
+	wanted := jsonscan.Member(x.params, "notifications")
 	ctx, release := x.s.k.UntilStop(x.ctx)
 	defer release()
 	meta := append(append([]byte(`{"_meta":{"`+mcp.MetaSubscriptionID+`":`), x.id...), '}')
@@ -102,7 +102,7 @@ func listen(x *exchange) {
 		})
 	}
 	list := func(name, method string, all func() []watch) {
-		if string(member(wanted, name)) != "true" {
+		if string(jsonscan.Member(wanted, name)) != "true" {
 			return
 		}
 		accepted = append(accepted, `"`+name+`":true`)
@@ -113,7 +113,7 @@ func listen(x *exchange) {
 	list("toolsListChanged", toolsChanged, func() []watch { return []watch{x.s.watchTools(ctx, kernel.SenderIn(ctx).Principal(), x.choice)} })
 	list("promptsListChanged", promptsChanged, func() []watch { return x.s.watchPrompts(ctx) })
 	var uris []string
-	eachElement(member(wanted, "resourceSubscriptions"), func(value []byte) {
+	eachElement(jsonscan.Member(wanted, "resourceSubscriptions"), func(value []byte) {
 		if uri := textOf(value); x.s.kindOf(uri) != nil && !slices.Contains(uris, uri) && len(uris) < maxSubscriptions {
 			uris = append(uris, uri)
 		}
@@ -142,7 +142,7 @@ const (
 
 // subscribe answers resources/subscribe, of the stateful era.
 func subscribe(x *exchange) {
-	uri := textOf(member(x.params, "uri"))
+	uri := textOf(jsonscan.Member(x.params, "uri"))
 	if bad := x.watchable(uri); bad != nil {
 		x.fail(bad)
 		return
@@ -166,7 +166,7 @@ func subscribe(x *exchange) {
 
 // unsubscribe answers resources/unsubscribe.
 func unsubscribe(x *exchange) {
-	uri := textOf(member(x.params, "uri"))
+	uri := textOf(jsonscan.Member(x.params, "uri"))
 	n := x.client.session
 	n.mu.Lock()
 	if cancel, ok := n.subscribed[uri]; ok {

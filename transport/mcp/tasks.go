@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"kernos/internal/jsonscan"
 	"kernos/internal/mcp"
 	"kernos/kernel"
 	"kernos/message"
@@ -38,7 +39,7 @@ const (
 
 // tasks reports whether the client can follow tasks.
 func (c *client) tasks() bool {
-	return c.modern && member(member(c.capabilities, "extensions"), tasksExtension) != nil
+	return c.modern && jsonscan.Member(jsonscan.Member(c.capabilities, "extensions"), tasksExtension) != nil
 }
 
 // taskSupport returns how calls of a syscall become tasks.
@@ -103,7 +104,7 @@ func (x *exchange) job() (info jobInfo, approvals map[string]approval, ok bool) 
 		x.fail(needsTasks)
 		return info, nil, false
 	}
-	id := textOf(member(x.params, "taskId"))
+	id := textOf(jsonscan.Member(x.params, "taskId"))
 	approvals = make(map[string]approval)
 	reply, err := x.invoke("Job.Wait", map[string]any{"jobId": id, "timeout": 1}, func(m message.Message) {
 		if m.Type == "Session.Asked" && x.client.showsForms() {
@@ -157,7 +158,7 @@ func getTask(x *exchange) {
 func (x *exchange) taskResult(info *jobInfo) []byte {
 	members := x.appendResult(nil, info.Result, info.Result, nil)
 	set, _ := x.s.toolsOf(kernel.SenderIn(x.ctx).Principal())
-	if t := set.byName[string(info.Name)]; t != nil && t.content && len(member(info.Result, "content")) > 0 {
+	if t := set.byName[string(info.Name)]; t != nil && t.content && len(jsonscan.Member(info.Result, "content")) > 0 {
 		members = info.Result[1 : len(info.Result)-1]
 	}
 	return append(append([]byte(`,"result":{`), members...), '}')
@@ -185,7 +186,7 @@ func updateTask(x *exchange) {
 	if !ok {
 		return
 	}
-	responses := member(x.params, "inputResponses")
+	responses := jsonscan.Member(x.params, "inputResponses")
 	x.s.opts.Tasks.answer(info.JobID, responses)
 	person := x.person()
 	eachMember(responses, func(call string, response []byte) {

@@ -9,7 +9,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"kernos/internal/jsonscan"
-	"kernos/internal/jsonvalue"
 	"kernos/internal/mcp"
 	"kernos/internal/nearest"
 	"kernos/kernel"
@@ -42,10 +41,11 @@ func (s *Server) toolsOf(caller *principal.Principal) (*toolset, string) {
 	}
 	t := &toolset{byName: make(map[string]*tool)}
 	for sys := range v.Syscalls() {
-		one := &tool{definition: &sys.Definition, name: toolName(sys.Type)}
+		name := toolName(sys.Type)
+		one := &tool{definition: &sys.Definition, name: name}
 		text := sys.Input.JSON()
 		one.wraps = sys.Input != schema.Any && !objectSchema(text)
-		one.content = textOf(member(sys.Output.JSON(), "title")) == mcp.ContentTitle
+		one.content = textOf(jsonscan.Member(sys.Output.JSON(), "title")) == mcp.ContentTitle
 		if mirrored, err := mcp.Mirrors(jsontext.Value(text)); err == nil { // clients refuse the others
 			one.mirrored = mirrored
 		}
@@ -55,8 +55,7 @@ func (s *Server) toolsOf(caller *principal.Principal) (*toolset, string) {
 			}
 		}
 		t.tools = append(t.tools, one)
-		namespace, method := kernel.Method(sys.Type)
-		for _, name := range []string{one.name, toolName(sys.Type), string(sys.Type), namespace + "_" + method} {
+		for _, name := range []string{one.name, name, string(sys.Type), kernel.MethodName(sys.Type)} {
 			t.byName[name] = one
 		}
 	}
@@ -73,7 +72,7 @@ func toolName(t message.Type) string { return kernel.ToolName(t, maxName) }
 
 // objectSchema reports whether a schema describes objects.
 func objectSchema(text []byte) bool {
-	return textOf(member(text, "type")) == "object"
+	return textOf(jsonscan.Member(text, "type")) == "object"
 }
 
 // A choice is which tools are listed. All that the caller may call can be called, listed or not.
@@ -173,7 +172,7 @@ func listTools(x *exchange) {
 			return
 		}
 	}
-	x.respond(x.cacheable(slices.Clip(list), soon))
+	x.respondFor(soon, list)
 }
 
 // listed returns the tools that are listed after a name, as members of a result. It is kept for the next
@@ -194,21 +193,29 @@ func (s *Server) listed(caller *principal.Principal, c choice, modern bool, afte
 
 // render writes the tools of a choice after a name.
 func (t *toolset) render(c choice, modern bool, after string) []byte {
-	dst, n, last := append(make([]byte, 0, 512*min(len(t.tools), toolPage)), `"tools":[`...), 0, ""
+	page, size, more := t.tools[:0:0], 0, false
 	for _, one := range t.tools {
 		if one.name <= after || !c.has(one.definition) {
 			continue
 		}
-		if n == toolPage {
-			return appendString(append(dst, `],"nextCursor":`...), newCursor(0, last))
+		if more = len(page) == toolPage; more {
+			break
 		}
-		if n > 0 {
+		page = append(page, one)
+		size += len(one.definition.Input.JSON()) + len(one.definition.Output.JSON()) + len(one.definition.Summary) + 500
+	}
+	dst := append(make([]byte, 0, size), `"tools":[`...)
+	for i, one := range page {
+		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst, last = one.append(dst, modern, c != Core && c != ""), one.name
-		n++
+		dst = one.append(dst, modern, c != Core && c != "")
 	}
-	return append(dst, ']')
+	dst = append(dst, ']')
+	if more {
+		dst = appendString(append(dst, `,"nextCursor":`...), newCursor(0, page[toolPage-1].name))
+	}
+	return dst
 }
 
 // append writes a tool. Without outputs, a model's context has more room.
@@ -230,12 +237,7 @@ func (t *tool) append(dst []byte, modern, outputs bool) []byte {
 		dst = jsonscan.AppendCompact(dst, schema.OfTool(schema.WithoutReferences(d.Input.JSON())))
 	}
 	if object := objectSchema(d.Output.JSON()); outputs && !t.content && d.Output != schema.Any && (object || modern && len(d.Output.JSON()) > 2) {
-		dst = append(dst, `,"outputSchema":`...)
-		text := jsonvalue.Members(d.Reply()) // a large reply is a reference
-		if object && !text.Has("type") {
-			text = append(jsonvalue.Object{{Name: "type", Value: []byte(`"object"`)}}, text...) // the stateful era wants it at the top
-		}
-		dst = jsonscan.AppendCompact(dst, text.Text())
+		dst = jsonscan.AppendCompact(append(dst, `,"outputSchema":`...), d.Reply()) // a large reply is a reference
 	}
 	return append(append(append(dst, `,"annotations":`...), hints(d)...), '}')
 }
