@@ -24,8 +24,8 @@ import (
 
 const (
 	mcpConnections = 16
-	mcpRounds      = 3
-	mcpTime        = 2 * time.Second
+	mcpRounds      = 5
+	mcpTime        = 1500 * time.Millisecond
 	mcpTools       = 1000
 )
 
