@@ -251,11 +251,13 @@ func (s *stream) reject(err error) (message.Message, kernel.Emit, error) {
 		dialect = osevent.Dialect
 	}
 	request := salvage.Request(dialect)
-	e := s.k.TooLong(request.Type, dialect.TooLong)
+	refused := &connection.Refused{Request: request}
 	if rejected {
-		e = &rejection.Err
+		refused.Err = &rejection.Err
+	} else {
+		refused.Err = s.k.TooLong(request.Type, dialect.TooLong)
 	}
-	return message.Message{}, s.answer(dialect), &connection.Refused{Request: request, Err: e}
+	return message.Message{}, s.answer(dialect), refused
 }
 
 // answerCurrent writes an answer in the current dialect. The peer waits for events and requests; an
