@@ -13,8 +13,8 @@ PACKAGES  := ./...
 # What the code is checked for beside the system that runs the tests.
 SYSTEMS   := darwin/amd64 darwin/arm64 freebsd/amd64 freebsd/arm64
 
-# What make crash repeats at length: random work beside a model, power cuts, failing disks and killed processes.
-PROOFS    := TestEngine/(Random|Kill|PowerCut|Faults)$$|Kill
+# What make crash repeats at length: many keys, random work beside a model, power cuts, failing disks and killed processes.
+PROOFS    := TestEngine/(ManyKeys|Random|Kill|PowerCut|Faults)$$|Kill
 
 # What make race leaves out. These start no goroutine, nor do their tests and what they import:
 ALONE     := cmd/kernos/clients internal/archtest internal/backoff internal/durable internal/embed internal/embed/encoder \

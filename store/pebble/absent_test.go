@@ -70,7 +70,9 @@ func TestEngineWithAFilter(t *testing.T) {
 	storetest.Run(t, storetest.Engine{
 		Open:   func(dir string) (store.Store, error) { return open(nil, dir) },
 		OpenFS: open,
-		NoKill: memory, NoPowerCut: memory,
+
+		Variant: true,
+		NoKill:  memory, NoPowerCut: memory,
 	})
 }
 

@@ -397,7 +397,10 @@ func testLarge(f *fixture) {
 
 func testMany(f *fixture) {
 	const each = 500
-	total := Sized(100_000)
+	total := Sized(20_000)
+	if *long {
+		total = 100_000
+	}
 	key := func(n int) []byte { return fmt.Appendf(nil, "m/%06d", n) }
 	order := rand.Perm(total)
 	var b store.Batch

@@ -27,8 +27,8 @@ func runFaults(t *testing.T, e Engine) {
 		for i, code := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
 			for j, lasting := range []bool{false, true} {
 				// A short run has one fault for each call, of a kind by turns; with the
-				// race detector, for every fifth.
-				if *long || at%4 == 2*i+j && (!raced || at%5 == 0) {
+				// race detector, for every fifth, and of a variant for every fourth.
+				if *long || at%4 == 2*i+j && (!raced || at%5 == 0) && (!e.Variant || at/4%4 == 0) {
 					faults = append(faults, fault{at: at, lasting: lasting, code: code})
 				}
 			}

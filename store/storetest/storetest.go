@@ -75,6 +75,10 @@ type Engine struct {
 	// errors.
 	NoFS string
 
+	// Variant says that the engine is one that passes the suite as well, but for what it keeps in memory. A
+	// short run then fails every fourth call of the file system only.
+	Variant bool
+
 	// NoKill says why no process that has the store open is killed, and NoPowerCut why the power
 	// isn't cut.
 	NoKill, NoPowerCut string
