@@ -23,12 +23,13 @@ func runFaults(t *testing.T, e Engine) {
 		t.Fatalf("without a fault: %v", err)
 	}
 	var faults []fault
+	turn := random(t).IntN(2)
 	for at := 1; at <= calls; at++ {
 		for i, code := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
 			for j, lasting := range []bool{false, true} {
-				// A short run has one fault for each call, of a kind by turns; with the
-				// race detector, for every fifth, and of a variant for every fourth.
-				if *long || at%4 == 2*i+j && (!raced || at%5 == 0) && (!e.Variant || at/4%4 == 0) {
+				// A short run has one fault for every second call, of a kind by turns, and the next run perhaps for
+				// the others; with the race detector, for every tenth, and of a variant for every fourth.
+				if *long || at%4 == 2*i+j && at/4%2 == turn && (!raced || at%5 == 0) && (!e.Variant || at/8%2 == 0) {
 					faults = append(faults, fault{at: at, lasting: lasting, code: code})
 				}
 			}
