@@ -188,6 +188,10 @@ func (e *eventStream) wake() {
 
 // serve waits until the stream has ended, or its client has left, which it reports.
 func (e *eventStream) serve(r *http.Request, stopping <-chan struct{}) (left bool) {
+	if e.session != nil {
+		e.session.reads(+1)
+		defer e.session.reads(-1)
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.over {

@@ -4,15 +4,19 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"kernos/daemon"
+	"kernos/internal/testkit"
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
+	"kernos/transport/mcp"
 )
 
 // post sends a request of the stateless era, and returns the answer.
@@ -55,5 +59,52 @@ func TestLateHandlerOverHTTP(t *testing.T) {
 		if !response.Close {
 			t.Errorf("%s: the connection may be used again", name)
 		}
+	}
+}
+
+// A principal that opens many sessions ends its own ones only, and the last of them to go is one whose stream is open.
+func TestSessionsOfOthersStay(t *testing.T) {
+	d, _ := serve(t, nil)
+	s := mcp.New(d.Kernel(), &mcp.Options{MaxSessions: 4})
+	defer func() { _ = s.Shutdown(t.Context()) }()
+	one, two := agent(t, principal.Grant{Preset: principal.Agent}), principal.TheOwner()
+	send := func(p *principal.Principal, method, session, body string) *httptest.ResponseRecorder {
+		ctx, cancel := context.WithCancel(kernel.ActFor(t.Context(), kernel.From(p, "http")))
+		r := httptest.NewRequestWithContext(ctx, method, "/mcp", strings.NewReader(body))
+		r.Header.Set("Mcp-Session-Id", session)
+		w := httptest.NewRecorder()
+		if method == http.MethodGet { // a stream that stays open
+			served := make(chan struct{})
+			go func() {
+				defer close(served)
+				s.Serve(ctx, w, r)
+			}()
+			t.Cleanup(func() {
+				cancel()
+				<-served
+			})
+			return w
+		}
+		defer cancel()
+		s.Serve(ctx, w, r)
+		return w
+	}
+	begin := func(p *principal.Principal) string {
+		return send(p, "POST", "", request(1, "initialize", `"protocolVersion":"2025-11-25","capabilities":{}`)).Header().Get("Mcp-Session-Id")
+	}
+	lives := func(p *principal.Principal, session string) bool {
+		return send(p, "POST", session, request(2, "ping", ``)).Code == http.StatusOK
+	}
+	quiet, reading, idle := begin(one), begin(two), begin(two)
+	follows := send(two, "GET", reading, "")
+	testkit.Until(t, "the stream is open", func() bool { return follows.Flushed })
+	for range 10 {
+		begin(two)
+	}
+	if !lives(one, quiet) {
+		t.Error("another principal has ended the session")
+	}
+	if !lives(two, reading) || lives(two, idle) {
+		t.Error("a session whose stream is open has ended before idle ones")
 	}
 }

@@ -65,8 +65,8 @@ type Options struct {
 	// MaxBody is how many bytes a message may have. 0 means 4 MB, which is also what [Bridge] repeats.
 	MaxBody int
 
-	// MaxSessions is how many sessions of the stateful era are kept; the one that was idle for longest
-	// ends first. 0 means 1,000.
+	// MaxSessions is how many sessions of the stateful era are kept. If there are more, the principal
+	// that has the most loses the one that was idle for longest. 0 means 1,000.
 	MaxSessions int
 
 	// MaxConnections is how many connections of kernos mcp there may be at a time. 0 means 1,000.

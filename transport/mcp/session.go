@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"maps"
@@ -37,6 +38,7 @@ type session struct {
 
 	// Over HTTP.
 	used    time.Time
+	readers int                    // of its streams
 	streams map[int64]*eventStream // that can be resumed
 	last    int64                  // stream
 	log     []loggedEvent
@@ -56,24 +58,53 @@ func newSession(ctx context.Context, p *principal.Principal) *session {
 	return n
 }
 
-// open makes a session of HTTP. If there are too many, the one that was idle for longest ends.
+// open makes a session of HTTP. If there are too many, one ends: see givesWay.
 func (s *Server) open(ctx context.Context, p *principal.Principal) *session {
 	n := newSession(ctx, p)
 	n.id = rand.Text()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.sessions) >= s.opts.MaxSessions {
-		var oldest *session
-		for _, one := range s.sessions {
-			if oldest == nil || one.used.Before(oldest.used) {
-				oldest = one
-			}
-		}
-		delete(s.sessions, oldest.id)
-		oldest.end()
+		old := s.givesWay(p)
+		delete(s.sessions, old.id)
+		old.end()
 	}
 	s.sessions[n.id] = n
 	return n
+}
+
+// givesWay returns the session that ends so that a principal can have another one. It is a session of the principal
+// that has the most of them, so that none can end those of the others by opening many: the one that no client reads
+// from, and was idle for longest. The caller holds s.mu.
+func (s *Server) givesWay(p *principal.Principal) (chosen *session) {
+	count := map[principal.ID]int{p.ID(): 1} // the new one
+	for _, n := range s.sessions {
+		count[n.principal.ID()]++
+	}
+	for _, n := range s.sessions {
+		if chosen == nil || cmp.Or(cmp.Compare(count[n.principal.ID()], count[chosen.principal.ID()]), chosen.lastUse().Compare(n.lastUse())) > 0 {
+			chosen = n
+		}
+	}
+	return chosen
+}
+
+// lastUse is when a client has used the session, which is now if one reads a stream of it.
+func (n *session) lastUse() time.Time {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.readers > 0 {
+		return time.Now()
+	}
+	return n.used
+}
+
+// reads notes that a client begins to read a stream of the session, or has ended it.
+func (n *session) reads(change int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.readers += change
+	n.used = time.Now()
 }
 
 // session returns a session of HTTP, or nil. The session of another principal can't be told from one that isn't there.
@@ -84,7 +115,7 @@ func (s *Server) session(id string, p *principal.Principal) *session {
 	if n == nil || n.principal.ID() != p.ID() {
 		return nil
 	}
-	n.used = time.Now()
+	n.reads(0)
 	return n
 }
 
