@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"kernos/capability/lifecycle"
 	"kernos/internal/testkit"
 	"kernos/message"
 	"kernos/store/storetest"
@@ -154,6 +155,10 @@ func askAll(t *testing.T, w *whole, g generator, dir, files string, many bool) m
 				continue
 			}
 			good[s.Type] = 0
+			rounds := rounds
+			if s.Type == lifecycle.BackupType { // which reads the whole store each time
+				rounds = min(rounds, 30)
+			}
 			for i := 0; i < rounds || i < most && good[s.Type] == 0; i++ {
 				request := message.Message{Kind: message.KindQuery, Type: s.Type, Data: g.input(s.Input.JSON(), i)}
 				if i%3 == 2 && s.Type != "Message.Replay" { // which may execute

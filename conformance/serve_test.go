@@ -11,6 +11,10 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"kernos/daemon"
+	"kernos/internal/testkit"
+	"kernos/store"
 )
 
 // servedToken is the token of the kernels that are started here. Pages and clients know it.
@@ -30,10 +34,20 @@ var (
 	tcpURL     = regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
 )
 
+// newHome makes a home for the program, which finds the script engine compiled.
+func newHome(t *testing.T) string {
+	t.Helper()
+	home := t.TempDir()
+	if err := testkit.ShareEngine(daemon.Home{Dir: home, Origin: store.DefaultOrigin}.State()); err != nil {
+		t.Fatal(err)
+	}
+	return home
+}
+
 // startKernel starts a kernel at an address. It ends with the test.
 func startKernel(t *testing.T, binary, address string, flags ...string) *kernelProcess {
 	t.Helper()
-	home := t.TempDir()
+	home := newHome(t)
 	sockets, err := os.MkdirTemp("", "kernos") // a short name, as those of sockets must be
 	if err != nil {
 		t.Fatal(err)

@@ -271,7 +271,7 @@ func dialBinary(t *testing.T, binary func() string, c *conversation) (io.WriteCl
 	if len(c.handlers) > 0 || c.authKey || !c.inProgram(t) {
 		return nil, nil
 	}
-	args, env := []string{"pipe", "--inline"}, append(os.Environ(), "KERNOS_HOME="+t.TempDir())
+	args, env := []string{"pipe", "--inline"}, append(os.Environ(), "KERNOS_HOME="+newHome(t))
 	switch {
 	case c.wants("capability/job") || c.wants("capability/session"): // a kernel in a pipe runs neither
 		args, env = []string{"pipe"}, startKernel(t, binary(), "127.0.0.1:0").env
