@@ -17,7 +17,7 @@ import (
 	"kernos/store/storetest"
 )
 
-var crashes = flag.Int("crashes", storetest.Sized(8), "how often the kernel is killed")
+var crashes = flag.Int("crashes", storetest.Sized(5), "how often the kernel is killed")
 
 // TestTheKernelIsKilled kills a kernel under 64 connections that set keys, each command
 // with an idempotency key. Whatever was acknowledged is there and in the journal; a retry

@@ -86,10 +86,17 @@ func TestLargeValuesAreStreamed(t *testing.T) {
 	small := most
 	run("set", "memory", "set", "a", "value=@"+large)
 	run("cat", "cat", "a")
-	run("get", "memory", "get", "a", "-r")
+	same("cat", text)
+	// The other commands get a quarter of it, which is still more than a command may take.
+	repeated /= 4
+	text = text[:len(text)/4]
+	if err := os.WriteFile(large, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	run("cp", "cp", large, "memory:b")
+	run("get", "memory", "get", "b", "-r")
 	run("cp", "cp", "memory:b", filepath.Join(dir, "copy"))
-	for _, name := range []string{"cat", "get", "copy"} {
+	for _, name := range []string{"get", "copy"} {
 		same(name, text)
 	}
 	// JSON that isn't a text: a list of numbers, which cat indents.
@@ -103,8 +110,8 @@ func TestLargeValuesAreStreamed(t *testing.T) {
 	same("getc", []byte(list+"\n"))
 	run("catc", "cat", "c")
 	same("catc", []byte("[\n  1"+strings.Repeat(",\n  2", items)+"\n]\n"))
-	if grown := most - small; grown > 40<<20 && !testkit.Race {
-		t.Errorf("a command for a value of %d MB takes %d MB more than one for a small value, which takes %d MB", len(text)>>20, grown>>20, small>>20)
+	if grown := most - small; grown > 12<<20 && !testkit.Race {
+		t.Errorf("a command for a value of %d MB or more takes %d MB more than one for a small value, which takes %d MB", len(text)>>20, grown>>20, small>>20)
 	}
 
 	// More than fits is refused, and nothing is changed.
