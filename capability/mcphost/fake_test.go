@@ -199,7 +199,7 @@ func (f *fake) tools(cursor string) any {
 		{"name": "add", "description": "Adds.", "annotations": object{"readOnlyHint": true}, "inputSchema": object{"type": "object", "properties": object{"a": object{"type": "number"}, "b": object{"type": "number"}}},
 			"outputSchema": object{"type": "object", "properties": object{"sum": object{"type": "number"}}, "required": []string{"sum"}}},
 	}
-	for _, name := range []string{"fail", "refuse", "crash", "hang", "slow", "environment", "spawn", "reload", "form", "broken", "deep", "huge", "garbage", "pid"} {
+	for _, name := range []string{"fail", "refuse", "crash", "hang", "slow", "environment", "spawn", "reload", "form", "broken", "deep", "huge", "garbage", "pid", "babble"} {
 		all = append(all, object{"name": name, "description": "A tool.", "inputSchema": object{"type": "object"}})
 	}
 	if text, err := os.ReadFile(filepath.Join(f.dir, "tools.json")); err == nil {
@@ -238,7 +238,11 @@ func (f *fake) call(in *frame) any {
 	case "refuse":
 		return rpcError{-32602, "wrong moon"}
 	case "crash":
+		_, _ = fmt.Fprintln(os.Stderr, "refused: key "+os.Getenv("SECRET"))
 		os.Exit(3)
+	case "babble":
+		_, _ = os.Stdout.WriteString(strings.Repeat("no message, with "+os.Getenv("SECRET")+"\n", 10_000))
+		return text("enough")
 	case "hang":
 		f.note("hanging", "now")
 		return nil

@@ -166,7 +166,7 @@ func TestAServer(t *testing.T) {
 			if strings.HasPrefix(mode, "stateless") {
 				want = "2026-07-28"
 			}
-			if added.State != "connected" || added.Protocol != want || len(added.Tools) != 16 {
+			if added.State != "connected" || added.Protocol != want || len(added.Tools) != 17 {
 				t.Errorf("added is %+v", added)
 			}
 			for _, c := range []struct{ what, data, want string }{
@@ -229,7 +229,7 @@ func TestAServerIsStartedWhenItIsNeeded(t *testing.T) {
 	w.must("Mcp.Show", `{"name":"fake"}`, &s)
 	w.must("Syscall.Describe", `{"name":"Fake.Echo"}`, nil)
 	w.must("VFS.List", `{"uri":"os://mcp/fake","recursive":true}`, nil)
-	if starts := w.noted("starts"); len(starts) != 1 || s.State != "idle" || len(s.Tools) != 16 {
+	if starts := w.noted("starts"); len(starts) != 1 || s.State != "idle" || len(s.Tools) != 17 {
 		t.Errorf("listing has started it: %v, %+v", starts, s)
 	}
 	w.must("Fake.Echo", `{"text":"hi"}`, nil)
@@ -418,11 +418,19 @@ func TestSecretsOfAServer(t *testing.T) {
 	w.must("Mcp.Add", `{"name":"web","url":"`+url+`","headers":{"X-Key":"k-secret"}}`, nil)
 	var got string
 	w.must("Fake.Environment", `{}`, &got)
-	if !strings.Contains(got, "SECRET=env-secret") || !strings.Contains(got, "PATH=") || strings.Contains(got, "kernel-secret") {
+	if !strings.Contains(got, "SECRET=[redacted]") || !strings.Contains(got, "FAKE_DIR="+w.dir) || !strings.Contains(got, "PATH=") || strings.Contains(got, "kernel-secret") {
 		t.Errorf("its environment is %s", got)
 	}
-	w.must("Web.Echo", `{"text":"hi"}`, nil)
-	var all string
+	all := ""
+	if e := w.call("Fake.Crash", `{}`, nil); e == nil || !strings.Contains(e.Error(), "refused: key [redacted]") {
+		t.Errorf("it has crashed with %v", e)
+	} else {
+		all = e.Error()
+	}
+	w.must("Web.Echo", `{"text":"it is k-secret"}`, &got)
+	if !strings.Contains(got, "it is [redacted]") {
+		t.Errorf("the echo is %s", got)
+	}
 	w.must("Mcp.Show", `{"name":"fake"}`, &got)
 	w.must("Mcp.Show", `{"name":"web"}`, &all)
 	for e, err := range w.Store().Scan(store.Prefix([]byte{store.SpaceMcp})) {
@@ -432,8 +440,19 @@ func TestSecretsOfAServer(t *testing.T) {
 		all += string(e.Value)
 	}
 	w.must("Message.List", `{"type":"Mcp.Add","limit":10}`, &got)
-	if all += got; strings.Contains(all, "env-secret") || strings.Contains(all, "k-secret") {
+	if all += got + w.log.String(); strings.Contains(all, "env-secret") || strings.Contains(all, "k-secret") {
 		t.Errorf("a secret is stored, shown or recorded: %s", all)
+	}
+}
+
+// What a server prints where messages belong doesn't fill the log, and is shown without secrets.
+func TestAServerThatPrintsAmongItsMessages(t *testing.T) {
+	w := newWorld(t)
+	w.must("Mcp.Add", w.child("fake", "stateless"), nil)
+	w.must("Fake.Babble", `{}`, nil)
+	log := w.log.String()
+	if n := strings.Count(log, "no message, with [redacted]"); n == 0 || n > 1000 || strings.Contains(log, "env-secret") {
+		t.Errorf("the log has %d lines of the server: %.2000s", n, log)
 	}
 }
 

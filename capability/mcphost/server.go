@@ -20,6 +20,7 @@ import (
 	"kernos/internal/backoff"
 	"kernos/internal/process"
 	"kernos/internal/sealed"
+	"kernos/internal/secret"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -358,6 +359,7 @@ func (s *server) open(ctx context.Context, r *record, changed chan struct{}, log
 				return nil, err
 			}
 			o.Env = append(o.Env, name+"="+value)
+			o.Secrets = append(o.Secrets, r.secrets(name, value)...)
 		}
 	} else {
 		o.Header = make(http.Header)
@@ -367,6 +369,7 @@ func (s *server) open(ctx context.Context, r *record, changed chan struct{}, log
 				return nil, err
 			}
 			o.Header.Set(name, value)
+			o.Secrets = append(o.Secrets, r.secrets(name, value)...)
 		}
 		if o.Header.Get("Authorization") == "" {
 			var err error
@@ -388,6 +391,20 @@ func (s *server) reveal(ctx context.Context, text string, use sealed.Use) (strin
 		err = message.Errorf(503, "A secret of the MCP server %s can't be opened; bring back the key that it was sealed with, or mount the server again (kernos mcp remove %s, kernos mcp add): %w", s.name, s.name, reason(err))
 	}
 	return plain, err
+}
+
+// secrets returns what nobody but the server may read of the value of a variable or a header: all of it if its name is that of
+// a credential, or it was sealed when it came; else the password in a URL.
+func (r *record) secrets(name, value string) []string {
+	if secret.Named([]byte(name), secret.Request) || slices.Contains(r.Secret, name) {
+		return []string{value}
+	}
+	if u, err := url.Parse(value); err == nil {
+		if password, ok := u.User.Password(); ok {
+			return []string{password}
+		}
+	}
+	return nil
 }
 
 // hosts returns the hosts that see the secrets of a server.

@@ -27,6 +27,7 @@ type record struct {
 	URL      string            `json:"url,omitzero"`
 	Env      map[string]string `json:"env,omitzero"`     // sealed
 	Headers  map[string]string `json:"headers,omitzero"` // sealed
+	Secret   []string          `json:"secret,omitzero"`  // names of the variables and headers that were sealed when they came
 	Client   *oauthClient      `json:"client,omitzero"`  // that the owner has registered with its authorization server
 	Token    string            `json:"token,omitzero"`   // sealed: of its authorization server
 	Protocol string            `json:"protocol,omitzero"`

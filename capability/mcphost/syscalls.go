@@ -220,7 +220,9 @@ func (h *Host) seal(ctx context.Context, r *record, in *addInput) (err error) {
 		}
 		out := make(map[string]string, len(values))
 		for name, value := range values {
-			if out[name] = value; !sealed.In(value) {
+			if out[name] = value; sealed.In(value) {
+				r.Secret = append(r.Secret, name)
+			} else {
 				if out[name], err = h.opts.Seal(ctx, value, to); err != nil {
 					return nil, err
 				}

@@ -74,6 +74,20 @@ func Opened(secrets []string) *Values {
 	return v.complete()
 }
 
+// Sent returns secrets that a server was given, whole and in parts, in all forms in which servers write texts. Those of fewer
+// than least bytes are left alone.
+func Sent(secrets []string, least int) *Values {
+	v := new(Values)
+	for _, text := range secrets {
+		eachPart(text, func(plain string) {
+			if len(plain) >= least {
+				v.add(serverForms(plain)...)
+			}
+		})
+	}
+	return v.complete()
+}
+
 func (v *Values) add(forms ...string) {
 	for _, form := range forms {
 		if len(form) >= MinValue && !slices.Contains(v.forms, form) {

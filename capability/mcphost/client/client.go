@@ -23,7 +23,9 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"kernos/internal/jsonscan"
 	"kernos/internal/mcp"
+	"kernos/internal/secret"
 )
 
 const (
@@ -33,6 +35,10 @@ const (
 	// probeTime is how long a process may take to answer server/discover before it is taken for
 	// one of the stateful era, of which some don't answer what they don't know.
 	probeTime = 5 * time.Second
+
+	// minSecret is how many bytes a secret has that is looked for in what a server says. A shorter one, such as test, may
+	// be there by chance.
+	minSecret = 8
 
 	maxRounds  = 10 // answers of a server to one request that want input
 	maxAnswers = 16 // requests of a server that are answered at once
@@ -48,6 +54,9 @@ type Options struct {
 	HTTP   *http.Client
 	Header http.Header // of each request
 	OAuth  Authorizer  // nil means that none is needed
+
+	// Secrets are what the server is given and nobody else may read: they are taken out of what it says.
+	Secrets []string
 
 	// Revision is the revision of the protocol that the server speaks. "" finds it out.
 	Revision string
@@ -95,6 +104,7 @@ type Conn struct {
 	stateless bool
 	wire      wire
 	next      atomic.Int64
+	secrets   atomic.Pointer[secret.Values]
 	answering chan struct{} // a place for each request of the server that is answered
 
 	mu      sync.Mutex
@@ -219,6 +229,7 @@ func open(o *Options) (c *Conn, err error) {
 	if c.opts.Changed == nil {
 		c.opts.Changed = func() {}
 	}
+	c.keep("")
 	c.life, c.end = context.WithCancelCause(context.Background())
 	if o.URL != "" {
 		c.wire, err = newHTTP(c)
@@ -230,6 +241,15 @@ func open(o *Options) (c *Conn, err error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// keep takes the secrets out of what the server says, and a token that it was given later.
+func (c *Conn) keep(token string) {
+	secrets := c.opts.Secrets
+	if token != "" {
+		secrets = append(slices.Clip(secrets), token)
+	}
+	c.secrets.Store(secret.Sent(secrets, minSecret))
 }
 
 // begin listens to what the server says outside of requests: that its lists have changed and, in the
@@ -370,6 +390,12 @@ func (c *Conn) notify(ctx context.Context, method string, params jsontext.Value)
 
 // receive takes a message of the server.
 func (c *Conn) receive(text []byte) error {
+	if secrets := c.secrets.Load(); secrets != nil {
+		if err := new(jsonscan.Scanner).Text(text); err != nil {
+			return fmt.Errorf("it has sent what isn't a message of the protocol: %w", err)
+		}
+		text, _ = secrets.HideJSON(text)
+	}
 	var f frame
 	if err := json.Unmarshal(text, &f); err != nil {
 		return fmt.Errorf("it has sent what isn't a message of the protocol: %w", err)

@@ -49,6 +49,7 @@ type remote struct {
 
 	mu      sync.Mutex
 	session string // that a server of the stateful era has given
+	token   string // that was sent last
 }
 
 func newHTTP(c *Conn) (wire, error) {
@@ -79,6 +80,16 @@ func (w *remote) sessionID() string {
 	return w.session
 }
 
+// keep keeps a token that is sent to the server out of what the server says.
+func (w *remote) keep(token string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if token != w.token {
+		w.token = token
+		w.c.keep(token)
+	}
+}
+
 // newRequest returns a request with the headers that all have.
 func (w *remote) newRequest(ctx context.Context, method string, body []byte) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, method, w.address.String(), bytes.NewReader(body))
@@ -94,6 +105,7 @@ func (w *remote) newRequest(ctx context.Context, method string, body []byte) (*h
 			return nil, &NotAuthorized{Reason: err}
 		}
 		if token != "" {
+			w.keep(token)
 			r.Header.Set("Authorization", token)
 		}
 	}
@@ -240,7 +252,7 @@ func (w *remote) read(answer *http.Response, p *pending, at *place) (news bool, 
 		return false, &Broken{fmt.Errorf("it has answered with %s, which isn't MCP; %s", kind[:min(len(kind), 64)], hint)}
 	}
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxRefusal))
-	err = fmt.Errorf("it has answered with status %d%s", answer.StatusCode, (&tail{text: text[:min(len(text), 200)]}).String())
+	err = fmt.Errorf("it has answered with status %d%s", answer.StatusCode, (&tail{text: []byte(clip(w.c.secrets.Load().Hide(string(text)), 200))}).String())
 	if answer.StatusCode == http.StatusNotFound || answer.StatusCode == http.StatusMethodNotAllowed {
 		err = fmt.Errorf("%w; %s", err, hint)
 	}

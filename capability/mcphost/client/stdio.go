@@ -39,6 +39,7 @@ type child struct {
 	cmd   *exec.Cmd
 	ended chan struct{} // closed when the process has ended
 	err   tail          // the end of what it wrote to standard error
+	pace  *rate.Limiter // of lines for the log
 
 	mu    sync.Mutex // held while a message is written
 	stdin io.WriteCloser
@@ -46,7 +47,7 @@ type child struct {
 
 // startProcess starts the server of a connection.
 func startProcess(c *Conn) (wire, error) {
-	w := &child{c: c, ended: make(chan struct{})}
+	w := &child{c: c, ended: make(chan struct{}), pace: rate.NewLimiter(logsPerSec, logBurst)}
 	w.cmd = exec.CommandContext(context.WithoutCancel(c.life), c.opts.Command[0], c.opts.Command[1:]...)
 	w.cmd.Dir, w.cmd.Env, w.cmd.WaitDelay = c.opts.Dir, c.opts.Env, closeTime
 	out, stdout := io.Pipe()
@@ -104,7 +105,7 @@ func (w *child) readMessages(from *io.PipeReader) {
 				return
 			}
 		} else if len(line) > 0 { // many servers print to the wrong stream when they begin
-			w.c.opts.Log(clip(strings.ToValidUTF8(string(line), "�"), maxLogged))
+			w.log(w.c.secrets.Load().Hide(string(line)))
 		}
 		if long = long[:0]; cap(long) > 1<<20 {
 			long = nil
@@ -118,21 +119,27 @@ func (w *child) fail(err error) {
 	_ = process.Kill(w.cmd)
 }
 
-// readLog passes on what the server writes for its operator.
+// readLog passes on what the server writes for its operator. Of a long line it takes the beginning: a secret in two pieces
+// wouldn't be seen.
 func (w *child) readLog(from *io.PipeReader) {
-	pace := rate.NewLimiter(logsPerSec, logBurst)
 	lines := bufio.NewReaderSize(from, 4<<10)
-	for {
+	for within := false; ; {
 		line, err := lines.ReadSlice('\n')
-		if line := bytes.TrimSpace(line); len(line) > 0 {
-			_, _ = w.err.Write(append(line, '\n'))
-			if pace.Allow() {
-				w.c.opts.Log(clip(strings.ToValidUTF8(string(line), "�"), maxLogged))
-			}
+		if line := bytes.TrimSpace(line); len(line) > 0 && !within {
+			text := clip(w.c.secrets.Load().Hide(string(line)), maxLogged)
+			_, _ = io.WriteString(&w.err, text+"\n")
+			w.log(text)
 		}
-		if err != nil && err != bufio.ErrBufferFull {
+		if within = err == bufio.ErrBufferFull; err != nil && !within {
 			return
 		}
+	}
+}
+
+// log passes a line on for the operator, unless there are too many.
+func (w *child) log(line string) {
+	if w.pace.Allow() {
+		w.c.opts.Log(clip(strings.ToValidUTF8(line, "�"), maxLogged))
 	}
 }
 
