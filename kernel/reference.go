@@ -124,9 +124,6 @@ func (d *Definition) Reply() json.RawMessage {
 		return own
 	}
 	reply := make(jsonscan.Object, 0, len(own)+len(referenceSchema)+64)
-	if kind := jsonscan.Member(own, "type"); string(kind) == `"object"` {
-		reply.JSON("type", kind) // some clients look for it at the top
-	}
 	definitions := jsonscan.Member(own, "$defs") // they stand at the top, where they are referred to
 	if definitions != nil {
 		own = jsonvalue.Members(own).Without("$defs").Text()

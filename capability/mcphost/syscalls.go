@@ -2,12 +2,14 @@ package mcphost
 
 import (
 	"context"
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"kernos/capability/mcphost/client"
 	"kernos/internal/mcp"
 	"kernos/internal/sealed"
 	"kernos/kernel"
@@ -116,9 +118,14 @@ func (h *Host) add(ctx context.Context, in addInput, stream *kernel.Stream) (out
 	changed := make(chan struct{}, 1)
 	person := &login{stream: stream}
 	defer person.over.Store(true)
+	if r.URL == "" { // no person has to log in
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, startTime, message.Errorf(502, "The MCP server %s hasn't said within %v what it offers; check that the program speaks MCP over its standard streams", r.Name, startTime))
+		defer cancel()
+	}
 	conn, err := s.open(ctx, r, changed, person)
 	if err != nil {
-		return out, s.explain(err)
+		return out, s.notMounted(ctx, err)
 	}
 	x, err := readOffers(ctx, conn, s.now.Load())
 	if err == nil {
@@ -126,12 +133,23 @@ func (h *Host) add(ctx context.Context, in addInput, stream *kernel.Stream) (out
 	}
 	if err != nil {
 		conn.Close()
-		return out, s.explain(err)
+		return out, s.notMounted(ctx, err)
 	}
 	s.mu.Lock()
 	s.begin(conn, changed)
 	s.mu.Unlock()
 	return s.info(true), nil
+}
+
+// notMounted returns the error of Mcp.Add for a server that can't be mounted.
+func (s *server) notMounted(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if errors.As(err, new(*client.NotAuthorized)) {
+		return message.Errorf(503, `The MCP server %s needs credentials, and wasn't mounted; give it a header: kernos mcp add %s --header "Authorization: Bearer …" %s: %w`, s.name, s.name, s.now.Load().target(), reason(err))
+	}
+	return s.explain(err)
 }
 
 // mount adds a server that has said what it offers.

@@ -27,7 +27,7 @@ func TestAProgramServesASyscall(t *testing.T) {
 	if got := types(t, caller); !strings.Contains(got, "Text.Count") {
 		t.Errorf("listed are %s", got)
 	}
-	if got := caller.call(line("query", "Syscall.Describe", "d", `{"name":"Text.Count"}`)); got != `reply {"name":"Text.Count","kind":"query","input":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"],"additionalProperties":false},"output":{"type":"object","anyOf":[{"type":"object","properties":{"words":{"type":"integer"}},"required":["words"]},`+
+	if got := caller.call(line("query", "Syscall.Describe", "d", `{"name":"Text.Count"}`)); got != `reply {"name":"Text.Count","kind":"query","input":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"],"additionalProperties":false},"output":{"anyOf":[{"type":"object","properties":{"words":{"type":"integer"}},"required":["words"]},`+
 		`{"type":"object","description":"In place of a large reply: Blob.Read {ref: dataRef} reads it, in parts.","properties":{"dataRef":{"type":"object","description":"A BlobPointer."},"size":{"type":"integer","description":"In bytes."},"mediaType":{"type":"string","description":"application/json"}},"required":["dataRef","size","mediaType"],"additionalProperties":false}]},`+
 		`"summary":"Count words.","emits":[{"type":"Text.Counted","description":"So far."}],`+
 		`"errors":[{"code":502,"when":"the program that serves it has left, or its reply breaks the output schema"}],"example":{"text":"text"},"timeout":5000}` {

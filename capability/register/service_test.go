@@ -172,6 +172,7 @@ func rests(t *testing.T, answer func(message.Message) string) {
 				} else if got != `reply "good"` {
 					t.Error(got)
 				}
+				synctest.Wait() // a request that was cancelled counts until its goroutine has ended
 			}
 			return failed
 		}

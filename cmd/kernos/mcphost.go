@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -95,6 +97,11 @@ If the server describes a tool in another way later, sessions ask again.`,
 				input["url"] = args[1]
 			} else {
 				input["command"] = args[1:]
+				if strings.HasPrefix(args[1], "./") || strings.HasPrefix(args[1], "../") { // the daemon runs elsewhere
+					if args[1], err = filepath.Abs(args[1]); err != nil {
+						return err
+					}
+				}
 			}
 			for field, texts := range map[string][]string{"env": env, "headers": headers} {
 				if len(texts) > 0 && err == nil {
@@ -146,14 +153,33 @@ func pairs(field string, texts []string) (map[string]string, error) {
 	return all, nil
 }
 
+// silentTime is how long a server may take before the person is told what is waited for.
+const silentTime = 5 * time.Second
+
 // waitForServer sends a request that may want a person to log in, and shows the server.
 func (a *answer) waitForServer(ctx context.Context, t message.Type, input any) error {
+	var mu sync.Mutex // held while a note is written
+	answered := false
+	note := func(format string, args ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !answered {
+			a.screen.Note(format, args...)
+		}
+	}
+	silence := time.AfterFunc(silentTime, func() {
+		note("the server hasn't answered yet; it may have to be downloaded first. The daemon's log has what it prints (kernos status names the home); an interrupt gives up")
+	})
 	data, err := a.request(ctx, message.KindCommand, t, input, func(event json.RawMessage) {
 		var e struct{ URL string }
 		if json.Unmarshal(event, &e) == nil && e.URL != "" {
-			a.screen.Note("open this address in a browser and log in: %s", e.URL)
+			note("open this address in a browser and log in: %s", e.URL)
 		}
 	})
+	silence.Stop()
+	mu.Lock()
+	answered = true
+	mu.Unlock()
 	if err != nil {
 		return err
 	}

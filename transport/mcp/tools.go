@@ -236,8 +236,15 @@ func (t *tool) append(dst []byte, modern, outputs bool) []byte {
 	default:
 		dst = jsonscan.AppendCompact(dst, schema.OfTool(schema.WithoutReferences(d.Input.JSON())))
 	}
-	if object := objectSchema(d.Output.JSON()); outputs && !t.content && d.Output != schema.Any && (object || modern && len(d.Output.JSON()) > 2) {
-		dst = jsonscan.AppendCompact(append(dst, `,"outputSchema":`...), d.Reply()) // a large reply is a reference
+	output := d.Output.JSON()
+	says := output[0] == '{' && len(output) > len(`{}`) // true and {} say nothing
+	if object := objectSchema(output); outputs && !t.content && d.Output != schema.Any && (object || modern && says) {
+		dst = append(dst, `,"outputSchema":{`...)
+		reply := d.Reply() // a large reply is a reference
+		if object && jsonscan.Member(reply, "type") == nil {
+			dst = append(dst, `"type":"object",`...) // the stateful era wants it at the top
+		}
+		dst = jsonscan.AppendCompact(dst, reply[1:])
 	}
 	return append(append(append(dst, `,"annotations":`...), hints(d)...), '}')
 }
