@@ -34,16 +34,19 @@ func TestTranscript(t *testing.T) {
 		_, _ = io.WriteString(w, `{"live":"2.4.1","since":"Thursday"}`)
 	}))
 	t.Cleanup(service.Close)
-	s := &screen{t: t, hide: strings.NewReplacer(strings.TrimPrefix(service.URL, "http://"), "deploys.local")}
+	s := &screen{t: t, hide: strings.NewReplacer(service.URL, "https://deploys.example.com", strings.TrimPrefix(service.URL, "http://"), "deploys.example.com")}
 	p := newPerson(t, s)
 
-	p.types("kernos mcp install claude-code --yes > /dev/null", "kernos mcp install claude-code")
-	p.types("kernos memory set vault/deploys --value $(kernos crypto seal "+secret+" --for "+strings.TrimPrefix(service.URL, "http://")+" -r)", "")
+	p.types("kernos mcp install claude-code --yes > /dev/null", "kernos mcp install claude-code --yes")
+	if err := os.WriteFile(filepath.Join(p.home, "deploys.key"), []byte(secret), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.types("kernos memory set vault/deploys --value $(kernos crypto seal plaintext=@deploys.key --for "+strings.TrimPrefix(service.URL, "http://")+" -r)", "")
 
 	claude := p.start(t, "claude-code")
 	s.says("you", "Remember that releases go out on Thursdays.")
 	claude.calls("Memory_Set", `{"key":"notes/releases","value":"Releases go out on Thursdays."}`)
-	s.says("you", "What is live? The key of http://deploys.local is in vault/deploys.")
+	s.says("you", "What is live? The key of https://deploys.example.com is in vault/deploys.")
 	key := claude.calls("Memory_Get", `{"key":"vault/deploys"}`)
 	if strings.Contains(key, secret) || !strings.Contains(key, "pwenc:v2:") {
 		t.Fatalf("the model sees %s", key)
@@ -64,7 +67,7 @@ export async function handler() {
 	claude.end()
 
 	s.says("", "The next day, in Codex:")
-	p.types("kernos mcp install codex --yes > /dev/null", "")
+	p.types("kernos mcp install codex --yes > /dev/null", "kernos mcp install codex --yes")
 	codex := p.start(t, "codex")
 	s.says("you", "When do releases go out, and is one live?")
 	codex.calls("Memory_Get", `{"key":"notes/releases"}`)
