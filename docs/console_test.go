@@ -35,8 +35,12 @@ func TestConsole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	clients, err := filepath.Glob("clients/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	kernos := filepath.Dir(testkit.Program(t, "kernos/cmd/kernos"))
-	for _, page := range append(pages, "../README.md") {
+	for _, page := range slices.Concat(pages, clients, []string{"../README.md"}) {
 		t.Run(filepath.Base(page), func(t *testing.T) {
 			t.Parallel()
 			text, err := os.ReadFile(page)
