@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"time"
 
 	"kernos/internal/jsonscan"
 	"kernos/internal/visible"
@@ -20,21 +21,18 @@ type approval struct {
 }
 
 // approval looks at an event. A call of a turn that waits for a decision is asked of the person at the client,
-// whatever the client has called that waits for the turn; a decision that came another way ends the question. Only
-// the kernel sends these events.
+// whatever the client has called that waits for the turn; a client that can't ask is told who decides. A decision that
+// came another way ends that. Only the kernel sends these events.
 func (x *exchange) approval(m *message.Message) {
 	if m.Type != "Session.Asked" && m.Type != "Session.Decided" {
 		return
 	}
-	if _, c := x.latest(); !c.showsForms() {
-		return
-	}
-	a := readApproval(m.Data)
+	a, person := readApproval(m.Data), x.person()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if m.Type == "Session.Decided" {
-		if withdraw := x.approvals[a.call]; withdraw != nil && !x.client.modern {
-			withdraw() // in the stateless era, the client comes back in any case
+		if withdraw := x.approvals[a.call]; withdraw != nil {
+			withdraw()
 		}
 		return
 	}
@@ -46,10 +44,14 @@ func (x *exchange) approval(m *message.Message) {
 	if x.approvals == nil {
 		x.approvals = make(map[string]context.CancelFunc)
 	}
-	x.approvals[a.call] = cancel
+	if person == nil || !x.client.modern { // a client of the stateless era that was asked comes back in any case
+		x.approvals[a.call] = cancel
+	}
 	x.s.running.Go(func() {
 		defer cancel()
-		x.decide(ctx, a)
+		if person == nil || !x.decide(ctx, person, a) {
+			x.explain(ctx, a)
+		}
 	})
 }
 
@@ -67,8 +69,8 @@ func (c *client) showsForms() bool {
 	return len(able) > 0 && (jsonscan.Member(able, "form") != nil || jsonscan.Member(able, "url") == nil)
 }
 
-// request is the form that a person sees.
-func (a *approval) request() askRequest {
+// text is what a person sees of the call.
+func (a *approval) text() string {
 	text := "The agent of session " + a.session + " wants to call " + string(a.name)
 	if a.rule != "" {
 		text += " (" + a.rule + ")"
@@ -78,31 +80,77 @@ func (a *approval) request() askRequest {
 	} else {
 		text += " with arguments that are too long to be shown; kernos session show " + a.session + " has them"
 	}
-	params := appendString([]byte(`{"message":`), text)
+	return text
+}
+
+// elsewhere is text, and where it is decided on for a client that can't ask its person.
+func (a *approval) elsewhere() string {
+	return a.text() + ". It waits for a person, whom this client can't ask: kernos chat --resume " + a.session +
+		" asks, and kernos session decide --session " + a.session + " --call " + a.call + " --decision allow decides, or deny"
+}
+
+// request is the form that a person sees.
+func (a *approval) request() askRequest {
+	params := appendString([]byte(`{"message":`), a.text())
 	return askRequest{Method: "elicitation/create", Params: append(params, `,"requestedSchema":{"type":"object","properties":{"decision":{"type":"string","title":"Decision",`+
 		`"enum":["deny","once","session"],"enumNames":["Deny","Allow once","Allow in this session"]}},"required":["decision"]}}`...)}
 }
 
-// decide asks the person at the client. A client that fails to ask leaves the call waiting.
-func (x *exchange) decide(ctx context.Context, a approval) {
-	person := x.person()
-	if person == nil {
-		return
-	}
+// decide asks the person at the client. It reports false if the client fails to ask, and the call still waits.
+func (x *exchange) decide(ctx context.Context, person *principal.Principal, a approval) bool {
 	responses, err := x.ask(ctx, map[string]askRequest{a.call: a.request()})
 	if err != nil {
 		x.s.opts.Log.Debug("an MCP client doesn't answer for an approval", "session", a.session, "call", a.call, "error", err)
 		x.leaveAway()
-		return
+		return ctx.Err() != nil
 	}
 	x.decided(ctx, person, a, responses[a.call])
+	return true
 }
 
-// person is the person at the client, who decides for the principal; nil if the owner doesn't want that.
+// explain tells a client that can't ask its person what the call waits for, and who decides: at once by notifications,
+// and in the response if there is no decision for a time, since most clients show their models nothing else. What the
+// client has called goes on, unless it only waits.
+func (x *exchange) explain(ctx context.Context, a approval) {
+	text := a.elsewhere()
+	meta, c := x.latest()
+	x.progress(meta, nil, appendString(nil, text))
+	if unset := c.session != nil && c.session.logLevel() == ""; unset || c.logs("warning", meta) {
+		x.log("warning", "Session.Asked", appendString(nil, text))
+	}
+	late := time.NewTimer(x.s.opts.ApprovalWait)
+	defer late.Stop()
+	select {
+	case <-late.C:
+	case <-ctx.Done():
+		return
+	}
+	if x.tool == nil {
+		return
+	}
+	called, name, _ := x.called()
+	query := called.Kind == message.KindQuery
+	if query {
+		text += ". Call " + name + " again to wait for that"
+	} else {
+		text += ". " + name + " goes on, so don't call it again: Session_Messages with this session shows what came of it"
+	}
+	e := message.Error{Code: 409, Message: text}
+	x.respond(appendError(nil, e.Append(nil)))
+	x.mu.Lock()
+	cancel := x.cancel
+	x.mu.Unlock()
+	if query && cancel != nil {
+		cancel()
+	}
+}
+
+// person is the person at the client, who decides for the principal; nil if the client can't ask, or the owner doesn't
+// want that.
 func (x *exchange) person() *principal.Principal {
 	_, c := x.latest()
 	person, no := kernel.SenderIn(x.ctx).Principal().Deciding(c.name())
-	if no != nil {
+	if no != nil || !c.showsForms() {
 		return nil
 	}
 	return person

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"kernos/capability/model/modeltest"
 	"kernos/daemon"
@@ -17,6 +18,7 @@ import (
 	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
+	"kernos/transport/mcp"
 )
 
 // A turner is a Kernos whose model calls Fixture.Act, which asks for an approval, once per turn; or asks an agent to
@@ -77,7 +79,13 @@ func (w *turner) client(capabilities string, g principal.Grant) (c *peer, sessio
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	c = connect(w.t, w.Daemon, p, "core")
+	return w.clientOf(w.MCP(), p, capabilities)
+}
+
+// clientOf is client, of a server and for a principal.
+func (w *turner) clientOf(s *mcp.Server, p *principal.Principal, capabilities string) (c *peer, session string) {
+	w.t.Helper()
+	c = connectTo(w.t, s, p, "core")
 	c.initialize(capabilities)
 	created := c.ask(1, "tools/call", `"name":"Session_Create","arguments":{}`)
 	found := regexp.MustCompile(`"session":"(\w+)"`).FindStringSubmatch(created)
@@ -230,6 +238,53 @@ func TestApprovalWithoutElicitation(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A client that can't ask its person is told at once what a turn waits for and who decides, and gets that as its answer
+// before it gives up. The turn goes on.
+func TestApprovalIsExplained(t *testing.T) {
+	w := newTurner(t)
+	grant := principal.Grant{Preset: principal.Agent}
+	const decides = `kernos session decide --session `
+	c, session := w.client(`{}`, grant)
+	c.send(request(2, "tools/call", fmt.Sprintf(`"name":"Session_Send","arguments":{"session":%q,"text":"Act now","wait":true},"_meta":{"progressToken":"p"}`, session)))
+	check(t, "the progress", until(t, c, `notifications/progress`), `"progressToken":"p"`, `wants to call Fixture.Act`, decides+session)
+	check(t, "the log", until(t, c, `notifications/message`), `"level":"warning"`, decides+session)
+	w.call("Session.Decide", fmt.Sprintf(`{"session":%q,"call":%q,"decision":"allow"}`, session, w.waits(session)))
+	check(t, "the outcome", until(t, c, `"id":2,`), `All is done.`)
+
+	p, err := principal.New(principal.DefaultID, "default", grant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	impatient := mcp.New(w.Kernel(), &mcp.Options{ApprovalWait: time.Millisecond})
+	defer func() { _ = impatient.Shutdown(t.Context()) }()
+	meta := strings.Replace(modernMeta, `"elicitation":{}`, ``, 1)
+	for _, members := range []string{`"_meta":{}`, meta} {
+		w.acted.Store(0)
+		c, session := w.clientOf(impatient, p, `{}`)
+		sent := c.ask(2, "tools/call", fmt.Sprintf(`"name":"Session_Send","arguments":{"session":%q,"text":"Act now","wait":true},`, session)+members)
+		check(t, "Session_Send", sent, `"isError":true`, `"code":409`, `wants to call Fixture.Act`, decides+session, `don't call it again: Session_Messages`)
+		turn := regexp.MustCompile(`"turn":"(\w+)"`).FindStringSubmatch(w.call("Session.Messages", fmt.Sprintf(`{"session":%q}`, session)))[1]
+		watched := c.ask(2, "tools/call", fmt.Sprintf(`"name":"Syscall_Call","arguments":{"type":"Session.Watch","data":{"session":%q,"until":%q}},`, session, turn)+members)
+		check(t, "Session.Watch", watched, `"code":409`, `Call Session.Watch again`, decides+session)
+		w.call("Session.Decide", fmt.Sprintf(`{"session":%q,"call":%q,"decision":"allow"}`, session, w.waits(session)))
+		testkit.Until(t, "the turn has gone on", func() bool {
+			return strings.Contains(c.ask(3, "tools/call", fmt.Sprintf(`"name":"Session_Messages","arguments":{"session":%q}`, session)), "All is done.")
+		})
+		testkit.Until(t, "nothing waits", func() bool { return w.Kernel().Stats().InFlight == 0 })
+		if n := w.acted.Load(); n != 1 {
+			t.Errorf("it ran %d times", n)
+		}
+	}
+
+	follows := strings.Replace(meta, `clientCapabilities":{`, `clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}`, 1)
+	task := regexp.MustCompile(`"taskId":"\w+"`).FindString(c.ask(4, "tools/call", `"name":"Job_Start","arguments":{"name":"Agent.Ask","payload":{"text":"Act now"}},`+follows))
+	testkit.Until(t, "the task says what it waits for", func() bool {
+		got := c.ask(5, "tasks/get", task+","+follows)
+		return strings.Contains(got, `"status":"working"`) && strings.Contains(got, decides)
+	})
+	c.ask(6, "tasks/cancel", task+","+follows)
 }
 
 // A decision that comes another way ends the question, and the client gets the outcome.

@@ -243,6 +243,24 @@ func appendError(dst, body []byte) []byte {
 	return append(appendText(append(dst, `"content":[`...), body), `],"isError":true`...)
 }
 
+// called returns the syscall that the client means, its name and its data: that which it has called, or calls through
+// [kernel.ThroughType].
+func (x *exchange) called() (d *kernel.Definition, name string, data json.RawMessage) {
+	d, name, data = x.tool.definition, x.tool.name, x.data
+	if d.Type != kernel.ThroughType || d.Input.Validate(data) != nil {
+		return d, name, data
+	}
+	set, _ := x.s.toolsOf(kernel.SenderIn(x.ctx).Principal())
+	inner := set.byName[textOf(jsonscan.Member(data, "type"))]
+	if inner == nil {
+		return d, name, data
+	}
+	if data = jsonscan.Member(data, "data"); data == nil {
+		data = emptyObject
+	}
+	return inner.definition, string(inner.definition.Type), data
+}
+
 // failed returns the members of the result of a call that has failed: the error, and what to do about it.
 func (x *exchange) failed(m message.Message) []byte {
 	e, err := m.Failure()
@@ -250,16 +268,7 @@ func (x *exchange) failed(m message.Message) []byte {
 		e = &message.Error{Code: 500, Message: "An error that can't be read"}
 	}
 	body := e.Append(nil)
-	about, name, data := x.tool.definition, x.tool.name, x.data
-	if about.Type == kernel.ThroughType && about.Input.Validate(data) == nil { // the guidance is about what was called
-		set, _ := x.s.toolsOf(kernel.SenderIn(x.ctx).Principal())
-		if inner := set.byName[textOf(jsonscan.Member(data, "type"))]; inner != nil {
-			about, name, data = inner.definition, string(inner.definition.Type), jsonscan.Member(data, "data")
-			if data == nil {
-				data = emptyObject
-			}
-		}
-	}
+	about, name, data := x.called()
 	if guidance := rpc.Guide(about, name, data, e); guidance != nil {
 		body = append(append(append(body[:len(body)-1], `,"guidance":`...), guidance...), '}')
 	}
@@ -271,32 +280,40 @@ func (x *exchange) event(m message.Message) {
 	x.approval(&m)
 	meta, c := x.latest()
 	if m.Type == kernel.Progressed {
-		token := jsonscan.Member(meta, "progressToken")
-		if token == nil {
-			return
-		}
-		fraction, note := jsonscan.Member(m.Data, "percentage"), jsonscan.Member(m.Data, "message")
-		if fraction == nil {
-			fraction = []byte("0")
-		}
-		dst := append([]byte(`{"progressToken":`), token...)
-		dst = append(append(append(dst, `,"progress":`...), fraction...), `,"total":1`...)
-		if note != nil {
-			dst = append(append(dst, `,"message":`...), note...)
-		}
-		x.notify("notifications/progress", append(dst, '}'))
+		x.progress(meta, jsonscan.Member(m.Data, "percentage"), jsonscan.Member(m.Data, "message"))
 		return
 	}
 	level := "info"
 	if m.Type == kernel.ErrorOccurred {
 		level = "warning"
 	}
-	if !c.logs(level, meta) {
+	if c.logs(level, meta) {
+		x.log(level, string(m.Type), m.Data)
+	}
+}
+
+// progress tells the client how far the call is, if the _meta of its request asks for that. The note is a JSON string, or nil.
+func (x *exchange) progress(meta, fraction, note []byte) {
+	token := jsonscan.Member(meta, "progressToken")
+	if token == nil {
 		return
 	}
+	if fraction == nil {
+		fraction = []byte("0")
+	}
+	dst := append([]byte(`{"progressToken":`), token...)
+	dst = append(append(append(dst, `,"progress":`...), fraction...), `,"total":1`...)
+	if note != nil {
+		dst = append(append(dst, `,"message":`...), note...)
+	}
+	x.notify("notifications/progress", append(dst, '}'))
+}
+
+// log sends the client a log message. The data is JSON.
+func (x *exchange) log(level, logger string, data []byte) {
 	dst := appendString([]byte(`{"level":`), level)
-	dst = appendString(append(dst, `,"logger":`...), string(m.Type))
-	dst = jsonscan.AppendCompact(append(dst, `,"data":`...), m.Data)
+	dst = appendString(append(dst, `,"logger":`...), logger)
+	dst = jsonscan.AppendCompact(append(dst, `,"data":`...), data)
 	x.notify("notifications/message", append(dst, '}'))
 }
 

@@ -41,7 +41,7 @@ type exchange struct {
 	lacks *failure // what the call needs and the client can't do, or nil
 
 	outcome   *message.Message              // that came while the client was away
-	approvals map[string]context.CancelFunc // that the client is asked for, by the calls that wait for them
+	approvals map[string]context.CancelFunc // that the client is asked for or told of, by the calls that wait for them
 }
 
 // An outlet is where the messages of an exchange go. Its methods are called one at a time.
@@ -146,10 +146,8 @@ func (x *exchange) pause(response []byte) bool {
 func (x *exchange) send(response []byte, f *failure) {
 	if !x.over {
 		x.over = true
-		if !x.client.modern {
-			for _, withdraw := range x.approvals {
-				withdraw()
-			}
+		for _, withdraw := range x.approvals {
+			withdraw()
 		}
 		if x.among != nil {
 			x.among.done(x)

@@ -72,6 +72,10 @@ type Options struct {
 	// MaxConnections is how many connections of kernos mcp there may be at a time. 0 means 1,000.
 	MaxConnections int
 
+	// ApprovalWait is how long a call waits for an approval that its client can't ask for, before it is answered with what
+	// it waits for. 0 means 20 s, which is less than the time after which clients give up.
+	ApprovalWait time.Duration
+
 	// Log is for the operator. Nil means silence.
 	Log *slog.Logger
 }
@@ -109,6 +113,7 @@ func New(k *kernel.Kernel, opts *Options) *Server {
 	s.opts.MaxBody = cmp.Or(s.opts.MaxBody, maxBody)
 	s.opts.MaxSessions = cmp.Or(s.opts.MaxSessions, 1000)
 	s.opts.MaxConnections = cmp.Or(s.opts.MaxConnections, 1000)
+	s.opts.ApprovalWait = cmp.Or(s.opts.ApprovalWait, 20*time.Second)
 	s.opts.Tasks = cmp.Or(s.opts.Tasks, new(Tasks))
 	if s.opts.Log == nil {
 		s.opts.Log = slog.New(slog.DiscardHandler)

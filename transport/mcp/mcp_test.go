@@ -33,11 +33,16 @@ type peer struct {
 // connect opens a connection that acts for a principal; nil is the owner. It is closed with the test.
 func connect(t *testing.T, d *daemon.Daemon, p *principal.Principal, tools string) *peer {
 	t.Helper()
+	return connectTo(t, d.MCP(), p, tools)
+}
+
+func connectTo(t *testing.T, s *mcp.Server, p *principal.Principal, tools string) *peer {
+	t.Helper()
 	inRead, inWrite := io.Pipe()
 	outRead, outWrite := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		ended <- d.MCP().ServeLines(kernel.ActFor(context.Background(), kernel.From(p, "mcp")), inRead, outWrite, tools)
+		ended <- s.ServeLines(kernel.ActFor(context.Background(), kernel.From(p, "mcp")), inRead, outWrite, tools)
 		_ = outWrite.Close()
 	}()
 	c := &peer{t: t, in: inWrite, out: bufio.NewScanner(outRead)}

@@ -97,7 +97,7 @@ type jobInfo struct {
 	Progress              struct{ Message string }
 }
 
-// job returns the job of a task, and the calls of sessions that wait for the person at the client, by their ids. If there is no
+// job returns the job of a task, and the calls of sessions that wait for a decision, by their ids. If there is no
 // such job for the caller, it has answered the request.
 func (x *exchange) job() (info jobInfo, approvals map[string]approval, ok bool) {
 	if !x.client.tasks() {
@@ -107,7 +107,7 @@ func (x *exchange) job() (info jobInfo, approvals map[string]approval, ok bool) 
 	id := textOf(jsonscan.Member(x.params, "taskId"))
 	approvals = make(map[string]approval)
 	reply, err := x.invoke("Job.Wait", map[string]any{"jobId": id, "timeout": 1}, func(m message.Message) {
-		if m.Type == "Session.Asked" && x.client.showsForms() {
+		if m.Type == "Session.Asked" {
 			a := readApproval(m.Data)
 			approvals[a.call] = a
 		}
@@ -132,13 +132,15 @@ func getTask(x *exchange) {
 		return
 	}
 	status, rest := "working", []byte(nil)
-	pending := x.s.opts.Tasks.pending(info.JobID)
-	if len(approvals) > 0 && x.person() != nil {
+	pending, note := x.s.opts.Tasks.pending(info.JobID), info.Progress.Message
+	if len(approvals) > 0 {
 		asked := make(map[string]askRequest)
 		for call, a := range approvals {
-			asked[call] = a.request()
+			asked[call], note = a.request(), a.elsewhere()
 		}
-		pending = appendRequests(pending, asked)
+		if x.person() != nil {
+			pending = appendRequests(pending, asked)
+		}
 	}
 	switch {
 	case info.Status == "completed":
@@ -148,7 +150,7 @@ func getTask(x *exchange) {
 	case pending != nil:
 		status, rest = "input_required", append(append([]byte(`,"inputRequests":{`), pending...), '}')
 	}
-	if note := info.Progress.Message; note != "" && status == "working" {
+	if note != "" && status == "working" {
 		rest = appendString([]byte(`,"statusMessage":`), note)
 	}
 	x.respond(append(appendTask(nil, info.JobID, status, info.Created, cmp.Or(info.Ended, info.Began, info.Created)), rest...))
