@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"kernos/internal/testkit"
+	testbrowser "kernos/internal/testkit/browser"
 )
 
 // told is what a page was told, by the name of what it has tried.
@@ -160,19 +161,9 @@ type browser struct {
 // no others.
 func startBrowser(t *testing.T, names ...string) *browser {
 	t.Helper()
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Fatalf("the browser needs Node.js to be unpacked: %v", err)
-	}
 	dir := t.TempDir()
-	unpack := exec.Command(node, "unpack.js")
-	unpack.Dir, unpack.Env = "npm", append(os.Environ(), "TMPDIR="+dir)
-	if out, err := unpack.CombinedOutput(); err != nil {
-		t.Fatalf("the browser can't be unpacked; make npm installs it: %v\n%s", err, out)
-	}
-	// The package's own configuration has its fonts in another directory.
-	fonts := filepath.Join(dir, "fonts.conf")
-	if err := os.WriteFile(fonts, fmt.Appendf(nil, "<fontconfig><dir>%s</dir><cachedir>%[1]s-cache</cachedir></fontconfig>", filepath.Join(dir, "fonts")), 0o600); err != nil {
+	installed, err := testbrowser.Install(dir)
+	if err != nil {
 		t.Fatal(err)
 	}
 	rules := []string{"EXCLUDE 127.0.0.1", "MAP * ~NOTFOUND"}
@@ -181,12 +172,11 @@ func startBrowser(t *testing.T, names ...string) *browser {
 	}
 	read, write := pipe(t)
 	answers, answer := pipe(t)
-	cmd := exec.Command(filepath.Join(dir, "chromium"), "--headless", "--remote-debugging-pipe",
+	cmd := exec.Command(installed.Path, "--headless", "--remote-debugging-pipe",
 		"--no-sandbox", // it could not be root otherwise; the pages are our own
 		"--disable-gpu", "--disable-dev-shm-usage", "--no-proxy-server", "--disable-background-networking",
 		"--user-data-dir="+filepath.Join(dir, "profile"), "--host-resolver-rules="+strings.Join(rules, ", "))
-	// Everything that it needs was unpacked, and everything that it writes is removed.
-	cmd.Env = []string{"HOME=" + dir, "TMPDIR=" + dir, "FONTCONFIG_FILE=" + fonts, "LD_LIBRARY_PATH=" + filepath.Join(dir, "al2023", "lib")}
+	cmd.Env = installed.Env
 	cmd.ExtraFiles = []*os.File{read, answer}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that its processes can be ended with it
 	var notes bytes.Buffer

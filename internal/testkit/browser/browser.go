@@ -3,6 +3,7 @@ package browser
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -19,12 +20,12 @@ func Start(flags ...chromedp.ExecAllocatorOption) (ctx context.Context, stop fun
 	if err != nil {
 		return nil, nil, err
 	}
-	installed, err := unpack(dir)
+	installed, err := Install(dir)
 	if err != nil {
 		_ = os.RemoveAll(dir)
 		return nil, nil, err
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(installed.path), chromedp.NoInheritEnv, chromedp.Env(installed.env...),
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(installed.Path), chromedp.NoInheritEnv, chromedp.Env(installed.Env...),
 		chromedp.NoSandbox, // it could not be root otherwise; the pages are our own
 		chromedp.Flag("disable-gpu", true), chromedp.UserDataDir(filepath.Join(dir, "profile")),
 		chromedp.Flag("host-resolver-rules", "EXCLUDE 127.0.0.1, MAP * ~NOTFOUND"))
@@ -43,34 +44,72 @@ func Start(flags ...chromedp.ExecAllocatorOption) (ctx context.Context, stop fun
 	return ctx, stop, nil
 }
 
-// An installation is a browser that was unpacked.
-type installation struct {
-	path string   // of the program
-	env  []string // its whole environment
+// An Installation is a browser that was unpacked.
+type Installation struct {
+	Path string   // of the program
+	Env  []string // its whole environment
 }
 
-// unpack unpacks the browser into a directory.
-func unpack(dir string) (installation, error) {
-	node, err := exec.LookPath("node")
+// Install returns the browser, which then writes into a directory only.
+func Install(dir string) (Installation, error) {
+	unpacked, err := unpack()
 	if err != nil {
-		return installation{}, fmt.Errorf("the browser needs Node.js to be unpacked: %w", err)
-	}
-	root, err := moduleRoot()
-	if err != nil {
-		return installation{}, err
-	}
-	cmd := exec.Command(node, "unpack.js")
-	cmd.Dir, cmd.Env = filepath.Join(root, "conformance", "npm"), append(os.Environ(), "TMPDIR="+dir)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return installation{}, fmt.Errorf("the browser can't be unpacked; make npm installs it: %w\n%s", err, out)
+		return Installation{}, err
 	}
 	// The package's own configuration has its fonts in another directory.
 	fonts := filepath.Join(dir, "fonts.conf")
-	config := fmt.Appendf(nil, "<fontconfig><dir>%s</dir><cachedir>%[1]s-cache</cachedir></fontconfig>", filepath.Join(dir, "fonts"))
-	return installation{
-		path: filepath.Join(dir, "chromium"),
-		env:  []string{"HOME=" + dir, "TMPDIR=" + dir, "FONTCONFIG_FILE=" + fonts, "LD_LIBRARY_PATH=" + filepath.Join(dir, "al2023", "lib")},
+	config := fmt.Appendf(nil, "<fontconfig><dir>%s</dir><cachedir>%s</cachedir></fontconfig>", filepath.Join(unpacked, "fonts"), filepath.Join(dir, "fonts-cache"))
+	return Installation{
+		Path: filepath.Join(unpacked, "chromium"),
+		Env:  []string{"HOME=" + dir, "TMPDIR=" + dir, "FONTCONFIG_FILE=" + fonts, "LD_LIBRARY_PATH=" + filepath.Join(unpacked, "al2023", "lib")},
 	}, os.WriteFile(fonts, config, 0o600)
+}
+
+// unpack unpacks the browser beside what npm has installed, unless it is there: that takes seconds. It returns
+// the directory, in which nothing is changed any more.
+func unpack() (string, error) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		return "", fmt.Errorf("the browser needs Node.js to be unpacked: %w", err)
+	}
+	root, err := moduleRoot()
+	if err != nil {
+		return "", err
+	}
+	npm := filepath.Join(root, "conformance", "npm")
+	var installed struct{ Version string }
+	text, err := os.ReadFile(filepath.Join(npm, "node_modules", "@sparticuz", "chromium", "package.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &installed)
+	}
+	if err != nil {
+		return "", fmt.Errorf("the browser isn't there; make npm installs it: %w", err)
+	}
+	cache := filepath.Join(npm, "node_modules", ".cache")
+	unpacked := filepath.Join(cache, "browser-"+installed.Version)
+	if _, err := os.Stat(unpacked); err == nil {
+		return unpacked, nil
+	}
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return "", err
+	}
+	dir, err := os.MkdirTemp(cache, "unpacking-")
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.Command(node, "unpack.js")
+	cmd.Dir, cmd.Env = npm, append(os.Environ(), "TMPDIR="+dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		_ = os.RemoveAll(dir)
+		return "", fmt.Errorf("the browser can't be unpacked; make npm installs it: %w\n%s", err, out)
+	}
+	if err := os.Rename(dir, unpacked); err != nil {
+		_ = os.RemoveAll(dir)
+		if _, missing := os.Stat(unpacked); missing != nil { // no other process was faster
+			return "", err
+		}
+	}
+	return unpacked, nil
 }
 
 // moduleRoot returns the directory of the module kernos, above the working directory.
