@@ -131,8 +131,7 @@ func runNode(t *testing.T, args ...string) (string, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, node, append([]string{filepath.Join(modules, args[0])}, args[1:]...)...)
 	cmd.Dir = t.TempDir()
-	cmd.Env = append(os.Environ(), "HOME="+cmd.Dir, "NO_COLOR=1",
-		"NODE_COMPILE_CACHE="+filepath.Join(modules, ".cache", "compiled")) // the suites are large, and run often
+	cmd.Env = append(os.Environ(), "HOME="+cmd.Dir, "NO_COLOR=1")
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
