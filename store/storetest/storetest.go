@@ -13,7 +13,8 @@
 // call of the file system, one after another. An engine that a proof can't be held against
 // says why, or fails.
 //
-// The flag -storetest.long makes all of it larger: for a night, not for every change. With
+// The flag -storetest.long makes all of it larger: for a night, not for every change. Without it, every second
+// call of the file system fails, chosen by chance. With
 // the race detector it is smaller, since what that finds it finds soon.
 package storetest
 
