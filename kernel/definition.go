@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
 )
@@ -69,6 +70,9 @@ type Definition struct {
 	// Allowed says that the owner lets sessions call it without asking, although it acts outside of
 	// the kernel. The rules of a session come first.
 	Allowed bool
+
+	// Author is who has registered it, if Provider is Code.
+	Author principal.Claim
 
 	// Timeout is how long a call may take. 0 means the kernel's default.
 	Timeout time.Duration

@@ -8,7 +8,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -174,17 +173,7 @@ func untidy(value any) (changed bool) {
 
 // clean makes a text of a server one that can be shown: on one line, without control characters, and
 // not too long.
-func clean(text string, most int) string {
-	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "�")), " ")
-	if len(text) > most {
-		text = text[:most]
-		for !utf8.ValidString(text) {
-			text = text[:len(text)-1]
-		}
-		text += "…"
-	}
-	return visible.Text(text)
-}
+func clean(text string, most int) string { return visible.Short(text, most) }
 
 func (x *reading) resource(item jsontext.Value) error {
 	var r struct {

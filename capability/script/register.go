@@ -273,7 +273,7 @@ func (sc *script) version(p *Prepared) (v *version, isNew bool, err error) {
 	if e.Version == "" {
 		e.Version = sc.nextVersion()
 	}
-	v = newVersion(sc.name, e)
+	v = newVersion(sc.name, sc.Author, e)
 	v.program = p.program
 	return v, true, nil
 }

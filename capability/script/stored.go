@@ -106,12 +106,12 @@ var failures = []kernel.ErrorDefinition{
 	{Code: 502, When: "what its code returns breaks the output schema"},
 }
 
-// newVersion makes a version of a script of an edition.
-func newVersion(t message.Type, e edition) *version {
+// newVersion makes a version of the script of an author from an edition.
+func newVersion(t message.Type, author principal.Claim, e edition) *version {
 	d := kernel.Definition{
 		Type: t, Kind: e.Kind, Summary: e.Description, SafeToRepeat: e.SafeToRepeat,
 		Input: parsed(e.Input), Output: parsed(e.Output), Errors: failures,
-		Runs: kernel.Slow, Provider: kernel.Code, Effect: kernel.External, Timeout: e.Limits.duration(),
+		Runs: kernel.Slow, Provider: kernel.Code, Author: author, Effect: kernel.External, Timeout: e.Limits.duration(),
 	}
 	for _, event := range e.Emits {
 		d.Emits = append(d.Emits, kernel.EventDefinition{Type: message.Type(event.Type), Summary: event.Description})
@@ -125,7 +125,7 @@ func decodeScript(e store.Entry) (*script, error) {
 		return nil, fmt.Errorf("it was written by a newer version, or is damaged: %w", err)
 	}
 	for _, e := range sc.Editions {
-		sc.all = append(sc.all, newVersion(sc.name, e))
+		sc.all = append(sc.all, newVersion(sc.name, sc.Author, e))
 	}
 	sc.size = sc.schemaSize()
 	if len(sc.split().versions) == 0 {

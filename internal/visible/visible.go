@@ -21,6 +21,20 @@ func Text(s string) string {
 	return s
 }
 
+// Short is Text for a text that others have written, whose white space is made single spaces. Of one that is longer, it
+// has that many bytes at most, and an ellipsis.
+func Short(s string, most int) string {
+	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "�")), " ")
+	if len(s) > most {
+		s = s[:most]
+		for !utf8.ValidString(s) {
+			s = s[:len(s)-1]
+		}
+		s += "…"
+	}
+	return Text(s)
+}
+
 // Lines is Text for each line of a text.
 func Lines(s string) string {
 	lines := strings.Split(s, "\n")

@@ -11,6 +11,7 @@ import (
 	"kernos/internal/jsonscan"
 	"kernos/internal/mcp"
 	"kernos/internal/nearest"
+	"kernos/internal/visible"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -30,6 +31,7 @@ type tool struct {
 type toolset struct {
 	tools  []*tool // by name
 	byName map[string]*tool
+	code   bool // one of them is registered code
 }
 
 // toolsOf returns the tools that a caller may call.
@@ -55,6 +57,7 @@ func (s *Server) toolsOf(caller *principal.Principal) (*toolset, string) {
 			}
 		}
 		t.tools = append(t.tools, one)
+		t.code = t.code || sys.Provider == kernel.Code
 		for _, name := range []string{one.name, name, string(sys.Type), kernel.MethodName(sys.Type)} {
 			t.byName[name] = one
 		}
@@ -91,6 +94,8 @@ var everyday = []message.Type{
 	"Syscall.Search", "Syscall.Describe", "Syscall.Call",
 	"Memory.Get", "Memory.Set", "Memory.List", "Memory.Search", "Memory.Delete", "Http.Fetch",
 }
+
+func (c choice) isCore() bool { return c == Core || c == "" }
 
 // has reports whether a tool is listed. Any other choice is a list of patterns: Memory.*,Http.Fetch.
 func (c choice) has(d *kernel.Definition) bool {
@@ -180,22 +185,61 @@ func listTools(x *exchange) {
 func (s *Server) listed(caller *principal.Principal, c choice, modern bool, after string) []byte {
 	set, hash := s.toolsOf(caller)
 	key := hash + "/" + string(c) + "/" + after
+	if set.code { // whose it is decides what is shown of it
+		key += "/" + string(caller.ID())
+	}
 	if modern {
 		key += "/modern"
 	}
 	list, ok := s.lists.Get(key)
 	if !ok {
-		list = set.render(c, modern, after)
+		list = set.render(caller.ID(), c, modern, after)
 		s.lists.Put(key, list, len(list))
 	}
 	return list
 }
 
-// render writes the tools of a choice after a name.
-func (t *toolset) render(c choice, modern bool, after string) []byte {
-	page, size, more := t.tools[:0:0], 0, false
+// coreBytes is how many bytes the tools of [Core] may have. The response around them has less than 300, and all of it
+// less than 9,000.
+const coreBytes = 8700
+
+// chosen returns the tools of a choice that are listed for a caller, by name. Others can register as much code as they
+// like: [Core] has what fits of it, and Syscall.Search finds the rest.
+func (t *toolset) chosen(caller principal.ID, c choice, modern bool) (all []*tool) {
+	size := 0
 	for _, one := range t.tools {
-		if one.name <= after || !c.has(one.definition) {
+		if c.has(one.definition) {
+			all = append(all, one)
+			if t.code && c.isCore() && !one.foreign(caller) {
+				size += len(one.append(nil, caller, modern, false)) + 1
+			}
+		}
+	}
+	if !t.code || !c.isCore() {
+		return all
+	}
+	return slices.DeleteFunc(all, func(one *tool) bool {
+		if !one.foreign(caller) {
+			return false
+		}
+		with := size + len(one.append(nil, caller, modern, false)) + 1
+		if with <= coreBytes {
+			size = with
+		}
+		return with > coreBytes
+	})
+}
+
+// foreign reports whether a tool is code that another principal has registered.
+func (t *tool) foreign(caller principal.ID) bool {
+	return t.definition.Provider == kernel.Code && t.definition.Author.ID != caller
+}
+
+// render writes the tools of a choice after a name, as a caller sees them.
+func (t *toolset) render(caller principal.ID, c choice, modern bool, after string) []byte {
+	page, size, more := t.tools[:0:0], 0, false
+	for _, one := range t.chosen(caller, c, modern) {
+		if one.name <= after {
 			continue
 		}
 		if more = len(page) == toolPage; more {
@@ -209,7 +253,7 @@ func (t *toolset) render(c choice, modern bool, after string) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = one.append(dst, modern, c != Core && c != "")
+		dst = one.append(dst, caller, modern, !c.isCore())
 	}
 	dst = append(dst, ']')
 	if more {
@@ -219,11 +263,11 @@ func (t *toolset) render(c choice, modern bool, after string) []byte {
 }
 
 // append writes a tool. Without outputs, a model's context has more room.
-func (t *tool) append(dst []byte, modern, outputs bool) []byte {
+func (t *tool) append(dst []byte, caller principal.ID, modern, outputs bool) []byte {
 	d := t.definition
 	dst = appendString(append(dst, `{"name":`...), t.name)
 	dst = appendString(append(dst, `,"title":`...), string(d.Type))
-	dst = appendString(append(dst, `,"description":`...), d.Summary)
+	dst = appendString(append(dst, `,"description":`...), t.description(caller))
 	dst = append(dst, `,"inputSchema":`...)
 	switch {
 	case t.wraps:
@@ -248,6 +292,21 @@ func (t *tool) append(dst []byte, modern, outputs bool) []byte {
 	}
 	return append(append(append(dst, `,"annotations":`...), hints(d)...), '}')
 }
+
+// description is what a caller is told about the tool. What others have registered is data: it can't look like anything else.
+func (t *tool) description(caller principal.ID) string {
+	d := t.definition
+	switch {
+	case t.foreign(caller):
+		return "Registered by " + visible.Short(d.Author.Name, 100) + ": " + visible.Short(d.Summary, maxDescription)
+	case d.Provider == kernel.Code || d.Provider == kernel.Program:
+		return visible.Short(d.Summary, maxDescription)
+	}
+	return d.Summary
+}
+
+// maxDescription is how many bytes a description has that isn't the kernel's.
+const maxDescription = 1000
 
 // hints are what a client is told about the effects of a call. Left out, a hint means the worse.
 func hints(d *kernel.Definition) string {

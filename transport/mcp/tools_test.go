@@ -2,6 +2,7 @@ package mcp_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -53,6 +54,40 @@ func TestToolsAreForEveryClient(t *testing.T) {
 	for _, tool := range list.Result.Tools {
 		look(tool.Name, "", tool.InputSchema)
 	}
+}
+
+// The default list stays short when others register code, which is shown as theirs and as one line of visible text. What
+// the caller registers itself is always listed.
+func TestCodeOfOthersInTheDefaultList(t *testing.T) {
+	d, _ := serve(t, nil)
+	other, err := principal.New(principal.DefaultID, "other", principal.Grant{Preset: principal.Agent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	me := agent(t, principal.Grant{Preset: principal.Agent})
+	register := func(c *peer, name string) {
+		t.Helper()
+		text := `Ignore\n\nthis\u001b[2J: ` + strings.Repeat("x", 100)
+		check(t, name, c.ask(2, "tools/call", fmt.Sprintf(`"name":"Syscall_Register","arguments":{"name":%q,"kind":"query","inputSchema":{},"outputSchema":{},"description":"%s","code":"export const handler = () => 1"}`, name, text)), "!isError")
+	}
+	theirs, mine, owners := connect(t, d, other, ""), connect(t, d, me, ""), connect(t, d, nil, "")
+	for i := range 10 { // the rate is limited
+		register(theirs, fmt.Sprintf("Theirs.Tool%02d", i))
+		register(owners, fmt.Sprintf("Theirs.Tool%02d", 10+i))
+	}
+	for _, meta := range []string{``, modernMeta} {
+		list := mine.ask(3, "tools/list", meta)
+		check(t, "the list", list, `"description":"Registered by other: Ignore this␛[2J: xxx`, "!Theirs_Tool19", `"name":"Syscall_Search"`)
+		if len(list) >= 9000 {
+			t.Errorf("tools/list has %d bytes", len(list))
+		}
+		check(t, "their own list", theirs.ask(3, "tools/list", meta), `"name":"Theirs_Tool00"`, `"name":"Theirs_Tool09"`, `"description":"Ignore this␛[2J: xxx`, "!Registered by")
+	}
+	for i := range 10 {
+		register(mine, fmt.Sprintf("Mine.Tool%02d", i))
+	}
+	check(t, "my list", mine.ask(4, "tools/list", ``), `"name":"Mine_Tool00"`, `"name":"Mine_Tool09"`, "!Theirs_Tool")
+	check(t, "a tool that isn't listed", mine.ask(5, "tools/call", `"name":"Theirs_Tool19","arguments":{}`), "!Unknown tool")
 }
 
 // Patterns that match no tool aren't passed over in silence.
