@@ -67,6 +67,9 @@ type Definition struct {
 	// may ask a person first.
 	Destroys bool
 
+	// Idempotent says that a second call of a command with the same data changes nothing more.
+	Idempotent bool
+
 	// Allowed says that the owner lets sessions call it without asking, although it acts outside of
 	// the kernel. The rules of a session come first.
 	Allowed bool

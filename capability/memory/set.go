@@ -39,6 +39,8 @@ var set = kernel.DefineCommand[setInput, setOutput](kernel.Definition{
 	Input:   schema.Input[setInput]().Example(`{"key":"notes/1","value":"milk"}`).Quiet(), // the vault's secrets come through it
 	Emits:   changed,
 	Redact:  redact,
+
+	Idempotent: true,
 })
 
 // success is the reply of most calls.

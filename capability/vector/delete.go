@@ -35,6 +35,8 @@ var remove = kernel.DefineCommand[deleteInput, deleteOutput](kernel.Definition{
 	},
 	Summary: "Delete items of a collection, by id or by a filter, or the whole collection.",
 	Input:   schema.Input[deleteInput]().Example(`{"collection":"docs","ids":["reset"]}`),
+
+	Destroys: true,
 })
 
 func (v *Vectors) remove(ctx context.Context, in deleteInput) (out deleteOutput, err error) {

@@ -318,7 +318,7 @@ func hints(d *kernel.Definition) string {
 	if inside && !d.Destroys {
 		text += `,"destructiveHint":false`
 	}
-	if d.SafeToRepeat {
+	if d.Idempotent {
 		text += `,"idempotentHint":true`
 	}
 	if inside {

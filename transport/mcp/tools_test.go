@@ -90,6 +90,42 @@ func TestCodeOfOthersInTheDefaultList(t *testing.T) {
 	check(t, "a tool that isn't listed", mine.ask(5, "tools/call", `"name":"Theirs_Tool19","arguments":{}`), "!Unknown tool")
 }
 
+// The hints are those of the protocol: an idempotent tool has no further effect when it is called again with the same
+// arguments, and a retry that is safe isn't that.
+func TestHints(t *testing.T) {
+	d, _ := serve(t, nil)
+	c := connect(t, d, nil, "all")
+	c.initialize(`{}`)
+	var list struct {
+		Result struct {
+			Tools []struct {
+				Name        string
+				Annotations json.RawMessage
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(c.ask(1, "tools/list", "")), &list); err != nil {
+		t.Fatal(err)
+	}
+	hints := make(map[string]string)
+	for _, tool := range list.Result.Tools {
+		hints[tool.Name] = string(tool.Annotations)
+	}
+	for name, want := range map[string]string{
+		"Memory_Get":     `{"readOnlyHint":true,"openWorldHint":false}`,
+		"Memory_Set":     `{"readOnlyHint":false,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}`,
+		"Memory_Delete":  `{"readOnlyHint":false,"idempotentHint":true,"openWorldHint":false}`,
+		"Vector_Delete":  `{"readOnlyHint":false,"openWorldHint":false}`, // of many items, each call deletes some
+		"Token_Rotate":   `{"readOnlyHint":false,"openWorldHint":false}`,
+		"Agent_Ask":      `{"readOnlyHint":false}`,
+		"Model_Generate": `{"readOnlyHint":false}`,
+	} {
+		if hints[name] != want {
+			t.Errorf("%s: got %s, want %s", name, hints[name], want)
+		}
+	}
+}
+
 // Patterns that match no tool aren't passed over in silence.
 func TestPatternsWithoutTools(t *testing.T) {
 	d, _ := serve(t, nil)
