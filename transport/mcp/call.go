@@ -134,8 +134,17 @@ func (x *exchange) describe(m *message.Message) *failure {
 		return nil
 	}
 	d := &m.Metadata
+	var wrong string
 	jsonscan.Members(x.frame.meta, 0, func(name, value []byte) bool {
-		switch string(jsonscan.Content(name)) {
+		key := string(jsonscan.Content(name))
+		switch key {
+		case metaIdempotencyKey, metaCorrelation, metaCausation, mcp.MetaTrace:
+			if value[0] != '"' {
+				wrong = key
+				return false
+			}
+		}
+		switch key {
 		case metaIdempotencyKey:
 			d.IdempotencyKey = textOf(value)
 		case metaCorrelation:
@@ -149,6 +158,9 @@ func (x *exchange) describe(m *message.Message) *failure {
 		}
 		return true
 	})
+	if wrong != "" {
+		return invalid("Invalid params: _meta: " + wrong + " must be a text")
+	}
 	if *d == (message.Metadata{}) {
 		return nil
 	}

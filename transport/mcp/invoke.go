@@ -3,6 +3,7 @@ package mcp
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 
 	"kernos/internal/mcp"
 	"kernos/kernel/connection"
@@ -23,7 +24,7 @@ func (x *exchange) invoke(t message.Type, data any, event func(message.Message))
 		m.Kind = s.Kind
 	}
 	if f := x.describe(&m); f != nil {
-		return nil, &message.Error{Code: 422, Message: f.text}
+		return nil, &message.Error{Code: 422, Message: strings.TrimPrefix(f.text, "Invalid params: ")}
 	}
 	m.Metadata.IdempotencyKey = "" // it is that of the request, which may need several calls
 	x.s.k.Stamp(&m)
