@@ -93,6 +93,10 @@ func (s *Server) post(cut context.Context, w http.ResponseWriter, r *http.Reques
 		s.postModern(cut, w, r, &f)
 		return
 	}
+	if bad := checkVersion(r.Header, &f); bad != nil {
+		refuse(w, http.StatusBadRequest, f.id, bad)
+		return
+	}
 	s.postLegacy(cut, w, r, &f)
 }
 

@@ -616,6 +616,7 @@ func TestSessionsOverHTTP(t *testing.T) {
 		{"POST", request(4, "tools/call", `"name":"Echo","arguments":{"message":"x"},`+modernMeta), []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "=?base64?RWNobw==?="}, 200, `"echo":"x"`},
 		{"POST", request(4, "no/such", modernMeta), []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "no/such"}, 404, `-32601`},
 		{"POST", request(4, "tools/list", ``), []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/list"}, 400, `-32602`},
+		{"POST", request(4, "tools/list", modernMeta), []string{"Mcp-Protocol-Version", "2025-11-25"}, 400, `-32020`},
 		{"GET", ``, []string{"Mcp-Protocol-Version", "2026-07-28"}, 405, ``},
 		{"POST", request(5, "ping", ``), append([]string{"Origin", "http://evil.example"}, session...), 403, `origin_not_allowed`},
 	} {
