@@ -36,7 +36,12 @@ func callTool(x *exchange) {
 		}
 		return
 	}
-	name, data := textOf(jsonscan.Member(x.params, "name")), jsonscan.Member(x.params, "arguments")
+	name, bad := x.text("name")
+	if bad != nil {
+		x.fail(bad)
+		return
+	}
+	data := jsonscan.Member(x.params, "arguments")
 	caller := kernel.SenderIn(x.ctx).Principal()
 	set, _ := x.s.toolsOf(caller)
 	t, ok := set.byName[name]
@@ -255,6 +260,15 @@ func appendError(dst, body []byte) []byte {
 	return append(appendText(append(dst, `"content":[`...), body), `],"isError":true`...)
 }
 
+// text returns a parameter of the request that must be a text.
+func (x *exchange) text(parameter string) (string, *failure) {
+	value := jsonscan.Member(x.params, parameter)
+	if len(value) == 0 || value[0] != '"' {
+		return "", invalid("Invalid params: " + parameter + " must be a text")
+	}
+	return jsonscan.Unquote(value), nil
+}
+
 // called returns the syscall that the client means, its name and its data: that which it has called, or calls through
 // [kernel.ThroughType].
 func (x *exchange) called() (d *kernel.Definition, name string, data json.RawMessage) {
@@ -281,7 +295,7 @@ func (x *exchange) failed(m message.Message) []byte {
 	}
 	body := e.Append(nil)
 	about, name, data := x.called()
-	if guidance := rpc.Guide(about, name, data, e); guidance != nil {
+	if guidance := rpc.Guide(about, name, data, e); guidance != nil && about.Input.Validate(data) != nil {
 		body = append(append(append(body[:len(body)-1], `,"guidance":`...), guidance...), '}')
 	}
 	return appendError(nil, body)

@@ -66,6 +66,9 @@ type resourceKind struct {
 
 	// complete returns values for the variable of the template that begin with some text. May be nil.
 	complete func(x *exchange, begin string) ([]string, error)
+
+	// fixed says that a resource that isn't there won't come to be, so that it can't be watched.
+	fixed bool
 }
 
 func scheme(prefix string) func(string) bool {
@@ -98,11 +101,11 @@ func resourceKinds() []resourceKind {
 		},
 		{
 			template: messageScheme + "{id}", name: "message", description: "A recorded message, by its id.", mimeType: "application/json",
-			matches: scheme(messageScheme), read: readMessage,
+			matches: scheme(messageScheme), read: readMessage, fixed: true,
 		},
 		{
 			template: blobScheme + "{hash}{?offset,length}", name: "blob", description: "Large data, by its hash: whole, or a part from a byte on. _meta of a part has kernos/next, the offset of the next one, and kernos/size.",
-			matches: scheme(blobScheme), read: readBlob,
+			matches: scheme(blobScheme), read: readBlob, fixed: true,
 		},
 	}
 }
@@ -320,7 +323,11 @@ func readResource(x *exchange) {
 		}
 		return
 	}
-	uri := textOf(jsonscan.Member(x.params, "uri"))
+	uri, bad := x.text("uri")
+	if bad != nil {
+		x.fail(bad)
+		return
+	}
 	kind := x.s.kindOf(uri)
 	if kind == nil {
 		x.fail(x.noResource(uri, "Resource not found"))

@@ -56,7 +56,7 @@ func (x *exchange) watchable(uri string) *failure {
 	}
 	if _, err := kind.read(x, uri); err != nil {
 		e, _ := message.ErrorOf(err)
-		if e.Code != 404 { // it may come to be
+		if e.Code != 404 || kind.fixed { // others may come to be
 			return x.noResource(uri, e.Message)
 		}
 	}
@@ -142,8 +142,11 @@ const (
 
 // subscribe answers resources/subscribe, of the stateful era.
 func subscribe(x *exchange) {
-	uri := textOf(jsonscan.Member(x.params, "uri"))
-	if bad := x.watchable(uri); bad != nil {
+	uri, bad := x.text("uri")
+	if bad == nil {
+		bad = x.watchable(uri)
+	}
+	if bad != nil {
 		x.fail(bad)
 		return
 	}
