@@ -7,7 +7,7 @@ import (
 )
 
 // A Salvage reads what it can of a line that is not a message, so that its sender
-// can be answered: the names of the top level's members, the strings among their
+// can be answered: the names of the top level's members, the strings and numbers among their
 // values, metadata.id, metadata.correlation and metadata.causation. It never fails: what it can't read is not there.
 //
 // A line may be written to it in pieces of any size; it keeps some tens of
@@ -21,11 +21,12 @@ type Salvage struct {
 	name     string // of the last member of the top level
 	inner    string // of the last member of metadata
 	token    []byte // the string that is being read, quotes included
+	number   []byte // the value of the top level that is being read, if it is a number
 	members  []salvaged
 	metadata Metadata // as far as it was read: the id, the correlation and the causation
 }
 
-type salvaged struct{ name, value string }
+type salvaged struct{ name, value, number string }
 
 const (
 	maxSalvaged      = 16
@@ -57,12 +58,18 @@ func (s *Salvage) Write(piece []byte) (int, error) {
 				s.object[s.depth] = c == '{'
 			}
 		case '}', ']':
+			s.endNumber()
 			s.depth = max(s.depth-1, 0)
 			s.isName = false
 		case ',':
+			s.endNumber()
 			s.isName = s.depth < len(s.object) && s.object[s.depth]
 		case ':':
 			s.isName = false
+		case '-', '+', '.', 'e', 'E', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+			if s.depth == 1 && len(s.number) <= MaxIDLength {
+				s.number = append(s.number, c)
+			}
 		}
 	}
 	return len(piece), nil
@@ -81,6 +88,18 @@ func (s *Salvage) stringByte(c byte) {
 		s.inString = false
 		s.endString()
 	}
+}
+
+func (s *Salvage) endNumber() {
+	if s.depth != 1 {
+		return
+	}
+	for i := range s.members {
+		if m := &s.members[i]; m.name == s.name && m.value == "" && m.number == "" && len(s.number) <= MaxIDLength && jsonscan.Valid(s.number) {
+			m.number = string(s.number)
+		}
+	}
+	s.number = s.number[:0]
 }
 
 func (s *Salvage) endString() {
@@ -125,6 +144,16 @@ func (s *Salvage) Member(name string) (value string, seen bool) {
 		}
 	}
 	return "", false
+}
+
+// Number returns the number that a member of the top level holds, as it is written, or "".
+func (s *Salvage) Number(name string) string {
+	for _, m := range s.members {
+		if m.name == name {
+			return m.number
+		}
+	}
+	return ""
 }
 
 // Request returns as much of the message as an answer and a record need: a type, which is

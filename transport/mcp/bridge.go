@@ -263,7 +263,7 @@ func (b *bridge) sending(lines []byte) {
 	for line := range bytes.Lines(lines) {
 		f, bad := parse(&b.scan, line)
 		switch {
-		case bad != nil || len(line) > maxBody: // the server says what is wrong, and names no request
+		case bad != nil || len(line) > maxBody: // the server says what is wrong
 		case f.method == "":
 			delete(b.asked, string(f.id))
 		case f.id != nil:

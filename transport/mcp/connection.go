@@ -167,8 +167,8 @@ func (c *conn) serve(ctx context.Context) error {
 func (c *conn) Next() (message.Message, kernel.Emit, error) {
 	for {
 		line, err := c.in.Next()
-		if _, tooLong := errors.AsType[*ndjson.TooLong](err); tooLong {
-			c.write(appendFailure(nil, nil, &failure{code: mcp.InvalidRequest, text: "Invalid request: " + err.Error()}), true)
+		if long, tooLong := errors.AsType[*ndjson.TooLong](err); tooLong {
+			c.write(appendFailure(nil, salvagedID(long.Salvage), &failure{code: mcp.InvalidRequest, text: "Invalid request: " + err.Error()}), true)
 			continue
 		}
 		if err != nil {

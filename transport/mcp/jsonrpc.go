@@ -30,6 +30,7 @@ type frame struct {
 // parse reads a message. The failure is for what isn't one; the frame then has the id, if it has one.
 func parse(scan *jsonscan.Scanner, text []byte) (f frame, bad *failure) {
 	if err := scan.Text(text); err != nil {
+		f.id = salvagedID(message.SalvageLine(text))
 		return f, &failure{code: mcp.ParseError, text: "Parse error: " + message.Clip(err.Error(), 500)}
 	}
 	i := jsonscan.Space(text, 0)
@@ -83,6 +84,20 @@ func parse(scan *jsonscan.Scanner, text []byte) (f frame, bad *failure) {
 		return f, invalid("Invalid params: _meta must be an object")
 	}
 	return f, nil
+}
+
+// salvagedID returns the id of a request that can't be read as a whole, or nil.
+func salvagedID(s *message.Salvage) []byte {
+	if method, _ := s.Member("method"); method == "" { // it may be a response, whose id is the server's
+		return nil
+	}
+	if id, _ := s.Member("id"); id != "" {
+		return appendString(nil, id)
+	}
+	if id := s.Number("id"); id != "" {
+		return []byte(id)
+	}
+	return nil
 }
 
 // textOf is the text of a JSON string, or "" for anything else.

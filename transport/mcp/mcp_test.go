@@ -214,15 +214,20 @@ func TestRequests(t *testing.T) {
 	} {
 		check(t, r.method+" "+r.members, c.ask(100+i, r.method, r.members), r.wants...)
 	}
+	deep := strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000)
 	for line, want := range map[string]string{
-		`{`:                                   `"id":null,"error":{"code":-32700`,
-		`[{"jsonrpc":"2.0","id":1}]`:          `"code":-32600`,
+		`{`:                          `"id":null,"error":{"code":-32700`,
+		`[{"jsonrpc":"2.0","id":1}]`: `"code":-32600`,
+		`{"method":"ping","params":{"a":` + deep + `},"jsonrpc":"2.0","id":7}`:                                        `"id":7,"error":{"code":-32700`,
+		`{"jsonrpc":"2.0","id":"a\"b","method":"ping","params":` + deep + `}`:                                         `"id":"a\"b","error":{"code":-32700`,
+		`{"jsonrpc":"2.0","id":8,"result":` + deep + `}`:                                                              `"id":null,"error":{"code":-32700`,
+		`{"method":"ping","params":{"a":"` + strings.Repeat("x", 4<<20) + `","id":6},"jsonrpc":"2.0", "id" : -1.5e3}`: `"id":-1.5e3,"error":{"code":-32600`,
 		`{"jsonrpc":"1.0","id":1}`:            `"code":-32600`,
 		`{"jsonrpc":"2.0","id":{}}`:           `"code":-32600`,
 		request(1, "tools/call", `"_meta":1`): `"code":-32602`,
 	} {
 		c.send(line)
-		check(t, line, c.next(), want)
+		check(t, message.Clip(line, 100), c.next(), want)
 	}
 }
 
