@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"kernos/daemon"
-	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -68,36 +67,39 @@ func TestSessionsOfOthersStay(t *testing.T) {
 	s := mcp.New(d.Kernel(), &mcp.Options{MaxSessions: 4})
 	defer func() { _ = s.Shutdown(t.Context()) }()
 	one, two := agent(t, principal.Grant{Preset: principal.Agent}), principal.TheOwner()
-	send := func(p *principal.Principal, method, session, body string) *httptest.ResponseRecorder {
-		ctx, cancel := context.WithCancel(kernel.ActFor(t.Context(), kernel.From(p, "http")))
-		r := httptest.NewRequestWithContext(ctx, method, "/mcp", strings.NewReader(body))
-		r.Header.Set("Mcp-Session-Id", session)
-		w := httptest.NewRecorder()
-		if method == http.MethodGet { // a stream that stays open
-			served := make(chan struct{})
-			go func() {
-				defer close(served)
-				s.Serve(ctx, w, r)
-			}()
-			t.Cleanup(func() {
-				cancel()
-				<-served
-			})
-			return w
+	served := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p := two
+		if r.Header.Get("Authorization") == one.Name() {
+			p = one
 		}
-		defer cancel()
-		s.Serve(ctx, w, r)
-		return w
+		ctx := kernel.ActFor(r.Context(), kernel.From(p, "http"))
+		s.Serve(ctx, w, r.WithContext(ctx))
+	}))
+	defer served.Close()
+	send := func(p *principal.Principal, method, session, body string) *http.Response {
+		r, err := http.NewRequestWithContext(t.Context(), method, served.URL, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header = http.Header{"Authorization": {p.Name()}, "Mcp-Session-Id": {session}}
+		response, err := served.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if method == http.MethodPost {
+			_ = response.Body.Close()
+		}
+		return response
 	}
 	begin := func(p *principal.Principal) string {
-		return send(p, "POST", "", request(1, "initialize", `"protocolVersion":"2025-11-25","capabilities":{}`)).Header().Get("Mcp-Session-Id")
+		return send(p, "POST", "", request(1, "initialize", `"protocolVersion":"2025-11-25","capabilities":{}`)).Header.Get("Mcp-Session-Id")
 	}
 	lives := func(p *principal.Principal, session string) bool {
-		return send(p, "POST", session, request(2, "ping", ``)).Code == http.StatusOK
+		return send(p, "POST", session, request(2, "ping", ``)).StatusCode == http.StatusOK
 	}
 	quiet, reading, idle := begin(one), begin(two), begin(two)
 	follows := send(two, "GET", reading, "")
-	testkit.Until(t, "the stream is open", func() bool { return follows.Flushed })
+	defer func() { _ = follows.Body.Close() }()
 	for range 10 {
 		begin(two)
 	}
