@@ -272,10 +272,10 @@ type removeOutput struct {
 
 var remove = kernel.DefineCommand[nameInput, removeOutput](kernel.Definition{
 	Type:     "Mcp.Remove",
-	Destroys: true,
-	Summary:  "Take a mounted MCP server away: its process ends, and its tools and files are gone.",
-	Errors:   []kernel.ErrorDefinition{{Code: 404, When: "no server has this name"}},
-	Effect:   kernel.External, SafeToRepeat: true,
+	Destroys: true, Idempotent: true,
+	Summary: "Take a mounted MCP server away: its process ends, and its tools and files are gone.",
+	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no server has this name"}},
+	Effect:  kernel.External, SafeToRepeat: true,
 })
 
 func (h *Host) remove(ctx context.Context, in nameInput) (out removeOutput, err error) {

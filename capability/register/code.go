@@ -97,10 +97,10 @@ type unregisterOutput struct {
 
 var unregister = kernel.DefineCommand[unregisterInput, unregisterOutput](kernel.Definition{
 	Type:     "Syscall.Unregister",
-	Destroys: true,
-	Summary:  "Stop serving a syscall on this connection, or remove the code of one, with all its versions.",
-	Errors:   []kernel.ErrorDefinition{{Code: 403, When: "the code belongs to another caller"}},
-	Emits:    []kernel.EventDefinition{{Type: Unregistered, Summary: "A connection has stopped serving a syscall: {name, connections}; connections is how many still serve it. Or its code was removed: {name}."}},
+	Destroys: true, Idempotent: true,
+	Summary: "Stop serving a syscall on this connection, or remove the code of one, with all its versions.",
+	Errors:  []kernel.ErrorDefinition{{Code: 403, When: "the code belongs to another caller"}},
+	Emits:   []kernel.EventDefinition{{Type: Unregistered, Summary: "A connection has stopped serving a syscall: {name, connections}; connections is how many still serve it. Or its code was removed: {name}."}},
 })
 
 func (d *directory) unregister(ctx context.Context, in unregisterInput) (unregisterOutput, error) {
