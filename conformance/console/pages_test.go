@@ -228,6 +228,7 @@ func TestPalette(t *testing.T) {
 		w.goTo("/call")
 		w.wait(`document.querySelector('[data-view=call] .methods')`)
 		w.click(`.omnibox`)
+		w.wait(`document.activeElement.matches("[data-testid=palette] input")`)
 		if c.typed != "" {
 			w.fill(`[data-testid=palette] input`, c.typed)
 		}
