@@ -1,9 +1,9 @@
 // The palette reaches every method, action and place by its name. Views add what they have.
 import { signal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
 import { modules } from "../core/catalog";
 import { recent } from "../core/recent";
 import { go, link } from "../core/route";
+import { useModal } from "./modal";
 
 export interface Entry { name: string; hint: string; mark?: string; recent?: boolean; run(): void }
 
@@ -48,8 +48,7 @@ function choose(entry?: Entry) {
 }
 
 export function Palette() {
-  const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => { shown.value ? dialog.current?.showModal() : dialog.current?.close(); }, [shown.value]);
+  const dialog = useModal(shown.value);
   const move = (by: number) => { at.value = Math.max(0, Math.min(entries.peek().length - 1, at.peek() + by)); };
   return (
     <dialog class="palette" ref={dialog} aria-label="Go to" data-testid="palette" hidden={!shown.value} onClose={() => { shown.value = dialog.current!.open; /* it may have been opened again meanwhile */ }}>

@@ -1,14 +1,13 @@
 // The sheet of keys.
 import { signal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
 import { keys } from "../core/keys";
+import { useModal } from "./modal";
 
 const shown = signal(false);
 export function openSheet() { shown.value = true; }
 
 export function Sheet() {
-  const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => { shown.value ? dialog.current?.showModal() : dialog.current?.close(); }, [shown.value]);
+  const dialog = useModal(shown.value);
   return (
     <dialog class="sheet" ref={dialog} aria-label="Keys" data-testid="sheet" onClose={() => { shown.value = false; }}>
       <div class="row"><h2 class="spread">Keys</h2><button class="plain" title="Close (Esc)" onClick={() => dialog.current?.close()}>Close</button></div>
