@@ -134,8 +134,8 @@ func own(p *packages.Package) bool {
 	return p.Module != nil && p.Module.Main
 }
 
-// typed reads a package and checks its types, after those that it imports. What it finds wrong with packages of others,
-// which are read in part, is no problem.
+// typed reads a package and checks its types, after those that it imports. It doesn't report problems of packages of others,
+// which are read in part.
 func typed(p *packages.Package, bodies bool) (problems []string) {
 	p.Fset = &files
 	for _, name := range p.GoFiles {

@@ -393,8 +393,8 @@ func (s *server) reveal(ctx context.Context, text string, use sealed.Use) (strin
 	return plain, err
 }
 
-// secrets returns what nobody but the server may read of the value of a variable or a header: all of it if its name is that of
-// a credential, or it was sealed when it came; else the password in a URL.
+// secrets returns what only the server may read of a variable or a header: the whole value if its name is that of a credential
+// or the value was sealed when it came; otherwise the password in it, if it is a URL.
 func (r *record) secrets(name, value string) []string {
 	if secret.Named([]byte(name), secret.Request) || slices.Contains(r.Secret, name) {
 		return []string{value}

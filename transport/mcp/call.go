@@ -85,8 +85,8 @@ func callTool(x *exchange) {
 	if (support == TaskOptional || support == TaskRequired) && x.client.tasks() {
 		m, x.replied = asJob(m.Type, data), true
 	}
-	if f := x.describe(&m); f != nil {
-		x.fail(f)
+	if wrong := x.describe(&m); wrong != "" {
+		x.fail(invalid("Invalid params: " + wrong))
 		return
 	}
 	x.s.k.Stamp(&m)
@@ -133,48 +133,42 @@ func (t *tool) agrees(h http.Header, arguments []byte) bool {
 
 var emptyObject = []byte("{}")
 
-// describe gives a message what _meta says about it.
-func (x *exchange) describe(m *message.Message) *failure {
+// describe gives a message what _meta says about it. If that can't be, it returns why.
+func (x *exchange) describe(m *message.Message) (wrong string) {
 	if x.frame.meta == nil {
-		return nil
+		return ""
 	}
 	d := &m.Metadata
-	var wrong string
-	jsonscan.Members(x.frame.meta, 0, func(name, value []byte) bool {
-		key := string(jsonscan.Content(name))
-		switch key {
-		case metaIdempotencyKey, metaCorrelation, metaCausation, mcp.MetaTrace:
-			if value[0] != '"' {
-				wrong = key
-				return false
-			}
+	text := func(name string, value []byte) string {
+		if value[0] != '"' {
+			wrong = "_meta: " + name + " must be a text"
 		}
-		switch key {
-		case metaIdempotencyKey:
-			d.IdempotencyKey = textOf(value)
-		case metaCorrelation:
-			d.Correlation = textOf(value)
-		case metaCausation:
-			d.Causation = message.ID(textOf(value))
-		case mcp.MetaTrace: // the trace is the workflow, unless the request names another one
-			if d.Correlation == "" {
-				d.Correlation = mcp.Trace(textOf(value))
-			}
-		}
-		return true
-	})
-	if wrong != "" {
-		return invalid("Invalid params: _meta: " + wrong + " must be a text")
+		return textOf(value)
 	}
-	if *d == (message.Metadata{}) {
-		return nil
+	jsonscan.Members(x.frame.meta, 0, func(name, value []byte) bool {
+		switch string(jsonscan.Content(name)) {
+		case metaIdempotencyKey:
+			d.IdempotencyKey = text(metaIdempotencyKey, value)
+		case metaCorrelation:
+			d.Correlation = text(metaCorrelation, value)
+		case metaCausation:
+			d.Causation = message.ID(text(metaCausation, value))
+		case mcp.MetaTrace: // the trace is the workflow, unless the request names another one
+			if trace := text(mcp.MetaTrace, value); d.Correlation == "" {
+				d.Correlation = mcp.Trace(trace)
+			}
+		}
+		return wrong == ""
+	})
+	if wrong != "" || *d == (message.Metadata{}) {
+		return wrong
 	}
 	about := message.Message{Kind: message.KindQuery, Type: message.Ping, Data: emptyObject, Metadata: *d}
 	x.s.k.Stamp(&about)
 	if err := about.Validate(); err != nil {
-		return invalid("Invalid params: _meta: " + err.Error())
+		return "_meta: " + err.Error()
 	}
-	return nil
+	return ""
 }
 
 // unknown is the text for a tool that isn't there. It names those that were probably meant.

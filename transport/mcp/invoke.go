@@ -3,7 +3,6 @@ package mcp
 import (
 	"bytes"
 	"encoding/json"
-	"strings"
 
 	"kernos/internal/mcp"
 	"kernos/kernel/connection"
@@ -23,8 +22,8 @@ func (x *exchange) invoke(t message.Type, data any, event func(message.Message))
 	if s, ok := x.s.k.Registry().Lookup(t); ok {
 		m.Kind = s.Kind
 	}
-	if f := x.describe(&m); f != nil {
-		return nil, &message.Error{Code: 422, Message: strings.TrimPrefix(f.text, "Invalid params: ")}
+	if wrong := x.describe(&m); wrong != "" {
+		return nil, &message.Error{Code: 422, Message: wrong}
 	}
 	m.Metadata.IdempotencyKey = "" // it is that of the request, which may need several calls
 	x.s.k.Stamp(&m)

@@ -55,7 +55,7 @@ type Options struct {
 	Header http.Header // of each request
 	OAuth  Authorizer  // nil means that none is needed
 
-	// Secrets are what the server is given and nobody else may read: they are taken out of what it says.
+	// Secrets are texts that only the server may read. They are taken out of what the server says.
 	Secrets []string
 
 	// Revision is the revision of the protocol that the server speaks. "" finds it out.
