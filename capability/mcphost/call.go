@@ -13,6 +13,7 @@ import (
 	"kernos/capability/mcphost/client"
 	"kernos/internal/jsonscan"
 	"kernos/internal/mcp"
+	"kernos/internal/visible"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/schema"
@@ -57,7 +58,7 @@ func (s *server) call(ctx context.Context, t *tool, m *message.Message, stream *
 	r := client.Request{
 		Method: "tools/call", Name: t.Name, Arguments: jsontext.Value(m.Data), Params: mcp.Headers(t.Mirrored, jsontext.Value(m.Data)),
 		Meta:     make(map[string]string),
-		Progress: func(note string, fraction float64) { stream.Progress(clean(note, 200), fraction) },
+		Progress: func(note string, fraction float64) { stream.Progress(visible.Short(note, 200), fraction) },
 	}
 	if m.Metadata.IdempotencyKey != "" {
 		// Another Kernos keeps keys such as session/… for its own sessions and jobs.
@@ -115,7 +116,7 @@ func (s *server) failedCall(t *tool, err error) error {
 	case mcp.MethodNotFound:
 		code = 404
 	}
-	return message.Errorf(code, "The MCP server %s has refused %s: %s", s.name, t.Type, clean(e.Message, 1000))
+	return message.Errorf(code, "The MCP server %s has refused %s: %s", s.name, t.Type, visible.Short(e.Message, 1000))
 }
 
 // result turns the result of a tool into the data of a reply: the structured content of a tool that
@@ -166,7 +167,7 @@ func (s *server) toolError(t *tool, content []jsontext.Value) error {
 					return e
 				}
 			}
-			return message.Errorf(500, "%s has failed: %s", t.Type, clean(b.Text, 2000))
+			return message.Errorf(500, "%s has failed: %s", t.Type, visible.Short(b.Text, 2000))
 		}
 	}
 	return message.Errorf(500, "%s has failed, and doesn't say why", t.Type)

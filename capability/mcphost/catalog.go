@@ -46,7 +46,7 @@ type reading struct {
 
 func (x *reading) leave(name, format string, args ...any) {
 	if len(x.leftOut) < maxLeftOut {
-		x.leftOut = append(x.leftOut, leftOut{clean(name, maxName), clean(fmt.Sprintf(format, args...), 300)})
+		x.leftOut = append(x.leftOut, leftOut{visible.Short(name, maxName), visible.Short(fmt.Sprintf(format, args...), 300)})
 	}
 }
 
@@ -56,7 +56,7 @@ func readOffers(ctx context.Context, c *client.Conn, before *record) (*reading, 
 	x := &reading{r: &next, tools: make(map[string]*offer)}
 	about := c.About()
 	next.Spoken = about.Revision
-	next.Title, next.Version, next.Instructions = clean(about.Name, maxName), clean(about.Version, maxName), clean(about.Instructions, maxDescription)
+	next.Title, next.Version, next.Instructions = visible.Short(about.Name, maxName), visible.Short(about.Version, maxName), visible.Short(about.Instructions, maxDescription)
 	next.Resources, next.Templates, next.Prompts = nil, nil, nil
 	for _, list := range []struct {
 		offered bool
@@ -110,7 +110,7 @@ func (x *reading) tool(item jsontext.Value) error {
 	if err := json.Unmarshal(item, &t); err != nil {
 		return err
 	}
-	o := &offer{Description: clean(cmp.Or(t.Description, t.Title), maxDescription), ReadOnly: t.Annotations.ReadOnly, Idempotent: t.Annotations.Idempotent}
+	o := &offer{Description: visible.Short(cmp.Or(t.Description, t.Title), maxDescription), ReadOnly: t.Annotations.ReadOnly, Idempotent: t.Annotations.Idempotent}
 	var err error
 	switch {
 	case t.Name == "" || len(t.Name) > maxName:
@@ -156,7 +156,7 @@ func untidy(value any) (changed bool) {
 	case map[string]any:
 		for key, one := range v {
 			if text, ok := one.(string); ok && (key == "description" || key == "title") {
-				if tidy := clean(text, maxDescription); tidy != text {
+				if tidy := visible.Short(text, maxDescription); tidy != text {
 					v[key], changed = tidy, true
 				}
 			} else if untidy(one) {
@@ -170,10 +170,6 @@ func untidy(value any) (changed bool) {
 	}
 	return changed
 }
-
-// clean makes a text of a server one that can be shown: on one line, without control characters, and
-// not too long.
-func clean(text string, most int) string { return visible.Short(text, most) }
 
 func (x *reading) resource(item jsontext.Value) error {
 	var r struct {
@@ -192,7 +188,7 @@ func (x *reading) resource(item jsontext.Value) error {
 	case slices.ContainsFunc(x.r.Resources, func(other resource) bool { return other.Path == at }):
 		x.leave(r.URI, "another resource has the path %s", at)
 	default:
-		x.r.Resources = append(x.r.Resources, resource{Path: at, URI: r.URI, Title: clean(cmp.Or(r.Title, r.Name), maxName), Size: max(0, r.Size)})
+		x.r.Resources = append(x.r.Resources, resource{Path: at, URI: r.URI, Title: visible.Short(cmp.Or(r.Title, r.Name), maxName), Size: max(0, r.Size)})
 	}
 	return nil
 }
@@ -217,7 +213,7 @@ func (x *reading) skill(item jsontext.Value) error {
 			x.leave(f.URI, "its URI can't be a path, it has no digest, or there are more than %d resources", maxResources)
 			continue
 		}
-		one := resource{Path: at, URI: f.URI, Size: max(0, f.Size), Digest: clean(f.Digest, maxName)}
+		one := resource{Path: at, URI: f.URI, Size: max(0, f.Size), Digest: visible.Short(f.Digest, maxName)}
 		if f.URI == s.URI {
 			if err := s.Frontmatter.Canonicalize(); err != nil {
 				return err
@@ -288,9 +284,9 @@ func (x *reading) prompt(item jsontext.Value) error {
 		x.leave(p.Name, "another prompt has the name %s", file)
 		return nil
 	}
-	one := prompt{File: file, Name: p.Name, Description: clean(cmp.Or(p.Description, p.Title), maxDescription)}
+	one := prompt{File: file, Name: p.Name, Description: visible.Short(cmp.Or(p.Description, p.Title), maxDescription)}
 	for _, a := range p.Arguments {
-		one.Arguments = append(one.Arguments, argument{clean(a.Name, maxName), clean(a.Description, 200), a.Required})
+		one.Arguments = append(one.Arguments, argument{visible.Short(a.Name, maxName), visible.Short(a.Description, 200), a.Required})
 	}
 	x.r.Prompts = append(x.r.Prompts, one)
 	return nil

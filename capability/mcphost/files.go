@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"kernos/capability/mcphost/client"
+	"kernos/internal/visible"
 	"kernos/kernel"
 	"kernos/message"
 )
@@ -140,7 +141,7 @@ func (s *server) ask(ctx context.Context, r client.Request, into any) error {
 	}
 	err = conn.Do(ctx, r, into)
 	if e, ok := err.(*client.Error); ok {
-		return message.Errorf(502, "The MCP server %s has refused %s: %s", s.name, r.Method, clean(e.Message, 1000))
+		return message.Errorf(502, "The MCP server %s has refused %s: %s", s.name, r.Method, visible.Short(e.Message, 1000))
 	}
 	if err != nil {
 		return s.explain(err)
@@ -207,10 +208,10 @@ func (s *server) readPrompt(ctx context.Context, file string) ([]byte, error) {
 		case "resource":
 			text = m.Content.Resource.Text
 		default:
-			text = fmt.Sprintf("(%s %s)", clean(m.Content.Type, 32), clean(m.Content.MimeType, 64))
+			text = fmt.Sprintf("(%s %s)", visible.Short(m.Content.Type, 32), visible.Short(m.Content.MimeType, 64))
 		}
 		if m.Role != "user" {
-			fmt.Fprintf(&b, "%s:\n\n", clean(m.Role, 32))
+			fmt.Fprintf(&b, "%s:\n\n", visible.Short(m.Role, 32))
 		}
 		b.WriteString(strings.TrimRight(text, "\n") + "\n\n")
 	}

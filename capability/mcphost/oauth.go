@@ -20,6 +20,7 @@ import (
 
 	"kernos/capability/mcphost/client"
 	"kernos/internal/sealed"
+	"kernos/internal/visible"
 	"kernos/kernel"
 )
 
@@ -130,7 +131,7 @@ func (a *authorizer) Authorization(ctx context.Context) (string, error) {
 	}
 	t, err := a.source.Token()
 	if err != nil {
-		a.s.host.opts.Log.Warn("the token of an MCP server can't be refreshed", "name", a.s.name, "error", clean(err.Error(), 300))
+		a.s.host.opts.Log.Warn("the token of an MCP server can't be refreshed", "name", a.s.name, "error", visible.Short(err.Error(), 300))
 		a.source = nil
 		return "", nil //nolint:nilerr // the server says that it wants another one
 	}

@@ -21,6 +21,7 @@ import (
 	"kernos/internal/process"
 	"kernos/internal/sealed"
 	"kernos/internal/secret"
+	"kernos/internal/visible"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -172,7 +173,7 @@ func reason(err error) *message.Error {
 	if e, ok := errors.AsType[*message.Error](err); ok {
 		return e
 	}
-	return &message.Error{Code: 502, Message: clean(err.Error(), 600)}
+	return &message.Error{Code: 502, Message: visible.Short(err.Error(), 600)}
 }
 
 // dial connects to the server after a pause, and reads what it offers before it is used.
@@ -219,7 +220,7 @@ func (s *server) failure(err error) error {
 	s.next = time.Now().Add(s.pauses.Pause())
 	s.pauses.Grow()
 	if s.host.life.Err() == nil {
-		s.host.opts.Log.Warn("an MCP server has failed", "name", s.name, "error", clean(err.Error(), 600))
+		s.host.opts.Log.Warn("an MCP server has failed", "name", s.name, "error", visible.Short(err.Error(), 600))
 	}
 	return s.explain(err)
 }
@@ -267,7 +268,7 @@ func (s *server) follow(conn *client.Conn, changed chan struct{}) {
 		}
 		ctx, cancel := context.WithTimeout(s.host.life, refreshTime)
 		if err := s.reread(ctx, conn); err != nil && conn.Err() == nil {
-			s.host.opts.Log.Warn("an MCP server has changed, and doesn't say what it offers now", "name", s.name, "error", clean(err.Error(), 600))
+			s.host.opts.Log.Warn("an MCP server has changed, and doesn't say what it offers now", "name", s.name, "error", visible.Short(err.Error(), 600))
 		}
 		cancel()
 		pause := backoff.Backoff{First: changeEvery, Longest: changeEvery}
@@ -343,7 +344,7 @@ func (s *server) open(ctx context.Context, r *record, changed chan struct{}, log
 			}
 		},
 		Log: func(line string) {
-			s.host.opts.Log.Info("an MCP server says", "name", s.name, "text", clean(line, maxDescription))
+			s.host.opts.Log.Info("an MCP server says", "name", s.name, "text", visible.Short(line, maxDescription))
 		},
 	}
 	if r.Fill {

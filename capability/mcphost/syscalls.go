@@ -12,6 +12,7 @@ import (
 	"kernos/capability/mcphost/client"
 	"kernos/internal/mcp"
 	"kernos/internal/sealed"
+	"kernos/internal/visible"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -346,7 +347,7 @@ func (h *Host) show(_ context.Context, in nameInput) (out serverInfo, err error)
 func (s *server) info(whole bool) serverInfo {
 	r := s.now.Load()
 	out := serverInfo{
-		Name: r.Name, Domain: r.Domain, Target: clean(r.target(), 300), State: "idle",
+		Name: r.Name, Domain: r.Domain, Target: visible.Short(r.target(), 300), State: "idle",
 		Title: r.Title, Version: r.Version, Protocol: r.Spoken, ToolCount: len(r.Tools),
 	}
 	s.mu.Lock()
@@ -356,13 +357,13 @@ func (s *server) info(whole bool) serverInfo {
 	case s.dialing != nil:
 		out.State = "starting"
 	case s.failed != nil:
-		out.State, out.Error = "failed", clean(s.failed.Error(), 600)
+		out.State, out.Error = "failed", visible.Short(s.failed.Error(), 600)
 	}
 	out.Starts = s.starts
 	s.mu.Unlock()
 	for i := range r.Tools {
 		t := &r.Tools[i]
-		one := toolInfo{Type: t.Type, Name: clean(t.Name, maxName), Description: t.Description, ReadOnly: t.ReadOnly}
+		one := toolInfo{Type: t.Type, Name: visible.Short(t.Name, maxName), Description: t.Description, ReadOnly: t.ReadOnly}
 		if t.Next != nil {
 			out.Changes++
 			one.Change = &changeInfo{t.Next.Description, string(t.Next.Input) != string(t.Input), string(t.Next.Output) != string(t.Output)}
@@ -380,7 +381,7 @@ func (s *server) info(whole bool) serverInfo {
 	out.Instructions, out.Templates, out.LeftOut = r.Instructions, r.Templates, r.LeftOut
 	out.Secrets = slices.Concat(slices.Sorted(mapKeys(r.Env)), slices.Sorted(mapKeys(r.Headers)))
 	for _, one := range r.Resources {
-		out.Resources = append(out.Resources, resourceInfo{s.uri(one.Path), clean(one.URI, 300), one.Title})
+		out.Resources = append(out.Resources, resourceInfo{s.uri(one.Path), visible.Short(one.URI, 300), one.Title})
 	}
 	for _, p := range r.Prompts {
 		info := promptInfo{File: s.uri(folderOfPrompts + "/" + p.File), Description: p.Description}
