@@ -38,6 +38,7 @@ func TestTranscript(t *testing.T) {
 	p := newPerson(t, s)
 
 	p.types("kernos mcp install claude-code --yes > /dev/null", "kernos mcp install claude-code --yes")
+	s.line("…")
 	if err := os.WriteFile(filepath.Join(p.home, "deploys.key"), []byte(secret), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -68,6 +69,7 @@ export async function handler() {
 
 	s.says("", "The next day, in Codex:")
 	p.types("kernos mcp install codex --yes > /dev/null", "kernos mcp install codex --yes")
+	s.line("…")
 	codex := p.start(t, "codex")
 	s.says("you", "When do releases go out, and is one live?")
 	codex.calls("Memory_Get", `{"key":"notes/releases"}`)
