@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -190,4 +191,28 @@ func TestParseDropsNoBound(t *testing.T) {
 			t.Errorf("%s accepts 5", text)
 		}
 	}
+}
+
+// The metaschemas of a draft are compiled for the first schema that names it.
+func TestSchemasAreCheckedAgainstTheirDraft(t *testing.T) {
+	var wg sync.WaitGroup
+	for _, draft := range []string{
+		"http://json-schema.org/draft-04/schema#",
+		"http://json-schema.org/draft-06/schema#",
+		"http://json-schema.org/draft-07/schema#",
+		"https://json-schema.org/draft/2019-09/schema",
+		"https://json-schema.org/draft/2020-12/schema",
+	} {
+		for range 4 {
+			wg.Go(func() {
+				if _, err := Parse(json.RawMessage(`{"$schema":"` + draft + `","properties":{"a":{"minLength":-1}}}`)); err == nil || !strings.Contains(err.Error(), "/properties/a/minLength") {
+					t.Errorf("%s: a broken schema: %v", draft, err)
+				}
+				if _, err := Parse(json.RawMessage(`{"$schema":"` + draft + `","properties":{"a":{"minLength":1}}}`)); err != nil {
+					t.Errorf("%s: %v", draft, err)
+				}
+			})
+		}
+	}
+	wg.Wait()
 }
