@@ -39,6 +39,9 @@ type Handler struct {
 
 	// Connect returns a connection to a daemon, and waits for one.
 	Connect func(context.Context) (*unix.Conn, error)
+
+	// Deadline gives a request its timeout. Nil means [context.WithTimeoutCause]; tests set another one.
+	Deadline func(context.Context, time.Duration, error) (context.Context, context.CancelFunc)
 }
 
 // Serve registers the syscall and answers requests. When the daemon closes the connection, Serve
@@ -167,7 +170,11 @@ func (s *session) read(ctx context.Context) error {
 
 // begin starts to answer a request.
 func (s *session) begin(ctx context.Context, m message.Message) {
-	ctx, cancel := context.WithTimeoutCause(ctx, s.Timeout, errTimeout)
+	deadline := s.Deadline
+	if deadline == nil {
+		deadline = context.WithTimeoutCause
+	}
+	ctx, cancel := deadline(ctx, s.Timeout, errTimeout)
 	s.mu.Lock()
 	s.running[m.Metadata.ID] = cancel
 	s.mu.Unlock()

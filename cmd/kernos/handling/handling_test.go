@@ -181,8 +181,9 @@ func gone(t *testing.T, opened *os.File) {
 // A process that is late, or that the caller doesn't wait for any more, is killed with its
 // children.
 func TestTheProcessGroupIsKilled(t *testing.T) {
+	expire := make(chan context.CancelFunc, 1) // makes the deadline pass
 	for name, end := range map[string]func(w *world, cancel, kill func()){
-		"at the deadline":         func(*world, func(), func()) {},
+		"at the deadline":         func(*world, func(), func()) { (<-expire)() },
 		"when it is cancelled":    func(_ *world, cancel, _ func()) { cancel() },
 		"when the handler ends":   func(_ *world, _, kill func()) { kill() },
 		"when the daemon is gone": func(w *world, _, _ func()) { w.daemon.Shutdown() },
@@ -193,6 +194,11 @@ func TestTheProcessGroupIsKilled(t *testing.T) {
 			kill := w.handle(`exec 5>`+path+`; sleep 1000 & sleep 1000`, func(h *handling.Handler) {
 				if name == "at the deadline" {
 					h.Timeout = 50 * time.Millisecond
+					h.Deadline = func(ctx context.Context, _ time.Duration, cause error) (context.Context, context.CancelFunc) {
+						ctx, cancel := context.WithCancelCause(ctx)
+						expire <- func() { cancel(cause) }
+						return ctx, func() { cancel(nil) }
+					}
 				}
 			})
 			ctx, cancel := context.WithCancel(t.Context())
