@@ -101,6 +101,34 @@ func TestArrowsThatPointUpOrSidewaysAreFound(t *testing.T) {
 	}
 }
 
+// TestFloorsAreDocumented compares the table of docs/ARCHITECTURE.md with the floors. A floor may have several rows; the
+// second column names its folders.
+func TestFloorsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "docs/ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	row, name := regexp.MustCompile(`(?m)^\| (\d+) \| ([^|]*) \|`), regexp.MustCompile("`([^`]*)`")
+	documented := make(map[int][]string)
+	for _, cells := range row.FindAllStringSubmatch(string(text), -1) {
+		n, err := strconv.Atoi(cells[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, folder := range name.FindAllStringSubmatch(cells[2], -1) {
+			documented[n] = append(documented[n], folder[1])
+		}
+	}
+	if len(documented) != len(floors) {
+		t.Errorf("docs/ARCHITECTURE.md has %d floors, and there are %d", len(documented), len(floors))
+	}
+	for n, folders := range floors {
+		if want, got := slices.Sorted(slices.Values(folders)), slices.Sorted(slices.Values(documented[n])); !slices.Equal(want, got) {
+			t.Errorf("floor %d has\n%s\ndocs/ARCHITECTURE.md has\n%s", n, want, got)
+		}
+	}
+}
+
 // TestNamesSayWhatThingsAre refuses names that could stand on any folder.
 func TestNamesSayWhatThingsAre(t *testing.T) {
 	vague := regexp.MustCompile(`(^|/)(utils?|common|helpers?|shared|misc|base|types|manager)(/|\.go$)`)
