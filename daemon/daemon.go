@@ -230,6 +230,9 @@ func (d *Daemon) Jobs() *job.Jobs { return d.jobs }
 // Store returns the store that all state is in.
 func (d *Daemon) Store() store.Store { return d.state.store }
 
+// StoreInUse reports whether another process had the store open when the daemon last tried to open it.
+func (d *Daemon) StoreInUse() bool { return d.state.inUse.Load() }
+
 // Journal returns the message log.
 func (d *Daemon) Journal() *journal.Journal { return d.state.journal }
 

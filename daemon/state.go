@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"kernos/capability/crypto"
@@ -36,6 +37,7 @@ type state struct {
 	outcomes time.Duration // how long the outcomes of idempotent commands are kept
 	store    store.Store
 	opened   chan struct{} // closed when the store has been opened
+	inUse    atomic.Bool   // another process had the store open at the last attempt to open it
 	blobs    *blobs.Dir
 	journal  *journal.Journal
 	memory   *memory.Memory
@@ -95,6 +97,7 @@ func newState(home Home, o *Options, socket string) (*state, error) {
 	})
 	s.store = store.Lazy(func() (store.Store, error) {
 		engine, err := open(home.Store())
+		s.inUse.Store(errors.Is(err, store.ErrInUse))
 		if err == nil {
 			opened()
 		}
@@ -143,7 +146,7 @@ func (s *state) record() (kernel.Recorder, error) {
 			s.memory.SetRecorder(s.journal)
 			return s.journal, errors.Join(open.Close(), s.journal.Flush())
 		}
-		if e, _ := message.ErrorOf(err); e.Code != 503 || !pauses.Wait(waiting.Done()) {
+		if !errors.Is(err, store.ErrInUse) || !pauses.Wait(waiting.Done()) {
 			return nil, err
 		}
 	}

@@ -184,6 +184,7 @@ func Errorf(code int, err error, format string, args ...any) *Error {
 // Errors that callers look for with errors.Is.
 var (
 	ErrConflict error = &Error{Code: 409, Text: "A condition of the batch does not hold"}
+	ErrInUse    error = &Error{Code: 503, Text: "The store is in use by another process"}
 	ErrClosed   error = &Error{Code: 503, Text: "The store is closed: the kernel is shutting down"}
 	ErrReadOnly error = &Error{Code: 503, Text: "The store was opened for reading only; open it again"}
 )

@@ -43,7 +43,7 @@ func Export(dir, spare string, each func(store.Entry) error) error {
 	}
 	l, err := acquire(dir)
 	switch {
-	case errors.Is(err, errHeld):
+	case errors.Is(err, store.ErrInUse):
 		return exportCopy(dir, []string{filepath.Dir(dir), spare}, each)
 	case err != nil && unwritableNow(err):
 		return exportReading(dir, spare, each)
@@ -57,7 +57,7 @@ func Export(dir, spare string, each func(store.Entry) error) error {
 // have it open.
 func exportReading(dir, spare string, each func(store.Entry) error) error {
 	e, err := openReading(dir, nil)
-	if errors.Is(err, errHeld) {
+	if errors.Is(err, store.ErrInUse) {
 		return exportCopy(dir, []string{spare}, each)
 	}
 	if err != nil {

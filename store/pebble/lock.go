@@ -96,10 +96,8 @@ type lock struct {
 	made bool // the file was not there before
 }
 
-var errHeld = errors.New("the store is in use")
-
-// acquire takes the lock of a directory. If another process has it, the error is an
-// errHeld and names them.
+// acquire takes the lock of a directory. If another process has it, the error is a
+// [store.ErrInUse] and names them.
 func acquire(dir string) (*lock, error) {
 	path := filepath.Join(dir, lockName)
 	for {
@@ -152,12 +150,12 @@ func inUse(dir string, f *os.File) error {
 	return &held{store.Errorf(503, nil, "The store in %s is in use by %s; %s, or use another KERNOS_HOME", dir, by, stop)}
 }
 
-// A held is an errHeld that says who has the lock.
+// A held is a [store.ErrInUse] that says who has the lock.
 type held struct{ by *store.Error }
 
 func (e *held) Error() string        { return e.by.Error() }
 func (e *held) Unwrap() error        { return e.by }
-func (e *held) Is(target error) bool { return target == errHeld }
+func (e *held) Is(target error) bool { return target == store.ErrInUse }
 
 // HeldBy returns who has the store in a directory open, as far as it is known. Of a process
 // that opens it at this moment, or that is not seen from here, it is not.

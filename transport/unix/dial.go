@@ -169,7 +169,7 @@ func (c *Conn) answerChallenge(sign func(challenge []byte) ([]byte, error)) erro
 }
 
 // Disconnection returns why the daemon closes the connection, if m is the message that says
-// so. A 503 means that the daemon is shutting down: the error then is [ErrStopping].
+// so. The reason of the error is [ErrStopping] or [ErrFull] where one of them is.
 func Disconnection(m message.Message) (error, bool) {
 	if m.Type != transport.Disconnected || m.Kind != message.KindError {
 		return nil, false
@@ -178,7 +178,10 @@ func Disconnection(m message.Message) (error, bool) {
 	if err != nil {
 		return err, true
 	}
-	if e.Code == 503 {
+	switch e.Code {
+	case 429:
+		e.Reason = ErrFull
+	case 503:
 		e.Reason = ErrStopping
 	}
 	return e, true

@@ -23,8 +23,9 @@ const (
 // operatorSyscalls are what a daemon that has no place left can still be asked.
 var operatorSyscalls = []message.Type{"Kernel.Status", "Syscall.Shutdown"}
 
-// errFull is the error of a connection that wants more than that.
-var errFull = errors.New("there are too many connections")
+// ErrFull is the reason of the error with which a daemon that has no place left closes a connection:
+// one that wants more than that, or one that finds the operator's places taken too.
+var ErrFull = errors.New("there are too many connections")
 
 // attend serves a connection that there is no place for: it is asked how the daemon is doing,
 // or to end, or is told why it is not served.
@@ -56,7 +57,7 @@ func (s *Server) refuseTooMany(l *link) {
 	l.refuse(message.Errorf(429, "There are %d connections, and no more are taken; close some, or try again later", limit))
 }
 
-// A gate lets messages of some types through. Anything else is an errFull.
+// A gate lets messages of some types through. Anything else is an [ErrFull].
 type gate struct {
 	lines *ndjson.Reader
 	open  []message.Type
@@ -69,14 +70,14 @@ func (g *gate) Read(p []byte) (int, error) {
 	if len(g.rest) == 0 {
 		line, err := g.lines.Next()
 		if _, tooLong := err.(*ndjson.TooLong); tooLong {
-			return 0, errFull
+			return 0, ErrFull
 		}
 		if err != nil {
 			return 0, err
 		}
 		m, err := message.Decode(line)
 		if err != nil || m.Type != g.first && !slices.Contains(g.open, m.Type) {
-			return 0, errFull
+			return 0, ErrFull
 		}
 		g.first = ""
 		g.rest = append(bytes.Clone(line), '\n')

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -81,6 +82,23 @@ func TestServeKeepsTheOperatorsPlacesFree(t *testing.T) {
 	operator.want(`s "fine"`)
 }
 
+// When the operator's places are taken too, the reason says so.
+func TestAskNamesAFullServer(t *testing.T) {
+	d := start(t, newKernel(t, nil, overseen()...), &Options{MaxConnections: 1}, func(s *Server) { s.operatorTime = time.Hour })
+	one := d.dial()
+	one.say(ping("1"))
+	one.want(pong("1"))
+	for range operatorPlaces {
+		operator := d.dial()
+		operator.say(ask("s", message.KindQuery, "Kernel.Status", `{}`))
+		operator.want(`s "fine"`)
+	}
+	_, err := d.connect().Ask(t.Context(), message.Message{Kind: message.KindCommand, Type: "Syscall.Shutdown", Data: []byte("{}")})
+	if !errors.Is(err, ErrFull) || errors.Is(err, ErrStopping) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestServeTellsOperatorsOfItsEnd(t *testing.T) {
 	d := start(t, newKernel(t, nil, overseen()...), &Options{MaxConnections: 1}, func(s *Server) { s.operatorTime = time.Hour })
 	one := d.dial()
@@ -143,7 +161,7 @@ func FuzzGate(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		g := &gate{lines: ndjson.NewReader(bytes.NewReader(in), nil), open: operatorSyscalls, first: message.Ping}
 		out, err := io.ReadAll(g)
-		if err != nil && err != errFull {
+		if err != nil && err != ErrFull {
 			t.Fatal(err)
 		}
 		for i, line := range bytes.Split(out, []byte("\n")) {

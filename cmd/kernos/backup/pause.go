@@ -12,6 +12,7 @@ import (
 	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/settings"
 	"kernos/daemon"
+	"kernos/store"
 	"kernos/store/pebble"
 	"kernos/transport/unix"
 )
@@ -45,7 +46,7 @@ func (p *pause) begin(ctx context.Context, report io.Writer) (release func(), er
 		p.begun = true
 		if said, err = p.Stop(ctx, connect.EndTime); err == nil {
 			release, err = pebble.Lock(p.Store())
-			again = connect.Busy(err)
+			again = errors.Is(err, store.ErrInUse)
 		}
 		return again, err
 	})

@@ -14,7 +14,6 @@ import (
 
 	"kernos/capability/job"
 	"kernos/capability/session"
-	"kernos/cmd/kernos/connect"
 	"kernos/daemon"
 	"kernos/internal/durable"
 	"kernos/store"
@@ -70,7 +69,7 @@ func Restore(ctx context.Context, target daemon.Home, anyOrigin bool, name strin
 		defer clear(key)
 	}
 	unlock, err := pebble.Lock(target.Store())
-	if err != nil && !(connect.Busy(err) && p.daemon.PID != 0) {
+	if err != nil && !(errors.Is(err, store.ErrInUse) && p.daemon.PID != 0) {
 		return err
 	}
 	moved := false

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,7 +14,10 @@ import (
 
 	"kernos/client"
 	"kernos/daemon"
+	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
+	"kernos/store/pebble"
 )
 
 // What a server sends for the first call that it gets.
@@ -104,6 +108,44 @@ func TestAKernelInThisProcess(t *testing.T) {
 	}
 	if _, err := call(message.KindQuery, "Message.Replay", `{"correlationId":"W","execute":true}`); err == nil || !strings.Contains(err.Error(), "with kind command") {
 		t.Errorf("a query: %v", err)
+	}
+	if err := k.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A store that another process has open is waited for. Any other 503 is the answer.
+func TestWhatAKernelInThisProcessRepeats(t *testing.T) {
+	home, err := daemon.FindHome(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(home.Store(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	release, err := pebble.Lock(home.Store())
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls, opened := 0, 0
+	refuses := kerneltest.Module("test", kerneltest.Raw("Test.Refuse", func(_ context.Context, m message.Message, emit kernel.Emit) {
+		calls++
+		emit(m.Fail(message.Errorf(503, "Not now")))
+	}))
+	k := &Kernel{server: &Server{Daemon: &Daemon{}}, opts: Options{Alone: true, InProcess: func() (*daemon.Daemon, error) {
+		if opened++; opened == 2 {
+			release()
+		}
+		return daemon.Open(&daemon.Options{Home: home.Dir, Unrecorded: true, Modules: []kernel.Module{refuses}})
+	}}}
+	if err := k.open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Call(t.Context(), message.Message{Kind: message.KindCommand, Type: "Memory.Set", Data: []byte(`{"key":"k","value":1}`)}, nil); err != nil || opened != 2 {
+		t.Errorf("the kernel was opened %d times: %v", opened, err)
+	}
+	if _, err := k.Call(t.Context(), message.Message{Kind: message.KindQuery, Type: "Test.Refuse", Data: []byte(`{}`)}, nil); err == nil || calls != 1 || opened != 2 {
+		t.Errorf("it was called %d times, the kernel was opened %d times: %v", calls, opened, err)
 	}
 	if err := k.Close(); err != nil {
 		t.Error(err)

@@ -11,6 +11,7 @@ import (
 	"kernos/daemon"
 	"kernos/kernel"
 	"kernos/message"
+	"kernos/store"
 )
 
 // Options say which kernel a command asks.
@@ -87,7 +88,7 @@ func (k *Kernel) open(ctx context.Context) (err error) {
 func (k *Kernel) openInProcess(ctx context.Context) error {
 	err := Retry(ctx, InUse, func(context.Context) (again bool, err error) {
 		k.local, err = k.opts.InProcess()
-		return Busy(err), err
+		return errors.Is(err, store.ErrInUse), err
 	})
 	if err == nil {
 		k.loop = k.local.Loopback()
@@ -126,7 +127,7 @@ func (k *Kernel) Call(ctx context.Context, m message.Message, event func(json.Ra
 				event(data)
 			}
 		})
-		if begun || !errors.Is(err, client.ErrStopping) && !(k.local != nil && Busy(err)) {
+		if begun || !errors.Is(err, client.ErrStopping) && !errors.Is(err, store.ErrInUse) {
 			return false, err
 		}
 		return errors.Join(k.Close(), k.open(ctx)) == nil, err
@@ -151,7 +152,7 @@ func (k *Kernel) call(ctx context.Context, m message.Message, event func(json.Ra
 		case err != nil:
 			return nil, k.server.Explain(err)
 		case item.Type == client.Error:
-			return nil, &message.Error{Code: item.Code, Message: item.Error}
+			return nil, k.failed(&item)
 		case item.Type == client.Data:
 			data := item.Data
 			if !k.opts.References {
@@ -167,6 +168,16 @@ func (k *Kernel) call(ctx context.Context, m message.Message, event func(json.Ra
 		}
 	}
 	return reply, nil
+}
+
+// failed is the error of a call that was answered with one. The reason of a kernel in this process
+// isn't in the answer: another process has the store.
+func (k *Kernel) failed(item *client.Item) error {
+	e := &message.Error{Code: item.Code, Message: item.Error}
+	if k.local != nil && e.Code == 503 && k.local.StoreInUse() {
+		e.Reason = store.ErrInUse
+	}
+	return e
 }
 
 // fetch returns the data of an answer, from its blob if it was too long for an item.
@@ -185,12 +196,3 @@ func (k *Kernel) fetch(ctx context.Context, data json.RawMessage) (json.RawMessa
 // InUse is how long a command waits for a store that another process has open: most commands
 // have it open for some milliseconds only.
 const InUse = 2 * time.Second
-
-// Busy reports whether a store can't be opened at the moment.
-func Busy(err error) bool {
-	if err == nil {
-		return false
-	}
-	e, _ := message.ErrorOf(err)
-	return e.Code == 503
-}

@@ -126,17 +126,11 @@ func (e *unasked) Error() string { return e.cause.Error() }
 func (d *Daemon) shutDown(ctx context.Context) error {
 	_, err := d.operate(ctx, message.KindCommand, "Syscall.Shutdown")
 	_, lost := errors.AsType[*unix.Lost](err)
-	if err != nil && (Absent(err) || turnedAway(err) || lost && errors.Is(err, io.EOF)) {
+	turnedAway := errors.Is(err, unix.ErrFull) || errors.Is(err, unix.ErrStopping)
+	if err != nil && (Absent(err) || turnedAway || lost && errors.Is(err, io.EOF)) {
 		return &unasked{err}
 	}
 	return err
-}
-
-// turnedAway reports whether a daemon has refused a connection because it has too many, or is
-// shutting down.
-func turnedAway(err error) bool {
-	e, ok := errors.AsType[*message.Error](err)
-	return ok && e.Code == 503
 }
 
 // Status asks the daemon for its status. It doesn't wait for a daemon that is starting.
