@@ -68,7 +68,7 @@ func (l *link) authenticate(keys []ssh.PublicKey) error {
 	if err := l.tell(request); err != nil {
 		return fmt.Errorf("the challenge could not be sent: %w", err)
 	}
-	l.arm(time.Now().Add(l.s.patience))
+	l.arm(l.s.now().Add(l.s.patience))
 	line, err := readLine(l.conn)
 	if err != nil {
 		return fmt.Errorf("no answer to the challenge came: %w", err)

@@ -27,8 +27,9 @@ var (
 // link is the server's end of one connection: it reads and writes, and keeps the time. A
 // connection that has no limits and is between two lines has no timer.
 type link struct {
-	s    *Server
-	conn *net.UnixConn
+	s         *Server
+	conn      *net.UnixConn
+	deadlines deadlines // of conn
 
 	open    atomic.Int64 // requests that are not answered
 	written atomic.Int64 // when something was last written, in nanoseconds; kept if there is a limit of silence
@@ -81,8 +82,14 @@ func (l *link) Throttled() bool { return l.pacer.Waits() }
 // Cut implements [transport.Conn].
 func (l *link) Cut() { _ = l.conn.Close() }
 
+// deadlines end the reads and writes of a connection.
+type deadlines interface {
+	SetReadDeadline(time.Time) error
+	SetWriteDeadline(time.Time) error
+}
+
 func newLink(s *Server, conn *net.UnixConn) *link {
-	l := &link{s: s, conn: conn}
+	l := &link{s: s, conn: conn, deadlines: s.deadlines(conn)}
 	l.raw, l.err = conn.SyscallConn()
 	l.attempt, l.socket = l.try, transport.NewSocket(conn)
 	l.pacer = s.conns.Pacer()
@@ -98,7 +105,7 @@ func (l *link) Read(p []byte) (int, error) {
 func (l *link) ReadLazily(lend func() []byte, giveBack func()) (int, error) {
 	var begun time.Time
 	if l.partial || l.s.opts.Idle > 0 {
-		begun = time.Now()
+		begun = l.s.now()
 		l.arm(begun.Add(l.allowed()))
 	}
 	l.lend, l.back = lend, giveBack
@@ -108,7 +115,7 @@ func (l *link) ReadLazily(lend func() []byte, giveBack func()) (int, error) {
 			err = l.err
 		}
 		if l.partial {
-			l.spent += time.Since(begun)
+			l.spent += l.s.now().Sub(begun)
 		}
 		if got := l.got; len(got) > 0 {
 			l.got = nil // it is lent
@@ -122,7 +129,7 @@ func (l *link) ReadLazily(lend func() []byte, giveBack func()) (int, error) {
 			return 0, err
 		}
 		if l.partial {
-			begun = time.Now()
+			begun = l.s.now()
 		}
 	}
 }
@@ -186,7 +193,7 @@ func (l *link) expired(begun time.Time) error {
 	l.armed = time.Time{}
 	stopped, stalled := l.stopped, l.stalled
 	l.mu.Unlock()
-	now := time.Now()
+	now := l.s.now()
 	switch {
 	case stalled:
 		return errStalled
@@ -223,7 +230,7 @@ func (l *link) arm(t time.Time) {
 		return
 	}
 	l.armed = t
-	_ = l.conn.SetReadDeadline(t)
+	_ = l.deadlines.SetReadDeadline(t)
 }
 
 // Stop implements [transport.Conn].
@@ -232,7 +239,7 @@ func (l *link) Stop() {
 	defer l.mu.Unlock()
 	l.stopped = true
 	if !l.watched {
-		_ = l.conn.SetReadDeadline(past)
+		_ = l.deadlines.SetReadDeadline(past)
 	}
 }
 
@@ -257,7 +264,7 @@ func (l *link) TryWrite(p []byte) (int, error) {
 // for as long as it may; then nothing more is read either.
 func (l *link) WriteAll(p []byte, sent int) (err error) {
 	for sent < len(p) && err == nil {
-		_ = l.conn.SetWriteDeadline(time.Now().Add(l.s.opts.Stall))
+		_ = l.deadlines.SetWriteDeadline(l.s.now().Add(l.s.opts.Stall))
 		var n int
 		n, err = l.conn.Write(p[sent:])
 		sent += n
@@ -268,14 +275,14 @@ func (l *link) WriteAll(p []byte, sent int) (err error) {
 			}
 		}
 	}
-	_ = l.conn.SetWriteDeadline(time.Time{}) // otherwise it would apply to TryWrite
+	_ = l.deadlines.SetWriteDeadline(time.Time{}) // otherwise it would apply to TryWrite
 	l.noteWritten()
 	return err
 }
 
 func (l *link) noteWritten() {
 	if l.s.opts.Idle > 0 {
-		l.written.Store(time.Now().UnixNano())
+		l.written.Store(l.s.now().UnixNano())
 	}
 }
 
@@ -284,7 +291,7 @@ func (l *link) stall() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stalled = true
-	_ = l.conn.SetReadDeadline(past)
+	_ = l.deadlines.SetReadDeadline(past)
 }
 
 // left waits, while nothing is read, until the peer has closed both directions or takes nothing
@@ -293,7 +300,7 @@ func (l *link) left(finished <-chan struct{}) bool {
 	l.mu.Lock()
 	l.watched = true
 	if !l.stalled {
-		_ = l.conn.SetReadDeadline(time.Time{})
+		_ = l.deadlines.SetReadDeadline(time.Time{})
 	}
 	l.mu.Unlock()
 	gone := make(chan bool, 1)
@@ -302,7 +309,7 @@ func (l *link) left(finished <-chan struct{}) bool {
 	select {
 	case left = <-gone:
 	case <-finished:
-		_ = l.conn.SetReadDeadline(past)
+		_ = l.deadlines.SetReadDeadline(past)
 		<-gone
 	}
 	l.mu.Lock()
@@ -312,7 +319,7 @@ func (l *link) left(finished <-chan struct{}) bool {
 	if l.stopped || l.stalled {
 		deadline = past
 	}
-	_ = l.conn.SetReadDeadline(deadline)
+	_ = l.deadlines.SetReadDeadline(deadline)
 	return left || l.stalled
 }
 
@@ -369,8 +376,8 @@ const maxDiscarded = 8 << 20
 // tell writes one line to a peer that may not read. Most often there is room for it.
 func (l *link) tell(m message.Message) error {
 	l.s.k.Stamp(&m)
-	_ = l.conn.SetWriteDeadline(time.Now().Add(time.Second))
+	_ = l.deadlines.SetWriteDeadline(l.s.now().Add(time.Second))
 	_, err := l.conn.Write(append(message.Append(nil, &m), '\n'))
-	_ = l.conn.SetWriteDeadline(time.Time{})
+	_ = l.deadlines.SetWriteDeadline(time.Time{})
 	return err
 }

@@ -27,7 +27,8 @@ func large() []kernel.Syscall {
 // neighbours do not notice.
 func TestThoseThatNeverReadAreClosed(t *testing.T) {
 	log := new(testkit.Notes)
-	d := start(t, newKernel(t, nil, large()...), &Options{Stall: 100 * time.Millisecond, Log: log.Logger()})
+	var c clock
+	d := start(t, newKernel(t, nil, large()...), &Options{Stall: time.Minute, Log: log.Logger()}, c.use)
 	var deaf []*peer
 	for i := range 4 {
 		p := d.dial()
@@ -45,7 +46,7 @@ func TestThoseThatNeverReadAreClosed(t *testing.T) {
 		}()
 	}
 	works(t, d, "during")
-	testkit.Until(t, "all of them are closed", func() bool { return d.s.Stats().Closed[Stalled] == 4 && d.s.Stats().Connections == 0 })
+	c.until(t, "all of them are closed", time.Minute, func() bool { return d.s.Stats().Closed[Stalled] == 4 && d.s.Stats().Connections == 0 })
 	if !log.Has("a connection was closed: it did not take what was sent to it") {
 		t.Error("the operator is not told")
 	}
@@ -61,7 +62,8 @@ func TestThoseThatNeverReadAreClosed(t *testing.T) {
 // The work of one that takes nothing is cancelled, as if it had left.
 func TestTheQueriesOfOneThatNeverReadsAreCancelled(t *testing.T) {
 	begun, ended, syscalls := waiting(nil)
-	d := start(t, newKernel(t, nil, append(syscalls, large()...)...), &Options{Stall: 50 * time.Millisecond})
+	var c clock
+	d := start(t, newKernel(t, nil, append(syscalls, large()...)...), &Options{Stall: time.Minute}, c.use)
 	p := d.dial()
 	p.say(ask("q", message.KindQuery, "Test.Look", `1`))
 	arrives(t, "it runs", begun)
@@ -72,18 +74,19 @@ func TestTheQueriesOfOneThatNeverReadsAreCancelled(t *testing.T) {
 			}
 		}
 	}()
+	c.until(t, "it is gone", time.Minute, func() bool { return d.s.Stats().Connections == 0 })
 	if got := arrives(t, "it ends", ended); got != "q cancelled" {
 		t.Errorf("got %s", got)
 	}
-	testkit.Until(t, "it is gone", func() bool { return d.s.Stats().Connections == 0 })
 }
 
 // One that takes a little now and then gets everything, however long that takes.
 func TestOneThatReadsSlowlyGetsEverything(t *testing.T) {
-	// A socket that is full takes more when three quarters of it have been read, so the peer
-	// reads often, and a quarter of the time that it has is enough.
-	const messages, stall, pause = 100, 2 * time.Second, 50 * time.Millisecond
-	d := start(t, newKernel(t, nil, large()...), &Options{Stall: stall})
+	// A socket that is full takes more when three quarters of it have been read. The time of a stall
+	// passes while the peer reads a megabyte, which is several sockets full.
+	const messages, stall = 400, time.Minute
+	var c clock
+	d := start(t, newKernel(t, nil, large()...), &Options{Stall: stall}, c.use)
 	p := d.dial()
 	go func() {
 		for n := range messages {
@@ -91,7 +94,6 @@ func TestOneThatReadsSlowlyGetsEverything(t *testing.T) {
 		}
 	}()
 	answers, buf := 0, make([]byte, 16<<10)
-	begun := time.Now()
 	for answers < messages {
 		_ = p.SetReadDeadline(time.Now().Add(patience))
 		n, err := p.Read(buf)
@@ -99,9 +101,7 @@ func TestOneThatReadsSlowlyGetsEverything(t *testing.T) {
 			t.Fatalf("after %d answers: %v", answers, err)
 		}
 		answers += strings.Count(string(buf[:n]), "\n")
-		if time.Since(begun) < 2*stall { // then it has been shown
-			<-time.After(pause)
-		}
+		c.advance(stall * time.Duration(n) >> 20)
 	}
 	if s := d.s.Stats(); s.Closed[Stalled] != 0 {
 		t.Errorf("got %+v", s)

@@ -22,10 +22,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// moment is how long a server waits in tests in which it is to lose its patience: long enough for
-// a peer to say something in time on a busy machine.
-const moment = time.Second
-
 // patience is how long something may take that must come.
 const patience = 30 * time.Second
 
@@ -97,6 +93,12 @@ func (d *daemon) ended() error {
 		d.t.Fatal("the server does not end")
 		return nil
 	}
+}
+
+// stopping waits until the connections have been told to stop.
+func (d *daemon) stopping() {
+	d.t.Helper()
+	testkit.Until(d.t, "the connections stop", func() bool { return d.s.conns.Stopping().Err() != nil })
 }
 
 // dial connects a peer that is a test.

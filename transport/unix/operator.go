@@ -34,7 +34,7 @@ func (s *Server) attend(l *link) {
 	if !s.authenticated(l) {
 		return
 	}
-	l.arm(time.Now().Add(s.operatorTime))
+	l.arm(s.now().Add(s.operatorTime))
 	in := &gate{lines: ndjson.NewReader(l.conn, nil), open: operatorSyscalls}
 	if len(s.opts.Keys) > 0 {
 		in.first = message.Ping // by which a client learns that it has convinced us

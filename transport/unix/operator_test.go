@@ -65,8 +65,8 @@ func TestServeCanBeLookedAfterWhenItIsFull(t *testing.T) {
 
 // The places beyond the limit are few, and no connection has one for long.
 func TestServeKeepsTheOperatorsPlacesFree(t *testing.T) {
-	t.Parallel()
-	d := start(t, newKernel(t, nil, overseen()...), &Options{MaxConnections: 1}, func(s *Server) { s.operatorTime = moment })
+	var c clock
+	d := start(t, newKernel(t, nil, overseen()...), &Options{MaxConnections: 1}, c.use)
 	one := d.dial()
 	one.say(ping("1"))
 	one.want(pong("1"))
@@ -74,6 +74,7 @@ func TestServeKeepsTheOperatorsPlacesFree(t *testing.T) {
 	for range operatorPlaces + 3 {
 		silent = append(silent, d.dial())
 	}
+	c.until(t, "all of them are refused", operatorTime, func() bool { return d.s.Stats().Refused[transport.TooMany] == uint64(len(silent)) })
 	for _, p := range silent {
 		p.want("disconnected 429", "EOF")
 	}

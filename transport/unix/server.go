@@ -100,6 +100,9 @@ type Server struct {
 	opts  Options
 	conns *transport.Server
 
+	// Tests replace these.
+	now          func() time.Time
+	deadlines    func(*net.UnixConn) deadlines
 	peer         func(*net.UnixConn) (uid int, err error)
 	patience     time.Duration // with an answer to a challenge
 	operatorTime time.Duration // for a request in an extra place
@@ -110,7 +113,10 @@ type Server struct {
 
 // NewServer returns a server of a kernel. Nil options mean defaults.
 func NewServer(k *kernel.Kernel, opts *Options) *Server {
-	s := &Server{k: k, peer: peerUser, patience: authPatience, operatorTime: operatorTime, tendEvery: tendEvery}
+	s := &Server{
+		k: k, now: time.Now, deadlines: func(conn *net.UnixConn) deadlines { return conn },
+		peer: peerUser, patience: authPatience, operatorTime: operatorTime, tendEvery: tendEvery,
+	}
 	if opts != nil {
 		s.opts = *opts
 	}

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/kernel/connection"
 	"kernos/message"
+	"kernos/transport"
 )
 
 // offering returns syscalls by which a connection offers to be asked, under a name, and is,
@@ -74,7 +74,7 @@ func TestServeDrainsWhatServersAskOneAnother(t *testing.T) {
 	a.say(ask("q", message.KindQuery, "Test.AskB", `1`))
 	answer := b.asked(`"late"`)
 	d.stop()
-	testkit.Until(t, "it stops", func() bool { return d.s.conns.Stopping().Err() != nil })
+	d.stopping()
 	b.say(answer)
 	a.want(`q "late"`)
 	if err := d.ended(); err != nil {
@@ -84,34 +84,36 @@ func TestServeDrainsWhatServersAskOneAnother(t *testing.T) {
 
 // A connection that serves is silent until it is asked, and while it works.
 func TestServeLetsServersBeSilent(t *testing.T) {
-	t.Parallel()
-	d := start(t, newKernel(t, nil, offering("A")...), &Options{Idle: moment})
+	var c clock
+	d := start(t, newKernel(t, nil, offering("A")...), &Options{Idle: time.Minute}, c.use)
 	a := d.dial()
 	a.say(ask("o", message.KindQuery, "Test.OfferA", `1`))
 	a.want("o null")
-	<-time.After(2 * moment)
-	c := d.dial()
-	c.say(ask("q", message.KindQuery, "Test.AskA", `1`))
+	c.silence(t, time.Minute)
+	caller := d.dial()
+	caller.say(ask("q", message.KindQuery, "Test.AskA", `1`))
 	answer := a.asked(`"late"`)
-	<-time.After(2 * moment)
+	c.silence(t, time.Minute)
 	a.say(answer)
-	c.want(`q "late"`)
+	caller.want(`q "late"`)
 }
 
 // One that serves no more is like any other: it may be silent while it has something to
 // answer, and then only for so long.
 func TestServeDoesNotLetThoseBeSilentThatHaveServed(t *testing.T) {
-	t.Parallel()
-	d := start(t, newKernel(t, nil, offering("A")...), &Options{Idle: moment})
-	a, c := d.dial(), d.dial()
+	var c clock
+	d := start(t, newKernel(t, nil, offering("A")...), &Options{Idle: time.Minute}, c.use)
+	a, caller := d.dial(), d.dial()
 	a.say(ask("o", message.KindQuery, "Test.OfferA", `1`))
 	a.want("o null")
-	c.say(ask("q", message.KindQuery, "Test.AskA", `1`))
+	caller.say(ask("q", message.KindQuery, "Test.AskA", `1`))
 	answer := a.asked(`"late"`)
 	a.say(ask("w", message.KindQuery, "Test.WithdrawA", `1`))
 	a.want("w null")
-	<-time.After(2 * moment)
+	c.silence(t, time.Minute)
 	a.say(answer)
-	c.want(`q "late"`)
+	caller.want(`q "late"`)
+	c.until(t, "both are closed", time.Minute, func() bool { return d.s.Stats().Closed[transport.Idle] == 2 })
 	a.want("disconnected 408", "EOF")
+	caller.want("disconnected 408", "EOF")
 }
