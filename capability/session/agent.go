@@ -1,7 +1,6 @@
 package session
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -178,8 +177,8 @@ func (x *Sessions) hire(ctx context.Context, h *head, uri string) (text string, 
 		}
 		text = string(data)
 	}
-	if strings.HasPrefix(text, "ERROR: ") || file.Metadata.Checksum == "" {
-		return "", message.Errorf(404, "The agent %s can't be read: %s; name a file that exists", message.Clip(uri, 200), message.Clip(cmp.Or(text, file.Metadata.URI), 200))
+	if file.Metadata.Checksum == "" { // the URI says why
+		return "", message.Errorf(404, "The agent %s can't be read: %s; name a file that exists", message.Clip(uri, 200), message.Clip(file.Metadata.URI, 200))
 	}
 	h.Agent = &agentPin{URI: file.Metadata.URI, Hash: file.Metadata.Checksum}
 	k, _ := kernel.Of(ctx)

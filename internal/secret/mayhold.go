@@ -22,8 +22,8 @@ var (
 		'Z': 1, 'K': 2, 'P': 4, 'C': 8, 'J': 16, 'X': 32, '\\': 64,
 	}
 	follows = [256]uint8{
-		'a': 1 | 4, 'i': 2, 'e': 2, 'w': 4 | 16, 'r': 8, 'u': 64,
-		'A': 1 | 4, 'I': 2, 'E': 2, 'W': 4 | 16, 'R': 8,
+		'a': 1 | 4, 'i': 2, 'e': 2, 'w': 4 | 16, 'r': 8, 't': 8, 'u': 64,
+		'A': 1 | 4, 'I': 2, 'E': 2, 'W': 4 | 16, 'R': 8, 'T': 8,
 		'-': 1 | 2 | 4 | 8 | 16 | 32, '_': 1 | 2 | 4 | 8 | 16 | 32, ' ': 1 | 2 | 4 | 8 | 16, '.': 1 | 2 | 4 | 8 | 16,
 	}
 )
@@ -44,8 +44,8 @@ func inName(data []byte, i int) bool {
 		return spells(data, i, "key") && isSure(data, i, "", sureKeys)
 	case 'p':
 		return spells(data, i, "pass") || spells(data, i, "pwd")
-	case 'c': // secret, credential
-		return spells(data, i, "cret") || spells(data, i, "creden")
+	case 'c': // secret, credential, connect.sid
+		return spells(data, i, "cret") || spells(data, i, "creden") || spells(data, i, "ctsid")
 	case 'j':
 		return spells(data, i, "jwt")
 	case 'x':

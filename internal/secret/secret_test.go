@@ -1,6 +1,7 @@
 package secret
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -75,6 +76,27 @@ func FuzzMayHold(f *testing.F) {
 			t.Errorf("%q passes", b.String())
 		}
 	})
+}
+
+// Every name that denotes a credential in any data is found there, in each way of writing it.
+func TestNoNameIsMissed(t *testing.T) {
+	for _, noun := range nouns {
+		befores := append([]string{"", "my", "x-my", "HTTP_X_MY"}, noun.sure...)
+		for _, before := range befores {
+			for _, joint := range []string{"", "-", "_", " ", "."} {
+				for _, name := range []string{before + joint + noun.word, strings.ToUpper(before + joint + noun.word), before + joint + noun.word + "2"} {
+					data := fmt.Sprintf(`{"a":{%q:"hunter2"}}`, name)
+					if _, found := (Look{Place: Data}).Redact([]byte(data)); found != Named([]byte(name), Data) {
+						t.Errorf("%s: found %v", data, found)
+					}
+					data = fmt.Sprintf(`{"a":"%s=hunter2"}`, name)
+					if _, found := (Look{Place: Data}).Redact([]byte(data)); !found && Named([]byte(name), Text) {
+						t.Errorf("%s: not found", data)
+					}
+				}
+			}
+		}
+	}
 }
 
 // FuzzNamesInText puts a secret behind the name of a credential in the middle of any text.

@@ -78,10 +78,10 @@ joint:
 		case text[i] == ',' && place == Text && quoted:
 			return start, true
 		}
-		if end-start > maxName || start < 2 || text[start-1] != ' ' || !isWord(text[start-2]) {
+		if end-start > maxName || start < 2 || text[start-1] != ' ' && text[start-1] != '.' || !isWord(text[start-2]) {
 			return 0, false
 		}
-		// The words may belong together: api key.
+		// The words may belong together: api key, connect.sid.
 	}
 }
 

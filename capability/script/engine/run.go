@@ -292,7 +292,7 @@ func (r *run) explained(text []byte) error {
 	if err := jsonv2.Unmarshal(text, &e); err != nil {
 		return &CodeError{Name: r.program.Source.Name, Message: "the code failed in a way that can't be described"}
 	}
-	if e.Name == "InternalError" && e.Message == "out of memory" {
+	if e.Name == "InternalError" && e.Message == "out of memory" { // QuickJS has no code for it
 		return r.tooMuchMemory(r.vm.linear)
 	}
 	if e.Code >= 400 && e.Code <= 599 {
