@@ -11,6 +11,7 @@ import (
 	"kernos/internal/jsonscan"
 	"kernos/message"
 	"kernos/store/blobs"
+	"kernos/transport"
 	"kernos/transport/rpc"
 )
 
@@ -82,7 +83,7 @@ func writeOutcome(w http.ResponseWriter, o *rpc.Outcome, remote *blobs.Remote) {
 		w.Header().Set("Kernos-Request", string(o.Request))
 	}
 	if o.Err == nil {
-		writeJSON(w, http.StatusOK, append(remote.Outward(o.Data), '\n'))
+		transport.WriteJSON(w, http.StatusOK, append(remote.Outward(o.Data), '\n'))
 		return
 	}
 	status := o.Err.Code
@@ -94,7 +95,7 @@ func writeOutcome(w http.ResponseWriter, o *rpc.Outcome, remote *blobs.Remote) {
 		body = jsonscan.AppendQuoted(append(body[:len(body)-1], `,"name":`...), o.ErrorKind())
 		body = append(append(append(body, `,"guidance":`...), o.Guidance...), '}')
 	}
-	writeJSON(w, status, append(body, '\n'))
+	transport.WriteJSON(w, status, append(body, '\n'))
 }
 
 // parameters reads the body of a call. Nil means that there is none.

@@ -1,10 +1,14 @@
 package http
 
-import "net/http"
+import (
+	"net/http"
+
+	"kernos/transport"
+)
 
 // healthz says that the process lives.
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, []byte(`{"status":"ok"}`+"\n"))
+	transport.WriteJSON(w, http.StatusOK, []byte(`{"status":"ok"}`+"\n"))
 }
 
 // readyz reports whether the kernel does its work. The reason is for the operator's log only:
@@ -21,5 +25,5 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 			return
 		}
 	}
-	writeJSON(w, http.StatusOK, []byte(`{"status":"ready"}`+"\n"))
+	transport.WriteJSON(w, http.StatusOK, []byte(`{"status":"ready"}`+"\n"))
 }

@@ -7,6 +7,7 @@ import (
 
 	"kernos/internal/jsonscan"
 	"kernos/message"
+	"kernos/transport"
 )
 
 // protectedResource is where a client learns which authorization server gives tokens for this server: OAuth
@@ -38,7 +39,7 @@ func (g *Guard) describe(w http.ResponseWriter, r *http.Request) bool {
 	}
 	body := jsonscan.AppendQuoted([]byte(`{"resource":`), resource)
 	body = jsonscan.AppendQuoted(append(body, `,"authorization_servers":[`...), g.Issuer)
-	writeJSON(w, http.StatusOK, append(body, `],"bearer_methods_supported":["header"],"resource_name":"Kernos"}`+"\n"...))
+	transport.WriteJSON(w, http.StatusOK, append(body, `],"bearer_methods_supported":["header"],"resource_name":"Kernos"}`+"\n"...))
 	return true
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"kernos/kernel"
 	"kernos/message"
+	"kernos/transport"
 )
 
 // routes returns what answers requests that were let in.
@@ -96,7 +97,7 @@ func (s *Server) openRPC(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	writeJSON(w, http.StatusOK, document)
+	transport.WriteJSON(w, http.StatusOK, document)
 }
 
 // lasting returns the context of what is done for a request. It has what the request's has,

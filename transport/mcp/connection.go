@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -30,23 +29,19 @@ const HeaderNote = "Kernos-Note"
 
 // upgrade makes a connection of kernos mcp of a request. The owner may let it act for a token: ?as=NAME.
 func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) {
-	no := func(status int, name, text string) {
-		body := appendString(append(strconv.AppendInt([]byte(`{"code":`), int64(status), 10), `,"name":"`+name+`","message":`...), text)
-		writeJSON(w, status, append(body, "}\n"...))
-	}
 	if !strings.EqualFold(r.Header.Get("Upgrade"), Protocol) {
-		no(http.StatusBadRequest, "unknown_upgrade", "The only upgrade is to "+Protocol)
+		transport.Refuse(w, http.StatusBadRequest, "unknown_upgrade", "The only upgrade is to "+Protocol)
 		return
 	}
 	caller := kernel.SenderIn(r.Context()).Principal()
 	if as := r.URL.Query().Get("as"); as != "" {
 		if !caller.IsOwner() || s.opts.Find == nil {
-			no(http.StatusForbidden, "not_the_owner", "Only the owner can act for a token by its name")
+			transport.Refuse(w, http.StatusForbidden, "not_the_owner", "Only the owner can act for a token by its name")
 			return
 		}
 		found, err := s.opts.Find(as)
 		if err != nil {
-			no(http.StatusNotFound, "no_such_token", err.Error())
+			transport.Refuse(w, http.StatusNotFound, "no_such_token", err.Error())
 			return
 		}
 		caller = found
@@ -55,10 +50,10 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) {
 	c.session.resumed = r.URL.Query().Has(Resumed)
 	switch _, reason := s.conns.Admit(c); reason {
 	case transport.Stopping:
-		no(http.StatusServiceUnavailable, "stopping", "The daemon is shutting down; try again")
+		transport.Refuse(w, http.StatusServiceUnavailable, "stopping", "The daemon is shutting down; try again")
 		return
 	case transport.TooMany:
-		no(http.StatusServiceUnavailable, "too_many_connections", "There are as many connections as there may be; close one, or try again later")
+		transport.Refuse(w, http.StatusServiceUnavailable, "too_many_connections", "There are as many connections as there may be; close one, or try again later")
 		return
 	}
 	raw, buffered, err := http.NewResponseController(w).Hijack()

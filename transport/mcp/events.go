@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kernos/internal/mcp"
+	"kernos/transport"
 )
 
 // keepAlive is how often a comment is sent on a stream that has nothing to say.
@@ -98,7 +99,7 @@ func (e *eventStream) writeFinal() {
 		h.Set("Connection", "close") // the next request would wait for the handler
 		h.Set("Content-Length", strconv.Itoa(len(e.final)))
 	}
-	writeJSON(e.w, e.status, e.final)
+	transport.WriteJSON(e.w, e.status, e.final)
 	if e.alone {
 		_ = http.NewResponseController(e.w).Flush()
 	}
@@ -287,15 +288,3 @@ func statusOf(f *failure, modern bool) int {
 	}
 	return http.StatusOK
 }
-
-func writeJSON(w http.ResponseWriter, status int, body []byte) {
-	h := w.Header()
-	h["Content-Type"] = jsonType
-	if len(body) > 1<<10 { // net/http counts a short body when the handler has returned
-		h.Set("Content-Length", strconv.Itoa(len(body)))
-	}
-	w.WriteHeader(status)
-	_, _ = w.Write(body) // fails if the peer has left
-}
-
-var jsonType = []string{"application/json"}

@@ -13,6 +13,7 @@ import (
 	"kernos/kernel"
 	"kernos/kernel/connection"
 	"kernos/message"
+	"kernos/transport"
 )
 
 // Serve answers a request: streamable HTTP of both eras, and the upgrade to a connection of kernos mcp.
@@ -51,7 +52,7 @@ func (l *lasting) Value(key any) any {
 
 // refuse answers a request that doesn't become an exchange.
 func refuse(w http.ResponseWriter, status int, id []byte, f *failure) {
-	writeJSON(w, status, appendFailure(nil, id, f))
+	transport.WriteJSON(w, status, appendFailure(nil, id, f))
 }
 
 // readBody reads a body, at once if its length is known.

@@ -19,7 +19,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -162,10 +161,8 @@ const goingAway = "The server is shutting down"
 
 // refuse answers why there is no connection at the moment. The name is for programs.
 func refuse(rw http.ResponseWriter, name, text string) {
-	rw.Header().Set("Content-Type", "application/json")
 	rw.Header().Set("Retry-After", "1")
-	rw.WriteHeader(http.StatusServiceUnavailable)
-	_, _ = fmt.Fprintf(rw, "{\"code\":503,\"name\":%q,\"message\":%q}\n", name, text) // fails if the peer has left
+	transport.Refuse(rw, http.StatusServiceUnavailable, name, text)
 }
 
 func (h *Handler) serve(w *wire) {
