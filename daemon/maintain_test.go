@@ -59,11 +59,11 @@ func (k *kept) ping(n int) {
 // stats says how many messages the journal has, and how many it has dropped and why.
 func (k *kept) stats(t *testing.T) string {
 	t.Helper()
-	s, err := k.state.journal.Stats()
+	s, err := k.Journal().Stats()
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := k.state.journal.Dropped()
+	d, err := k.Journal().Dropped()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestTheJournalIsTrimmed(t *testing.T) {
 		time.Sleep(2 * sweepEvery)
 		k.wants(t, "without limits", "10000 kept, 0 dropped ")
 		k.stop()
-		if err := k.state.journal.Close(); err != nil {
+		if err := k.Journal().Close(); err != nil {
 			t.Error(err)
 		}
 
@@ -113,7 +113,7 @@ func TestTheJournalIsTrimmed(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		// Nothing fits into a byte.
-		if d, err := k.state.journal.Dropped(); err != nil || d.Messages != 10002 || d.Why != "bytes" {
+		if d, err := k.Journal().Dropped(); err != nil || d.Messages != 10002 || d.Why != "bytes" {
 			t.Errorf("after the first sweep: %+v, %v", d, err)
 		}
 		k.stop()
@@ -135,7 +135,7 @@ func TestWhatIsDueIsDoneBeforeTheEnd(t *testing.T) {
 			state = k.home.State()
 			k.stop()
 			k.wants(t, "a short process", want)
-			if err := k.state.journal.Close(); err != nil {
+			if err := k.Journal().Close(); err != nil {
 				t.Error(err)
 			}
 		}
@@ -248,14 +248,14 @@ func TestAJournalThatIsTooLargeIsTrimmedAtOnce(t *testing.T) {
 			}
 			time.Sleep(100 * time.Millisecond)
 			synctest.Wait()
-			if s, err := k.state.journal.Stats(); err != nil || s.Bytes > most+excess {
+			if s, err := k.Journal().Stats(); err != nil || s.Bytes > most+excess {
 				t.Errorf("%v after the start it has %d bytes, %v", time.Since(before), s.Bytes, err)
 			}
 		}
 		if since := time.Since(before); since >= firstSweep {
 			t.Errorf("a sweep may have done it: it is %v", since)
 		}
-		if d, err := k.state.journal.Dropped(); err != nil || d.Messages == 0 || d.Why != "bytes" {
+		if d, err := k.Journal().Dropped(); err != nil || d.Messages == 0 || d.Why != "bytes" {
 			t.Errorf("dropped %+v, %v", d, err)
 		}
 		k.stop()

@@ -20,7 +20,7 @@ func TestRecordsOfACommandNameItsSender(t *testing.T) {
 	p := asConsole(t)
 	k.as(p, "Memory.Set", `{"key":"k","value":1}`)
 	k.as(p, "Echo", `{"message":"hello"}`)
-	all, _, err := k.state.journal.List(t.Context(), journal.Query{Limit: 100})
+	all, _, err := k.Journal().List(t.Context(), journal.Query{Limit: 100})
 	if err != nil || len(all) != 5 { // a change publishes an event
 		t.Errorf("%d records, %v", len(all), err)
 	}

@@ -117,7 +117,7 @@ func TestACallOfACallHasTheRulesOfWhatIsCalled(t *testing.T) {
 			t.Errorf("%d: %s (repeated: %v)", i, got.Data, got.Metadata.Repeated)
 		}
 	}
-	entries, _, err := k.state.journal.List(t.Context(), journal.Query{Limit: 1000})
+	entries, _, err := k.Journal().List(t.Context(), journal.Query{Limit: 1000})
 	if err != nil || len(entries) == 0 {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func asConsole(t *testing.T) *principal.Principal {
 // changes are the records of changed settings.
 func (k *kept) changes(t *testing.T) (all []journal.Entry) {
 	t.Helper()
-	all, _, err := k.state.journal.List(t.Context(), journal.Query{Filter: journal.Filter{Type: string(kernel.SettingChanged)}, Limit: 100})
+	all, _, err := k.Journal().List(t.Context(), journal.Query{Filter: journal.Filter{Type: string(kernel.SettingChanged)}, Limit: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestSettingsHaveFloors(t *testing.T) {
 		}
 		time.Sleep(firstSweep + sweepEvery)
 		synctest.Wait()
-		if d, err := k.state.journal.Dropped(); err != nil || d.Messages > 0 {
+		if d, err := k.Journal().Dropped(); err != nil || d.Messages > 0 {
 			t.Errorf("dropped %+v, %v", d, err)
 		}
 		k.stop()
@@ -138,7 +138,7 @@ func TestAChangedSettingLeavesTraces(t *testing.T) {
 					t.Errorf("%s: there is\n%s, want %s once", when, text, want)
 				}
 			}
-			if err := k.state.journal.Check(t.Context()); err != nil {
+			if err := k.Journal().Check(t.Context()); err != nil {
 				t.Error(err)
 			}
 		}
@@ -149,7 +149,7 @@ func TestAChangedSettingLeavesTraces(t *testing.T) {
 			time.Sleep(2 * time.Hour)
 			check("after hours", false)
 		}
-		if d, err := k.state.journal.Dropped(); err != nil || d.Messages < 20 || d.Why != "age" {
+		if d, err := k.Journal().Dropped(); err != nil || d.Messages < 20 || d.Why != "age" {
 			t.Errorf("dropped %+v, %v", d, err)
 		}
 		k.stop()

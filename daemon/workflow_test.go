@@ -78,7 +78,7 @@ func TestAWorkflowIsWhole(t *testing.T) {
 
 		program.In <- caused("after", served.Metadata.ID, "Text.Keep", `"after"`)
 		answer(t, program, "after")
-		if err := k.state.journal.Flush(); err != nil {
+		if err := k.Journal().Flush(); err != nil {
 			t.Fatal(err)
 		}
 		caller.In <- caused("flushed", got.Metadata.ID, "Text.Keep", `"flushed"`)
@@ -91,10 +91,10 @@ func TestAWorkflowIsWhole(t *testing.T) {
 		caller.In <- caused("other", "unknown", "Echo", `{"message":"x"}`)
 		answer(t, caller, "other")
 
-		if err := k.state.journal.Flush(); err != nil {
+		if err := k.Journal().Flush(); err != nil {
 			t.Fatal(err)
 		}
-		entries, _, err := k.state.journal.List(t.Context(), journal.Query{Filter: journal.Filter{Correlation: want}, Limit: 1000})
+		entries, _, err := k.Journal().List(t.Context(), journal.Query{Filter: journal.Filter{Correlation: want}, Limit: 1000})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,7 +189,7 @@ func TestAWorkflowIsInheritedFromWhatTheSenderSees(t *testing.T) {
 	send(ci, caused("next", "own", "Echo", `{"message":"x"}`))
 	send(principal.TheOwner(), caused("seen", "own", "Echo", `{"message":"x"}`))
 	for id, want := range map[message.ID]string{"guess": "", "next": "v", "seen": "v"} {
-		e, err := k.state.journal.Get(t.Context(), id)
+		e, err := k.Journal().Get(t.Context(), id)
 		if err != nil || e.Message.Metadata.Correlation != want {
 			t.Errorf("%s belongs to the workflow %q, want %q (%v)", id, e.Message.Metadata.Correlation, want, err)
 		}

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"kernos/internal/outbound"
 	"kernos/internal/sealed"
@@ -149,8 +148,10 @@ func TestEndpointsThatFail(t *testing.T) {
 }
 
 func TestAnEndpointThatIsSlow(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
 	release := make(chan struct{})
 	s := serveEmbeddings(t, func(_ http.ResponseWriter, r *http.Request) {
+		cancel()
 		select {
 		case <-release:
 		case <-r.Context().Done():
@@ -158,8 +159,6 @@ func TestAnEndpointThatIsSlow(t *testing.T) {
 	})
 	defer close(release)
 	m := s.embedder(t, "")
-	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(10*time.Millisecond, cancel)
 	if _, err := m.Embed(ctx, []string{"a"}); err == nil || ctx.Err() == nil {
 		t.Errorf("it didn't end with its caller: %v", err)
 	}

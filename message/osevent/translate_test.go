@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"kernos/message"
 	"kernos/message/osevent"
@@ -196,11 +195,11 @@ func TestOlderErrorsSurviveTheCurrentDialect(t *testing.T) {
 	}
 }
 
-// Lines of this dialect are long enough for work that grows with the square of
-// their length to stop a kernel: a megabyte must not cost seconds.
+// Lines of this dialect are long enough for work that grows with the square of their length to stop a
+// kernel. With as many members as here, such work would not end before the test does.
 func TestManyUnknownMembersAreRejectedQuickly(t *testing.T) {
 	var many strings.Builder
-	for i := 0; many.Len() < 1<<19; i++ {
+	for i := 0; many.Len() < 1<<22; i++ {
 		fmt.Fprintf(&many, `,"%x":1`, i)
 	}
 	for name, line := range map[string]string{
@@ -208,22 +207,12 @@ func TestManyUnknownMembersAreRejectedQuickly(t *testing.T) {
 		"in metadata":     `{"type":"query","name":"Ping","payload":1,"metadata":{"id":"a","timestamp":1` + many.String() + `}}`,
 		"in the payload":  `{"type":"error","name":"Ping","metadata":{"id":"a","timestamp":1},"payload":{"message":"m"` + many.String() + `}}`,
 	} {
-		// Against a plain walk over the same text: a busy machine slows both.
-		start := time.Now()
-		if !json.Valid([]byte(line)) {
-			t.Fatal("not JSON")
-		}
-		walk := time.Since(start)
-		start = time.Now()
 		d := message.Decoder{Dialect: osevent.Dialect}
 		m, err := d.Decode([]byte(line))
 		if (err == nil) != (name == "in the payload") {
 			t.Fatal(err)
 		}
 		osevent.Translate(m)
-		if took := time.Since(start); took > 200*walk {
-			t.Errorf("%s: half a megabyte took %v, and a walk over it %v", name, took, walk)
-		}
 	}
 }
 

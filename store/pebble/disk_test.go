@@ -65,13 +65,9 @@ func TestAFullDisk(t *testing.T) {
 			pending := apply(t, e, "m/pending", "x")
 			fails(t, wait(pending), c.code, c.text)
 			testkit.Until(t, "a refusal", func() bool { return e.health.err() != nil })
-			began := time.Now()
-			for range 100 {
+			for range 100 { // at once: a refusal waits for nothing
 				_, err := e.Apply(sets("m/refused", "x"))
 				fails(t, err, c.code, c.text)
-			}
-			if took := time.Since(began); took > 5*time.Second {
-				t.Errorf("100 refusals took %v", took)
 			}
 			if got := scanAll(t, e); got["m/before"] != "x" || got["m/pending"] != "x" || got["m/refused"] != "" {
 				t.Errorf("got %v", got)
@@ -96,7 +92,7 @@ func TestCloseOfAFullDiskComesToAnEnd(t *testing.T) {
 	for _, match := range []func(errorfs.Op) bool{onLogs, onTables, onWrites} {
 		f := &fault{err: syscall.ENOSPC, match: match}
 		mem := vfs.NewCrashableMem()
-		e := mustOpen(t, "store", &Options{FS: errorfs.Wrap(mem, f), CloseTimeout: 10 * time.Millisecond, MemTableSize: 256 << 10})
+		e := mustOpen(t, "store", &Options{FS: errorfs.Wrap(mem, f), CloseTimeout: time.Nanosecond, MemTableSize: 256 << 10})
 		set(t, e, "m/before", "x")
 		f.on.Store(true)
 		for i := range 2000 { // enough to fill memtables

@@ -30,6 +30,9 @@ type Options struct {
 	// Timeout is how long an answer may take. 0 means 10 seconds.
 	Timeout time.Duration
 
+	// deadline ends a request at its timeout. Nil means [context.WithTimeout]; tests set another one.
+	deadline func(context.Context, time.Duration) (context.Context, context.CancelFunc)
+
 	// Development allows plain http.
 	Development bool
 }
@@ -50,11 +53,12 @@ var pageLimits = recent.Limits{Values: 512, Bytes: 32 << 20, Each: 4 << 20}
 // kept and asked for again with its ETag, so a file that has not changed is not sent twice,
 // and one that has is seen at once.
 type server struct {
-	base    *url.URL // its path ends with a slash
-	client  http.Client
-	timeout time.Duration
-	limit   int64
-	kept    *recent.Cache[*page]
+	base     *url.URL // its path ends with a slash
+	client   http.Client
+	timeout  time.Duration
+	deadline func(context.Context, time.Duration) (context.Context, context.CancelFunc)
+	limit    int64
+	kept     *recent.Cache[*page]
 }
 
 // Open returns the driver of an https server below an address, read-only.
@@ -63,7 +67,10 @@ func Open(address string, opts Options) (vfs.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{base: base, timeout: cmp.Or(opts.Timeout, 10*time.Second), limit: vfs.MaxFile, kept: recent.New[*page](pageLimits)}
+	s := &server{base: base, timeout: cmp.Or(opts.Timeout, 10*time.Second), deadline: opts.deadline, limit: vfs.MaxFile, kept: recent.New[*page](pageLimits)}
+	if s.deadline == nil {
+		s.deadline = context.WithTimeout
+	}
 	client := cmp.Or(opts.Client, outbound.NewClient(outbound.Personal, nil))
 	s.client = http.Client{Transport: client.Transport, CheckRedirect: s.redirect}
 	return s, nil
@@ -145,7 +152,7 @@ func (s *server) Stat(ctx context.Context, name string) (vfs.Info, error) {
 
 // get returns a file as it is now. Its data must not be changed.
 func (s *server) get(ctx context.Context, name string) (*page, error) {
-	limited, cancel := context.WithTimeout(ctx, s.timeout)
+	limited, cancel := s.deadline(ctx, s.timeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(limited, http.MethodGet, s.address(name), nil)
 	if err != nil {

@@ -172,11 +172,18 @@ func TestAServerThatFails(t *testing.T) {
 }
 
 func TestAServerThatIsSlow(t *testing.T) {
-	tree := newServer(t, Options{Timeout: 50 * time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
+	var expire atomic.Pointer[context.CancelFunc] // makes the deadline of the last request pass
+	deadline := func(ctx context.Context, _ time.Duration) (context.Context, context.CancelFunc) {
+		ctx, cancel := context.WithCancel(ctx)
+		expire.Store(&cancel)
+		return ctx, cancel
+	}
+	tree := newServer(t, Options{deadline: deadline}, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/base/stuck" {
 			w.WriteHeader(http.StatusOK)
 			_ = http.NewResponseController(w).Flush()
 		}
+		(*expire.Load())()
 		<-r.Context().Done()
 	})
 	for _, name := range []string{"slow", "stuck"} {

@@ -32,8 +32,8 @@ func TestAnEndlessFilterIsInterrupted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
 	if err := p.Print(ctx, &client.Item{Type: client.Data, Data: json.RawMessage("1")}); err == nil {
 		t.Error("it ended by itself")
 	}
