@@ -3,27 +3,20 @@ package memory
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	jsonv2 "github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/goleak"
 
 	"kernos/internal/cursor"
-	"kernos/internal/jsonscan"
-	"kernos/internal/sealed"
 	"kernos/kernel"
 	"kernos/message"
-	"kernos/schema"
 	"kernos/store"
 	"kernos/store/blobs"
 	"kernos/store/storetest"
@@ -117,11 +110,6 @@ func (w *world) refuse(action, data string, code int, text string) {
 
 const ok = `{"success":true}`
 
-// sealedWith makes a sealed string of these members.
-func sealedWith(members string) string {
-	return sealed.Prefix + base64.RawURLEncoding.EncodeToString([]byte("{"+members+"}"))
-}
-
 var wellFormed = sealedWith(`"v":1,"kid":"ssh-fp:SHA256:abc","alg":"A256GCM","nonce":"AAAAAAAAAAAAAAAA","ct":"AAAAAAAAAAAAAAAAAAAAAAAA"`)
 
 func TestValuesComeBackAsTheyWere(t *testing.T) {
@@ -200,121 +188,6 @@ func TestRequestsThatMeanNothingAreRefused(t *testing.T) {
 	if w.events != nil {
 		t.Errorf("published %q", w.events)
 	}
-}
-
-func TestVaultTakesOnlySealedStrings(t *testing.T) {
-	w := newWorld(t, Options{})
-	for _, value := range []string{
-		wellFormed,
-		sealedWith(`"v":1,"kid":"k","alg":"A256GCM","nonce":"AAAAAAAAAAAAAAAA","ct":"AAAAAAAAAAAAAAAAAAAAAA","aad":"x","ts":1735000000000`),
-		sealedWith(` "ts" : "2026-01-01" , "ct":"AAAAAAAAAAAAAAAAAAAAAA","nonce":"AAAAAAAAAAAAAAAA","alg":"A256GCM","kid":"k","v":1`),
-	} {
-		w.reply("Set", `{"key":"vault/a","value":"`+value+`"}`, ok)
-		w.reply("Get", `{"key":"/vault/a"}`, `"`+value+`"`)
-	}
-	const plain, malformed = "got plain text for vault/a", "is malformed: "
-	for value, text := range map[string]string{
-		`"hunter2"`:                          plain,
-		`""`:                                 plain,
-		`1`:                                  plain,
-		`null`:                               plain,
-		`["` + wellFormed + `"]`:             plain,
-		`{"sealed":"` + wellFormed + `"}`:    plain,
-		`" ` + wellFormed + `"`:              plain,
-		`"PWENC:v1:` + wellFormed[9:] + `"`:  plain,
-		`"pwenc:v3:` + wellFormed[9:] + `"`:  plain,
-		`"pwenc:v1:"`:                        malformed + "what is encoded is not a JSON object",
-		`"pwenc:v1:hunter2!"`:                malformed + "what follows the prefix is not base64url",
-		`"` + wellFormed + `="`:              malformed + "what follows the prefix is not base64url",
-		`"` + wellFormed + `\n"`:             malformed + "what follows the prefix is not base64url",
-		`"` + sealedWith(`"v":1`)[:14] + `"`: malformed,
-		`"` + sealedWith(``) + `"`:           malformed + "v is missing",
-		`"` + sealedWith(`"v":2,"kid":"k","alg":"A256GCM","nonce":"AAAAAAAAAAAAAAAA","ct":"AAAAAAAAAAAAAAAAAAAAAA"`) + `"`:                malformed + "v is not 1",
-		`"` + sealedWith(`"v":1,"kid":"","alg":"A256GCM","nonce":"AAAAAAAAAAAAAAAA","ct":"AAAAAAAAAAAAAAAAAAAAAA"`) + `"`:                 malformed + "kid is not",
-		`"` + sealedWith(`"v":1,"kid":"k","alg":"none","nonce":"AAAAAAAAAAAAAAAA","ct":"AAAAAAAAAAAAAAAAAAAAAA"`) + `"`:                   malformed + "alg is not",
-		`"` + sealedWith(`"v":1,"kid":"k","alg":"A256GCM","nonce":"AAAA","ct":"AAAAAAAAAAAAAAAAAAAAAA"`) + `"`:                            malformed + "nonce is not",
-		`"` + sealedWith(`"v":1,"kid":"k","alg":"A256GCM","nonce":"AAAAAAAAAAAAAAAA","ct":"hunter2"`) + `"`:                               malformed + "ct is not",
-		`"` + sealedWith(`"v":1,"kid":"k","alg":"A256GCM","nonce":"AAAAAAAAAAAAAAAA"`) + `"`:                                              malformed + "ct is missing",
-		`"` + sealedWith(`"v":1,"kid":"k","alg":"A256GCM","nonce":"AAAAAAAAAAAAAAAA","ct":"AAAAAAAAAAAAAAAAAAAAAA","pt":"hunter2"`) + `"`: malformed + "it has a member",
-		`"` + sealedWith(`"v":1,"kid":"k","alg":"A256GCM","nonce":"AAAAAAAAAAAAAAAA","ct":"AAAAAAAAAAAAAAAAAAAAAA","aad":1`) + `"`:        malformed + "aad is not",
-		`"` + sealedWith(`"v":1,"kid":"k","alg":"A256GCM","nonce":"AAAAAAAAAAAAAAAA","ct":"AAAAAAAAAAAAAAAAAAAAAA","ts":{}`) + `"`:        malformed + "ts is neither",
-	} {
-		w.refuse("Set", `{"key":"vault/a","value":`+value+`}`, 422, text)
-		if got := w.ask("Set", `{"key":"vault/a","value":`+value+`}`); bytes.Contains(got.Data, []byte("hunter2")) {
-			t.Errorf("the error shows the secret: %s", got.Data)
-		}
-	}
-	// Sealed data may come by pointer, and plain data may not.
-	w.reply("Set", `{"key":"vault/b","valueRef":{"scheme":"data","path":"text/plain,`+wellFormed+`"}}`, ok)
-	w.reply("Get", `{"key":"vault/b"}`, `"`+wellFormed+`"`)
-	w.refuse("Set", `{"key":"vault/b","valueRef":{"scheme":"data","path":"text/plain,hunter2"}}`, 422, "got plain text for vault/b")
-	w.reply("History", `{"key":"vault/b"}`, `{"versions":[{"revision":1,"value":"`+wellFormed+`","updated":1700000000000,"message":"c`+fmt.Sprint(w.ids.Load()-2)+`"}]}`)
-}
-
-// Whatever may have been meant for the vault is not written down in plain.
-func TestRedactHidesWhatMayBeASecret(t *testing.T) {
-	for data, want := range map[string]string{
-		`{"key":"notes/1","value":"plain"}`:                                          `{"key":"notes/1","value":"plain"}`,
-		`{"key":"vault/a","value":"hunter2"}`:                                        `{"key":"vault/a","value":"[redacted]"}`,
-		`{ "key" : "/vault//a" , "value" : {"p":"hunter2"} , "ttl" : 5 }`:            `{ "key" : "/vault//a" , "value" : "[redacted]" , "ttl" : 5 }`,
-		`{"\u0076alue":"hunter2","\u006bey":"\u0076ault/a"}`:                         `{"\u0076alue":"[redacted]","\u006bey":"\u0076ault/a"}`,
-		`{"key":"VAULT/a","value":"hunter2"}`:                                        `{"key":"VAULT/a","value":"[redacted]"}`,
-		`{"key":"a/../vault/a","value":"hunter2"}`:                                   `{"key":"a/../vault/a","value":"[redacted]"}`,
-		`{"key":"ｖault/a","value":1}`:                                                `{"key":"ｖault/a","value":"[redacted]"}`,
-		`{"key":"","value":"hunter2"}`:                                               `{"key":"","value":"[redacted]"}`,
-		`{"key":"models/a","value":{"dialect":"x","key":"hunter2"}}`:                 `{"key":"models/a","value":"[redacted]"}`,
-		`{"key":"models/a","value":"a text with hunter2"}`:                           `{"key":"models/a","value":"[redacted]"}`,
-		`{"key":"models/a","value":"other"}`:                                         `{"key":"models/a","value":"other"}`,
-		`{"key":"models/a","valueRef":{"scheme":"data","path":"a"}}`:                 `{"key":"models/a","valueRef":"[redacted]"}`,
-		`{"key":"vault/a","value":"pwenc:v1:hunter2"}`:                               `{"key":"vault/a","value":"[redacted]"}`,
-		`{"key":"vault/a","value":"` + wellFormed + `"}`:                             `{"key":"vault/a","value":"` + wellFormed + `"}`,
-		`{"key":"vault/a","valueRef":{"scheme":"data","path":"text/plain,hunter2"}}`: `{"key":"vault/a","valueRef":"[redacted]"}`,
-		`{"key":"vault/a"}`:                                                          `{"key":"vault/a"}`,
-	} {
-		before := strings.Clone(data)
-		if got := redact(json.RawMessage(data)); string(got) != want {
-			t.Errorf("%s\n is recorded as %s\nwant %s", data, got, want)
-		}
-		if data != before {
-			t.Error("the data was changed")
-		}
-	}
-}
-
-func FuzzRedact(f *testing.F) {
-	input := schema.Input[setInput]()
-	f.Add([]byte(`{"key":"vault/a","value":"x"}`))
-	f.Add([]byte(`{"value":[{"a":"\""}],"key":"\u0076ault/a"}`))
-	f.Add([]byte(`{"key":"Vault","valueRef":{"scheme":"data","path":"text/plain,x"}}`))
-	f.Add([]byte(`{"key":"vault/a","value":"` + wellFormed + `"}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		var scan jsonscan.Scanner
-		if scan.Text(data) != nil || input.Validate(data) != nil {
-			return
-		}
-		got := redact(data)
-		if err := scan.Text(got); err != nil {
-			t.Fatalf("%s is recorded as %s: %v", data, got, err)
-		}
-		var in setInput
-		var out struct {
-			Key   string         `json:"key"`
-			Value jsontext.Value `json:"value"`
-		}
-		if jsonv2.Unmarshal(data, &in) != nil {
-			return // a number that Go does not take as it is written
-		}
-		if err := jsonv2.Unmarshal(got, &out); err != nil || in.Key != out.Key {
-			t.Fatalf("%s is recorded as %s", data, got)
-		}
-		key, err := ParseKey(in.Key)
-		if err == nil && key.space() != vault || out.Value == nil {
-			return
-		}
-		if fault, _ := sealedFault(out.Value); fault != "" && string(out.Value) != kernel.RedactedData {
-			t.Fatalf("%s is recorded as %s", data, got)
-		}
-	})
 }
 
 func TestSysHoldsSingleLines(t *testing.T) {
@@ -475,99 +348,6 @@ func FuzzCursor(f *testing.F) {
 	})
 }
 
-func TestLargeValuesGoInAndOut(t *testing.T) {
-	w := newWorld(t, Options{})
-	big := strings.Repeat("0123456789", 500_000)
-	for _, c := range []struct{ content, as, want string }{
-		{`{"a": [1, 2]}`, ``, `{"a":[1,2]}`},
-		{`{"a": [1, 2]}`, `,"as":"json"`, `{"a":[1,2]}`},
-		{`{"a": [1, 2]}`, `,"as":"text"`, `"{\"a\": [1, 2]}"`},
-		{"# Title\n", ``, `"# Title\n"`},
-		{"", ``, `""`},
-		{"true", ``, `true`},
-		{"1" + big, ``, "1" + big}, // a number
-		{big, `,"as":"text"`, `"` + big + `"`},
-		{`["` + big + `"]`, ``, `["` + big + `"]`},
-		{"\u2028é", ``, "\"\u2028é\""},
-	} {
-		w.reply("Set", fmt.Sprintf(`{"key":"a","valueRef":{"scheme":"file","path":%q}%s}`, w.file(c.content), c.as), ok)
-		if got := w.ask("Get", `{"key":"a"}`); string(got.Data) != c.want {
-			t.Errorf("%.40q comes back as %.40s", c.content, got.Data)
-		}
-	}
-	w.refuse("Set", fmt.Sprintf(`{"key":"a","valueRef":{"scheme":"file","path":%q}}`, w.file("\xff")), 422, "neither JSON nor UTF-8")
-	w.refuse("Set", fmt.Sprintf(`{"key":"a","valueRef":{"scheme":"file","path":%q},"as":"text"}`, w.file("\xff")), 422, "neither JSON nor UTF-8")
-	w.refuse("Set", fmt.Sprintf(`{"key":"a","valueRef":{"scheme":"file","path":%q},"as":"json"}`, w.file("{")), 422, "not JSON: ")
-	w.refuse("Set", `{"key":"a","valueRef":{"scheme":"file","path":"/etc/passwd"}}`, 403, "may mean a blob of the kernel only")
-	w.refuse("Set", fmt.Sprintf(`{"key":"a","valueRef":{"scheme":"file","path":%q}}`, w.blobs.Path(blobs.Sum([]byte("none")))), 404, "File not found")
-	w.refuse("Set", `{"key":"a","valueRef":{"scheme":"https","authority":"example.com","path":"/x"}}`, 403, "https pointers")
-
-	// A large version in the history is pointed to.
-	w.reply("Set", fmt.Sprintf(`{"key":"b","valueRef":{"scheme":"file","path":%q},"as":"text"}`, w.file(big)), ok)
-	w.reply("History", `{"key":"b"}`, `{"versions":[{"revision":1,"valueRef":`+
-		string(w.blobs.Pointer(blobs.Sum([]byte(`"`+big+`"`))).Append(nil))+fmt.Sprintf(`,"size":%d,"mediaType":"application/json"`, len(big)+2)+`,"updated":1700000000000,"message":"c`+fmt.Sprint(w.ids.Load())+`"}]}`)
-	w.reply("Set", `{"key":"b","value":1}`, ok)
-	if got := w.ask("Get", `{"key":"b","revision":1,"withRevision":true}`); len(got.Data) < len(big) {
-		t.Errorf("got %.100s", got.Data)
-	}
-}
-
-// Who declares what data is need not fear that it is taken for something else.
-func TestDataPointersAreWhatTheirMediaTypeSays(t *testing.T) {
-	w := newWorld(t, Options{})
-	for _, c := range []struct{ path, as, want string }{
-		{`text/plain,12345`, ``, `"12345"`},
-		{`,12345`, ``, `"12345"`}, // which is text/plain
-		{`text/markdown;base64,W10=`, ``, `"[]"`},
-		{`text/plain;charset=utf-8,{"a":1}`, ``, `"{\"a\":1}"`},
-		{`application/octet-stream,7`, ``, `"7"`},
-		{`application/json,12345`, ``, `12345`},
-		{`application/json;charset=utf-8;base64,W10=`, ``, `[]`},
-		{`Application/JSON,"a"`, ``, `"a"`},
-		{`application/problem+json,{"a":1}`, ``, `{"a":1}`},
-		{`text/plain,12345`, `,"as":"json"`, `12345`},
-		{`application/json,12345`, `,"as":"text"`, `"12345"`},
-	} {
-		path := string(jsonscan.AppendQuoted(nil, c.path))
-		w.reply("Set", `{"key":"a","valueRef":{"scheme":"data","path":`+path+`}`+c.as+`}`, ok)
-		w.reply("Get", `{"key":"a"}`, c.want)
-	}
-	w.refuse("Set", `{"key":"a","valueRef":{"scheme":"data","path":"application/json,{"}}`, 422, "not JSON: ")
-	w.refuse("Set", `{"key":"a","valueRef":{"scheme":"data","path":"image/png;base64,/w=="}}`, 422, "neither JSON nor UTF-8")
-}
-
-func TestValueMayNotBeTooLarge(t *testing.T) {
-	w := newWorld(t, Options{})
-	path := w.file("large")
-	if err := os.Truncate(path, MaxValue+1); err != nil {
-		t.Fatal(err)
-	}
-	w.refuse("Set", fmt.Sprintf(`{"key":"a","valueRef":{"scheme":"file","path":%q}}`, path), 413, "larger than 67108864 bytes")
-	// A text may grow when it is quoted.
-	if _, err := limited(make([]byte, MaxValue)); err != nil {
-		t.Error(err)
-	}
-	if _, err := limited(make([]byte, MaxValue+1)); err == nil || err.(*message.Error).Code != 413 {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestValueMayNotBeTooDeep(t *testing.T) {
-	w := newWorld(t, Options{})
-	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
-	most := jsonscan.MaxDepth - depthAround
-	w.reply("Set", `{"key":"a","value":`+deep(most)+`}`, ok)
-	w.reply("Get", `{"key":"a"}`, deep(most))
-	if got := w.ask("Get", `{"key":"a","withRevision":true}`); got.Kind != message.KindReply {
-		t.Errorf("got %.100s", got.Data)
-	}
-	if got := w.ask("History", `{"key":"a"}`); got.Kind != message.KindReply {
-		t.Errorf("got %.100s", got.Data)
-	}
-	w.refuse("Set", `{"key":"a","value":`+deep(most+1)+`}`, 422, "nested deeper than")
-	w.refuse("Set", fmt.Sprintf(`{"key":"a","valueRef":{"scheme":"file","path":%q},"as":"json"}`, w.file(deep(most+1))), 422, "nested deeper than")
-}
-
 func TestBackendFailuresAreTold(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.reply("Set", `{"key":"a","value":1}`, ok)
@@ -608,23 +388,6 @@ func TestBackendFailuresAreTold(t *testing.T) {
 	if _, err := w.memory.Sweep(t.Context(), time.Now()); err == nil {
 		t.Error("a closed store was swept")
 	}
-}
-
-func TestBlobThatIsGoneIsNoValue(t *testing.T) {
-	w := newWorld(t, Options{})
-	path := w.file(`"` + strings.Repeat("x", maxInline) + `"`)
-	w.reply("Set", `{"key":"a","valueRef":{"scheme":"file","path":"`+path+`"}}`, ok)
-	// It is referred to, so a collection leaves it.
-	if got, err := w.blobs.Collect(t.Context(), w.store, 0, time.Now().Add(time.Hour)); err != nil || got.Files != 0 {
-		t.Errorf("collected %+v, %v", got, err)
-	}
-	if got := w.ask("Get", `{"key":"a"}`); got.Kind != message.KindReply {
-		t.Errorf("got %s", got.Data)
-	}
-	if got, err := w.blobs.Collect(t.Context(), storetest.NewMemory(), 0, time.Now().Add(time.Hour)); err != nil || got.Files != 1 {
-		t.Errorf("collected %+v, %v", got, err)
-	}
-	w.refuse("Get", `{"key":"a"}`, 500, "Memory backend failure")
 }
 
 func FuzzVersion(f *testing.F) {
