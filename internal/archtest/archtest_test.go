@@ -207,3 +207,20 @@ func TestNoTestSkipsItself(t *testing.T) {
 		}
 	})
 }
+
+// TestFilesAreReadInASitting: a file that has grown past this holds two subjects. What a tool has written is left out.
+func TestFilesAreReadInASitting(t *testing.T) {
+	const most = 650
+	eachFile(t, func(name string) {
+		if !slices.Contains([]string{".go", ".js", ".ts", ".css", ".py"}, path.Ext(name)) || strings.HasPrefix(name, "third_party/") || strings.HasPrefix(name, "console/dist/") {
+			return
+		}
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if lines := bytes.Count(text, []byte("\n")); lines > most {
+			t.Errorf("%s has %d lines, and at most %d are read in a sitting: cut it by subject", name, lines, most)
+		}
+	})
+}
