@@ -49,7 +49,7 @@ func openWeb(d *Daemon) (_ door, err error) {
 	streams := rpc.New(d.kernel, nil)
 	sockets := ws.New(streams, &ws.Options{MaxConnections: transport.Share(cmp.Or(l.MaxConnections, 16384), webPart), FrameRate: l.FrameRate, Log: d.opts.Log})
 	d.clients = mcp.New(d.kernel, &mcp.Options{
-		Version: d.opts.Version, Offers: d.opts.Offers, Tasks: &d.tasks, Find: d.tokens.Named, Resolve: d.state.resolve, Blobs: d.state.blobs, ReachesBlob: d.state.reaches, Watch: d.watchResource, Log: d.opts.Log,
+		Version: d.opts.Version, Offers: d.opts.Offers, Tasks: &d.tasks, Find: d.tokens.Named, Resolve: d.state.resolve, Blobs: d.state.blobs, ReachesBlob: d.state.reaches, Watch: d.watchResource, FrameRate: l.FrameRate, Log: d.opts.Log,
 	})
 	server := httpd.NewServer(d.kernel, &httpd.Options{
 		WebSocket: sockets, MCP: d.clients, Console: d.console, RPC: streams, Blobs: d.state.blobs, ReachesBlob: d.state.reaches, Ready: d.state.ready, Collect: d.collect,

@@ -82,7 +82,7 @@ func (s *Server) mcp(w http.ResponseWriter, r *http.Request) {
 		missing(w, r)
 		return
 	}
-	s.opts.MCP.Serve(s.requests.Work(), w, r)
+	s.opts.MCP.Serve(s.requests, w, r)
 }
 
 // openRPC answers with the document that describes what the caller may call.

@@ -50,10 +50,10 @@ type Options struct {
 	// Nil means that there are no WebSockets.
 	WebSocket http.Handler
 
-	// MCP serves requests at /mcp, and is shut down with the server. Calls that go on when their
-	// request has ended end with cut. Nil means that there is nothing at /mcp.
+	// MCP serves requests at /mcp, and is shut down with the server. What goes on when its request
+	// has ended runs on requests, so that a drain waits for it. Nil means that there is nothing at /mcp.
 	MCP interface {
-		Serve(cut context.Context, w http.ResponseWriter, r *http.Request)
+		Serve(requests *transport.Server, w http.ResponseWriter, r *http.Request)
 		Shutdown(context.Context) error
 	}
 

@@ -47,7 +47,7 @@ func (x *exchange) approval(m *message.Message) {
 	if person == nil || !x.client.modern { // a client of the stateless era that was asked comes back in any case
 		x.approvals[a.call] = cancel
 	}
-	x.s.running.Go(func() {
+	x.work.Go(func() {
 		defer cancel()
 		if person == nil || !x.decide(ctx, person, a) {
 			x.explain(ctx, a)

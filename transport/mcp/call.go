@@ -331,10 +331,13 @@ func (x *exchange) progress(meta, fraction, note []byte) {
 
 // log sends the client a log message. The data is JSON.
 func (x *exchange) log(level, logger string, data []byte) {
+	x.notify("notifications/message", logParams(level, logger, data))
+}
+
+func logParams(level, logger string, data []byte) []byte {
 	dst := appendString([]byte(`{"level":`), level)
 	dst = appendString(append(dst, `,"logger":`...), logger)
-	dst = jsonscan.AppendCompact(append(dst, `,"data":`...), data)
-	x.notify("notifications/message", append(dst, '}'))
+	return append(jsonscan.AppendCompact(append(dst, `,"data":`...), data), '}')
 }
 
 // levels are those of log messages, from the least important.

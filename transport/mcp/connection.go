@@ -15,6 +15,7 @@ import (
 	"kernos/internal/mcp"
 	"kernos/kernel"
 	"kernos/kernel/connection"
+	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/message/ndjson"
 	"kernos/transport"
@@ -46,7 +47,7 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) {
 		}
 		caller = found
 	}
-	c := &conn{s: s, choice: choiceOf(r), session: newSession(s.life, caller)}
+	c := s.newConn(s.life, caller, choiceOf(r))
 	c.session.resumed = r.URL.Query().Has(Resumed)
 	switch _, reason := s.conns.Admit(c); reason {
 	case transport.Stopping:
@@ -103,11 +104,26 @@ func (o *socket) WriteAll(p []byte, sent int) error {
 	return nil
 }
 
-// ServeLines answers the messages on in, one per line, until it ends or ctx is done: the wire of a
-// program that gives a server two pipes. It acts for the sender in ctx.
+// ServeLines answers the messages on in, one per line, until it ends, ctx is done, or the server is shut
+// down: the wire of a program that gives a server two pipes. It acts for the sender in ctx. It is one of the
+// connections that there may be.
 func (s *Server) ServeLines(ctx context.Context, in io.Reader, out io.Writer, tools string) error {
-	c := &conn{s: s, choice: choice(tools), session: newSession(ctx, kernel.SenderIn(ctx).Principal())}
-	c.init(in, transport.OutputTo(out))
+	c := s.newConn(ctx, kernel.SenderIn(ctx).Principal(), choice(tools))
+	reading, end := context.WithCancelCause(ctx)
+	c.interrupt = func() { end(io.EOF) }
+	defer c.interrupt()
+	if _, reason := s.conns.Admit(c); reason != "" {
+		return message.Errorf(503, "The server takes no more connections: %s", reason)
+	}
+	defer s.conns.Done()
+	defer s.conns.Leave(c)
+	s.conns.Accept()
+	input := transport.Stoppable(reading, in)
+	defer func() { _ = input.Close() }()
+	c.init(input, transport.OutputTo(out))
+	ctx, cut := context.WithCancelCause(ctx)
+	defer cut(nil)
+	defer context.AfterFunc(s.conns.Work(), func() { cut(context.Cause(s.conns.Work())) })()
 	return c.serve(ctx)
 }
 
@@ -123,9 +139,12 @@ type conn struct {
 	scan    jsonscan.Scanner
 	ctx     context.Context
 
-	mu      sync.Mutex
-	raw     net.Conn // nil if the wire can't be closed, or before it is there
-	stopped bool
+	pacer *transport.Pacer // nil if there is no frame rate
+
+	mu        sync.Mutex
+	raw       net.Conn // nil if the wire can't be closed, or before it is there
+	interrupt func()   // ends reading; nil before the wire is there
+	stopped   bool
 
 	next   func() (message.Message, kernel.Emit) // a call that is to begin, or nil
 	others sync.WaitGroup                        // requests that aren't calls of tools, and run beside them
@@ -133,6 +152,10 @@ type conn struct {
 
 	reading context.Context    // ends with the input, and subscriptions with it
 	unread  context.CancelFunc // ends it
+}
+
+func (s *Server) newConn(ctx context.Context, caller *principal.Principal, tools choice) *conn {
+	return &conn{s: s, choice: tools, session: newSession(ctx, s.conns, caller), pacer: s.conns.Pacer()}
 }
 
 func (c *conn) init(in io.Reader, out transport.Output) {
@@ -154,7 +177,6 @@ func (c *conn) serve(ctx context.Context) error {
 	err := c.served.Serve(ctx)
 	c.others.Wait()
 	c.session.end()
-	c.session.watches.Wait()
 	return errors.Join(err, c.out.Close(nil))
 }
 
@@ -163,6 +185,7 @@ func (c *conn) Next() (message.Message, kernel.Emit, error) {
 	for {
 		line, err := c.in.Next()
 		if long, tooLong := errors.AsType[*ndjson.TooLong](err); tooLong {
+			c.pacer.Wait()
 			c.write(appendFailure(nil, salvagedID(long.Salvage), &failure{code: mcp.InvalidRequest, text: "Invalid request: " + err.Error()}), true)
 			continue
 		}
@@ -170,12 +193,25 @@ func (c *conn) Next() (message.Message, kernel.Emit, error) {
 			c.ended()
 			return message.Message{}, nil, err
 		}
+		c.pacer.Wait()
+		c.throttled()
 		c.receive(bytes.Clone(line))
 		if next := c.next; next != nil {
 			c.next = nil
 			m, emit := next()
 			return m, emit, nil
 		}
+	}
+}
+
+// throttled tells a client that exceeds the frame rate, if it gets log messages.
+func (c *conn) throttled() {
+	notice := c.pacer.Notice()
+	if notice == nil || c.session.client.version == "" { // in the stateless era, log messages belong to requests
+		return
+	}
+	if c.session.logLevel() == "" || c.session.client.logs("warning", nil) {
+		c.write(appendNotification(nil, "notifications/message", logParams("warning", string(notice.Type), notice.Data)), true)
 	}
 }
 
@@ -212,7 +248,7 @@ func (c *conn) receive(line []byte) {
 			return
 		}
 	}
-	x := &exchange{s: c.s, frame: f, client: client, choice: c.choice, ctx: c.ctx, out: c, among: c.session}
+	x := &exchange{s: c.s, work: c.s.conns, frame: f, client: client, choice: c.choice, ctx: c.ctx, out: c, among: c.session}
 	m, bad := client.find(f.method)
 	if bad != nil {
 		x.fail(bad)
@@ -288,19 +324,18 @@ func (c *conn) Stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stopped = true
-	if c.raw != nil {
-		_ = c.raw.SetReadDeadline(time.Unix(1, 0))
+	if c.interrupt != nil {
+		c.interrupt()
 	}
 }
 
 // open gives the connection its wire. It may have been stopped before.
 func (c *conn) open(raw net.Conn) {
 	c.mu.Lock()
-	c.raw = raw
-	stopped := c.stopped
-	c.mu.Unlock()
-	if stopped {
-		c.Stop()
+	defer c.mu.Unlock()
+	c.raw, c.interrupt = raw, func() { _ = raw.SetReadDeadline(time.Unix(1, 0)) }
+	if c.stopped {
+		c.interrupt()
 	}
 }
 
@@ -317,4 +352,4 @@ func (c *conn) Cut() {
 func (c *conn) Serves() bool { return false }
 
 // Throttled implements [transport.Conn].
-func (c *conn) Throttled() bool { return false }
+func (c *conn) Throttled() bool { return c.pacer.Waits() }

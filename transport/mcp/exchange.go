@@ -11,11 +11,13 @@ import (
 	"kernos/internal/mcp"
 	"kernos/kernel"
 	"kernos/message"
+	"kernos/transport"
 )
 
 // An exchange is one request of a client and its one response.
 type exchange struct {
-	s *Server
+	s    *Server
+	work *transport.Server // a drain of which waits for what the exchange does
 	frame
 	client *client
 	choice choice      // of tools to list

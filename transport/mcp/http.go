@@ -17,13 +17,14 @@ import (
 )
 
 // Serve answers a request: streamable HTTP of both eras, and the upgrade to a connection of kernos mcp.
-// Calls may go on when the request has ended; they end with cut.
-func (s *Server) Serve(cut context.Context, w http.ResponseWriter, r *http.Request) {
+// The request is one that requests has admitted. Calls may go on when it has ended; a drain of requests
+// waits for them, and cuts them off.
+func (s *Server) Serve(requests *transport.Server, w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Header.Get("Upgrade") != "":
 		s.upgrade(w, r)
 	case r.Method == http.MethodPost:
-		s.post(cut, w, r)
+		s.post(requests, w, r)
 	case r.Method == http.MethodGet || r.Method == http.MethodDelete:
 		s.get(w, r)
 	default:
@@ -68,7 +69,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 var scanners = sync.Pool{New: func() any { return new(jsonscan.Scanner) }}
 
 // post takes one message.
-func (s *Server) post(cut context.Context, w http.ResponseWriter, r *http.Request) {
+func (s *Server) post(requests *transport.Server, w http.ResponseWriter, r *http.Request) {
 	body, err := s.readBody(w, r)
 	if err != nil {
 		status := http.StatusBadRequest
@@ -91,18 +92,18 @@ func (s *Server) post(cut context.Context, w http.ResponseWriter, r *http.Reques
 		return
 	}
 	if version == mcp.Stateless || version == "" && (r.Header.Get(mcp.HeaderMethod) != "" || jsonscan.Member(f.meta, mcp.MetaVersion) != nil) {
-		s.postModern(cut, w, r, &f)
+		s.postModern(requests, w, r, &f)
 		return
 	}
 	if bad := checkVersion(r.Header, &f); bad != nil {
 		refuse(w, http.StatusBadRequest, f.id, bad)
 		return
 	}
-	s.postLegacy(cut, w, r, &f)
+	s.postLegacy(requests, w, r, &f)
 }
 
 // postModern answers a request that stands for itself.
-func (s *Server) postModern(cut context.Context, w http.ResponseWriter, r *http.Request, f *frame) {
+func (s *Server) postModern(requests *transport.Server, w http.ResponseWriter, r *http.Request, f *frame) {
 	if f.id == nil || f.method == "" {
 		w.WriteHeader(http.StatusAccepted) // there is no notification that means something here
 		return
@@ -119,7 +120,7 @@ func (s *Server) postModern(cut context.Context, w http.ResponseWriter, r *http.
 		refuse(w, http.StatusBadRequest, f.id, bad)
 		return
 	}
-	s.answer(cut, w, r, f, c)
+	s.answer(requests, w, r, f, c)
 }
 
 func mismatch(text string) *failure {
@@ -161,11 +162,11 @@ func checkHeaders(h http.Header, f *frame) *failure {
 const lastEvent = "Last-Event-Id"
 
 // postLegacy answers a message of a session.
-func (s *Server) postLegacy(cut context.Context, w http.ResponseWriter, r *http.Request, f *frame) {
+func (s *Server) postLegacy(requests *transport.Server, w http.ResponseWriter, r *http.Request, f *frame) {
 	caller := kernel.SenderIn(r.Context()).Principal()
 	var n *session
 	if f.method == "initialize" && f.id != nil {
-		n = s.open(s.life, caller)
+		n = s.open(requests, caller)
 		w.Header().Set(mcp.HeaderSession, n.id)
 	} else if n = s.named(w, r, f.id); n == nil {
 		return
@@ -179,7 +180,7 @@ func (s *Server) postLegacy(cut context.Context, w http.ResponseWriter, r *http.
 			n.follow(s, choiceOf(r))
 		}
 	default:
-		s.answer(cut, w, r, f, &n.client)
+		s.answer(requests, w, r, f, &n.client)
 		return
 	}
 	w.WriteHeader(http.StatusAccepted)
@@ -200,10 +201,10 @@ func (s *Server) named(w http.ResponseWriter, r *http.Request, id []byte) *sessi
 }
 
 // answer serves an exchange over HTTP.
-func (s *Server) answer(cut context.Context, w http.ResponseWriter, r *http.Request, f *frame, c *client) {
-	h := &httpExchange{events: newEventStream(c.session, w), w: w, exchange: exchange{s: s, frame: *f, client: c, choice: choiceOf(r), among: c.session}}
+func (s *Server) answer(requests *transport.Server, w http.ResponseWriter, r *http.Request, f *frame, c *client) {
+	h := &httpExchange{events: newEventStream(c.session, w), w: w, exchange: exchange{s: s, work: requests, frame: *f, client: c, choice: choiceOf(r), among: c.session}}
 	x := &h.exchange
-	h.lasting = lasting{cut, r.Context(), x}
+	h.lasting = lasting{requests.Work(), r.Context(), x}
 	x.ctx, x.out, x.run = &h.lasting, h.events, h.call
 	if c.modern {
 		x.header = r.Header
@@ -219,7 +220,7 @@ func (s *Server) answer(cut context.Context, w http.ResponseWriter, r *http.Requ
 		m.answer(x)
 	default:
 		h.outlive()
-		s.running.Go(func() {
+		requests.Go(func() {
 			defer x.cancel()
 			m.answer(x)
 		})
@@ -272,11 +273,9 @@ func (h *httpExchange) call(m message.Message, emit kernel.Emit) {
 		return
 	}
 	h.outlive()
-	s.running.Add(1)
-	connection.StartOne(h.ctx, s.k, m, emit, h.left, func(err error) {
-		h.unanswered(err)
+	h.work.Go(func() {
+		h.unanswered(connection.ServeOne(h.ctx, s.k, m, emit, h.left))
 		h.cancel()
-		s.running.Done()
 	})
 }
 

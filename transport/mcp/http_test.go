@@ -15,6 +15,7 @@ import (
 	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
+	"kernos/transport"
 	"kernos/transport/mcp"
 )
 
@@ -65,6 +66,7 @@ func TestLateHandlerOverHTTP(t *testing.T) {
 func TestSessionsOfOthersStay(t *testing.T) {
 	d, _ := serve(t, nil)
 	s := mcp.New(d.Kernel(), &mcp.Options{MaxSessions: 4})
+	requests := transport.NewServer(d.Kernel(), transport.Limits{}, nil, nil, nil)
 	defer func() { _ = s.Shutdown(t.Context()) }()
 	one, two := agent(t, principal.Grant{Preset: principal.Agent}), principal.TheOwner()
 	served := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -73,7 +75,7 @@ func TestSessionsOfOthersStay(t *testing.T) {
 			p = one
 		}
 		ctx := kernel.ActFor(r.Context(), kernel.From(p, "http"))
-		s.Serve(ctx, w, r.WithContext(ctx))
+		s.Serve(requests, w, r.WithContext(ctx))
 	}))
 	defer served.Close()
 	send := func(p *principal.Principal, method, session, body string) *http.Response {

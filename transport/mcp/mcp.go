@@ -2,13 +2,12 @@
 // Memory, files, blobs and recorded messages are resources, agents and skills are prompts, jobs are
 // tasks.
 //
-//	server := mcp.New(k, &mcp.Options{Version: "1.2.3"})
-//	mux.Handle("/mcp", server) // streamable HTTP, and the bridge of kernos mcp
-//	…
-//	err := server.Shutdown(ctx)
+//	clients := mcp.New(k, &mcp.Options{Version: "1.2.3"})
+//	server := http.NewServer(k, &http.Options{MCP: clients}) // streamable HTTP, and the bridge of kernos mcp
+//	err := server.Serve(ctx, http.Door{Listener: listener})
 //
-// The handler around it decides who may connect; what a client sees and may call is decided by the
-// principal in the context of the request.
+// The server of HTTP decides who may connect, and shuts this one down; what a client sees and may call is
+// decided by the principal in the context of the request.
 //
 // Both eras of the protocol are served at once. A request whose _meta names its protocol version
 // (2026-07-28) stands for itself. A client that begins with initialize (2025-11-25 and before) has a
@@ -19,7 +18,6 @@ package mcp
 import (
 	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -72,6 +70,11 @@ type Options struct {
 	// MaxConnections is how many connections of kernos mcp there may be at a time. 0 means 1,000.
 	MaxConnections int
 
+	// FrameRate is how many messages per second are taken from one connection of kernos mcp, after as many
+	// as a second allows at once. A message beyond it waits, unread, and nothing is lost. A client that
+	// continues to send more gets a log message, unless it doesn't want those. 0 means no limit.
+	FrameRate float64
+
 	// ApprovalWait is how long a call waits for an approval that its client can't ask for, before it is answered with what
 	// it waits for. 0 means 20 s, which is less than the time after which clients give up.
 	ApprovalWait time.Duration
@@ -96,8 +99,7 @@ type Server struct {
 	life context.Context // ends when the server is shut down
 	stop context.CancelFunc
 
-	parked  parking
-	running sync.WaitGroup // exchanges, which may go on when their requests of HTTP have ended
+	parked parking
 
 	mu       sync.Mutex
 	sessions map[string]*session
@@ -129,15 +131,15 @@ func New(k *kernel.Kernel, opts *Options) *Server {
 	s.kinds = append(s.kinds, resourceKinds()...)
 	s.toolsets = recent.New[*toolset](recent.Limits{Values: 64, Bytes: 64, Each: 1})
 	s.lists = recent.New[[]byte](recent.Limits{Values: 256, Bytes: 64 << 20, Each: 16 << 20})
-	s.conns = transport.NewServer(k, transport.Limits{Connections: s.opts.MaxConnections}, []transport.Reason{transport.TooMany}, nil, s.opts.Log)
+	s.conns = transport.NewServer(k, transport.Limits{Connections: s.opts.MaxConnections, FrameRate: s.opts.FrameRate}, []transport.Reason{transport.TooMany}, nil, s.opts.Log)
 	return s
 }
 
 // Stats returns the figures of the connections of kernos mcp.
 func (s *Server) Stats() transport.Stats { return s.conns.Stats() }
 
-// Shutdown ends the connections of kernos mcp, and the sessions. Requests that have begun may finish
-// until ctx ends.
+// Shutdown ends the sessions, and drains the connections of kernos mcp ([transport.Server.Drain]): requests
+// that have begun may finish until ctx ends. Those of HTTP are drained by the server that they came to.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stop()
 	s.mu.Lock()
@@ -147,21 +149,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	for _, n := range sessions {
 		n.end()
 	}
-	err := s.conns.Drain(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		s.running.Wait()
-		for _, n := range sessions {
-			n.watches.Wait()
-		}
-	}()
-	select {
-	case <-ended:
-		return err
-	case <-ctx.Done():
-		return errors.Join(err, ctx.Err())
-	}
+	return s.conns.Drain(ctx)
 }
 
 // maxBody is how many bytes a message may have by default.

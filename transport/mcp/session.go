@@ -13,6 +13,7 @@ import (
 
 	"kernos/internal/jsonscan"
 	"kernos/kernel/principal"
+	"kernos/transport"
 )
 
 // A session is the conversation with a client of the stateful era: one that began with initialize. Over
@@ -21,6 +22,7 @@ type session struct {
 	id        string
 	principal *principal.Principal
 	client    client
+	work      *transport.Server // a drain of which waits for what the session has begun
 
 	mu      sync.Mutex
 	level   string                // of log messages that the client wants; "" means none
@@ -33,8 +35,7 @@ type session struct {
 	subscribed map[string]context.CancelFunc // resources that are watched, by URI
 	follows    bool                          // its client is told of changes of the tools
 	resumed    bool                          // it continues one of an earlier server: what its client watches may have changed
-	watches    sync.WaitGroup
-	out        outlet // where what belongs to no request goes; nil over HTTP
+	out        outlet                        // where what belongs to no request goes; nil over HTTP
 
 	// Over HTTP.
 	used    time.Time
@@ -47,9 +48,9 @@ type session struct {
 }
 
 // newSession returns the session of a principal. It ends with the context, or with end.
-func newSession(ctx context.Context, p *principal.Principal) *session {
+func newSession(ctx context.Context, work *transport.Server, p *principal.Principal) *session {
 	n := &session{
-		principal: p, running: make(map[string]*exchange), waiting: make(map[string]chan frame), subscribed: make(map[string]context.CancelFunc),
+		principal: p, work: work, running: make(map[string]*exchange), waiting: make(map[string]chan frame), subscribed: make(map[string]context.CancelFunc),
 		streams: make(map[int64]*eventStream), used: time.Now(),
 	}
 	n.life, n.stop = context.WithCancel(ctx)
@@ -59,8 +60,8 @@ func newSession(ctx context.Context, p *principal.Principal) *session {
 }
 
 // open makes a session of HTTP. If there are too many, one ends: see givesWay.
-func (s *Server) open(ctx context.Context, p *principal.Principal) *session {
-	n := newSession(ctx, p)
+func (s *Server) open(requests *transport.Server, p *principal.Principal) *session {
+	n := newSession(s.life, requests, p)
 	n.id = rand.Text()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -210,7 +210,7 @@ func (n *session) missed(w watch) watch {
 // hear tells the client of each change.
 func (n *session) hear(w watch, method string, params []byte) {
 	w = n.missed(w)
-	n.watches.Go(func() {
+	n.work.Go(func() {
 		w.each(func() { n.tell(appendNotification(nil, method, params)) })
 	})
 }

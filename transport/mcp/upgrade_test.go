@@ -9,17 +9,19 @@ import (
 
 	"kernos/internal/testkit"
 	"kernos/kernel/kerneltest"
+	"kernos/transport"
 	"kernos/transport/mcp"
 )
 
 // A server may shut down between the moment at which it gives a connection a place and the one at which the
 // connection is upgraded. The connection ends then.
 func TestAConnectionThatIsStoppedBeforeItsUpgrade(t *testing.T) {
-	server := mcp.New(kerneltest.New(t, nil), nil)
+	k := kerneltest.New(t, nil)
+	server, requests := mcp.New(k, nil), transport.NewServer(k, transport.Limits{}, nil, nil, nil)
 	upgrade := func(w http.ResponseWriter) {
 		r := httptest.NewRequest("GET", "/mcp", nil)
 		r.Header.Set("Upgrade", mcp.Protocol)
-		server.Serve(t.Context(), w, r)
+		server.Serve(requests, w, r)
 	}
 	ended := make(chan error, 1)
 	near, far := net.Pipe()
