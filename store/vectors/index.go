@@ -19,7 +19,9 @@ const (
 )
 
 // An Index keeps vectors under ids that ascend from 1 on: a batch adds ids that are greater than those of all
-// batches before it. So a changed vector gets a new id, and the old one is deleted. It is safe for concurrent use.
+// batches before it. So a changed vector gets a new id, and the old one is deleted. What isn't packed into blocks is what comes after
+// the last packed id, retention deletes a range, and an index that another model fills has one position instead of a
+// list of what is missing. It is safe for concurrent use.
 type Index struct {
 	s          store.Store
 	prefix     []byte

@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// holds reports whether a process, by its number here, holds the lock of a file.
+// holds reports whether a process, by its number here, holds the lock of a file. The number that the file has
+// may be that of another process in a container, so it is not enough to send a signal to.
 func holds(pid int, f *os.File) (bool, error) {
 	info, err := f.Stat()
 	if err != nil {
