@@ -72,7 +72,7 @@ func writeIn(root *os.Root, name string, data []byte, expect vfs.Expect) (string
 	return version(info), nil
 }
 
-// replaceable refuses what a file must not take the place of.
+// replaceable refuses what a file must not take the place of: a write is a rename, which would replace a link.
 func replaceable(old fs.FileInfo) error {
 	if old.Mode()&fs.ModeSymlink != 0 {
 		return vfs.ErrLink
