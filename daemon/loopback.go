@@ -43,7 +43,7 @@ func (l *Loopback) Dial(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// Close ends all connections. Calls that have begun may finish for the grace of the daemon.
+// Close ends all connections. Calls that have begun may finish for as long as a WebSocket server waits by default.
 func (l *Loopback) Close() error {
 	l.close()
 	grace, cancel := context.WithTimeout(context.Background(), ws.DefaultPatience)
