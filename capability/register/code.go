@@ -2,8 +2,8 @@ package register
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"fmt"
 
 	"kernos/capability/script"
 	"kernos/kernel"
@@ -123,7 +123,8 @@ func (d *directory) unregister(ctx context.Context, in unregisterInput) (unregis
 	if err := errors.Join(d.claims.drop(t), commit.Wait(ctx)); err != nil {
 		return unregisterOutput{}, err
 	}
-	return unregisterOutput{Unregistered: true}, kernel.Publish(ctx, Unregistered, fmt.Appendf(nil, `{"name":%q}`, t))
+	data, _ := json.Marshal(map[string]message.Type{"name": t}) // never fails
+	return unregisterOutput{Unregistered: true}, kernel.Publish(ctx, Unregistered, data)
 }
 
 // withdraw takes a type away from the connection that the call came over.

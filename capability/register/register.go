@@ -366,7 +366,11 @@ func (d *directory) remove(c *provider, types ...message.Type) {
 	d.registry.RemoveSyscall(last...)
 }
 
-// announcement is the data of the events that tell of registrations. A type needs no escapes.
+// announcement is the data of the events that tell of registrations.
 func announcement(t message.Type, s *service) []byte {
-	return fmt.Appendf(nil, `{"name":%q,"connections":%d}`, t, len(s.all()))
+	text, _ := json.Marshal(struct { // never fails
+		Name        message.Type `json:"name"`
+		Connections int          `json:"connections"`
+	}{t, len(s.all())})
+	return text
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -164,9 +165,13 @@ func (s *Scripts) compile(ctx context.Context, src *Source) (*engine.Program, er
 	return program, nil
 }
 
-// Announcement is the data of the events that tell of registrations. Neither needs escapes.
+// Announcement is the data of the events that tell of registrations.
 func Announcement(t message.Type, version string) []byte {
-	return fmt.Appendf(nil, `{"name":%q,"version":%q}`, t, version)
+	text, _ := json.Marshal(struct { // never fails
+		Name    message.Type `json:"name"`
+		Version string       `json:"version"`
+	}{t, version})
+	return text
 }
 
 // chooseSchema returns a schema as it is written, without white space: the one that is given, or

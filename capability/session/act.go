@@ -1,7 +1,6 @@
 package session
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -361,7 +360,7 @@ func (w *attempt) dress(kept *keptResult) {
 			Status string `json:"status"`
 		}
 		if json.Unmarshal(kept.Result.Output, &job) == nil && job.JobID != "" {
-			kept.Result.Output = fmt.Appendf(nil, `{"process":{"id":%q,"type":"job","status":%q,"state":{"jobId":%q}}}`, job.JobID, job.Status, job.JobID)
+			kept.Result.Output = processOf(job.JobID, job.Status)
 		}
 	case ask.Type:
 		var asked askOutput
@@ -375,3 +374,18 @@ func (w *attempt) dress(kept *keptResult) {
 const callPrefix = "call_"
 
 func isKernelCall(id string) bool { return strings.HasPrefix(id, callPrefix) }
+
+// processOf is the process container of a job.
+func processOf(id, status string) []byte {
+	type state struct {
+		JobID string `json:"jobId"`
+	}
+	type process struct {
+		ID     string `json:"id"`
+		Type   string `json:"type"`
+		Status string `json:"status"`
+		State  state  `json:"state"`
+	}
+	text, _ := json.Marshal(map[string]process{"process": {id, "job", status, state{id}}}) // never fails
+	return text
+}
