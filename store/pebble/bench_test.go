@@ -12,8 +12,8 @@ import (
 	"kernos/store"
 )
 
-// message is a batch as one message causes it: an entry of 500 bytes and four small ones.
-func message(b *store.Batch, n int) {
+// stage fills a batch as one message does: an entry of 500 bytes and four small ones.
+func stage(b *store.Batch, n int) {
 	b.Reset()
 	b.Set(fmt.Appendf(nil, "j/%012d", n), messageValue)
 	for i := range 4 {
@@ -46,7 +46,7 @@ func BenchmarkSequential(b *testing.B) {
 	var batch store.Batch
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {
-		message(&batch, n)
+		stage(&batch, n)
 		c, err := e.Apply(&batch)
 		if err == nil {
 			err = c.Wait(b.Context())
@@ -81,7 +81,7 @@ func BenchmarkWriters(b *testing.B) {
 	e := mustOpen(b, b.TempDir(), nil)
 	var batches [writers]store.Batch
 	share(b, func(w, n int) error {
-		message(&batches[w], n)
+		stage(&batches[w], n)
 		c, err := e.Apply(&batches[w])
 		if err != nil {
 			return err
@@ -100,7 +100,7 @@ func BenchmarkWritersLibrary(b *testing.B) {
 	defer db.Close()
 	var batches [writers]store.Batch
 	share(b, func(w, n int) error {
-		message(&batches[w], n)
+		stage(&batches[w], n)
 		batch := db.NewBatch()
 		for _, op := range batches[w].Ops {
 			if err := batch.Set(op.Key, op.Value, nil); err != nil {
@@ -126,7 +126,7 @@ func BenchmarkPipelined(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		message(&batch, n)
+		stage(&batch, n)
 		c, err := e.Apply(&batch)
 		if err != nil {
 			b.Fatal(err)

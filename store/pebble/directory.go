@@ -10,12 +10,14 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"kernos/message"
 	"kernos/store"
 )
 
@@ -68,7 +70,7 @@ func recognise(fs vfs.FS, dir string) (kind, error) {
 	for _, name := range names {
 		if name != lockName && name != "lost+found" {
 			return absent, store.Errorf(500, nil,
-				"%s isn't a store of kernos, and isn't empty (there is %s); use another KERNOS_HOME, or restore a backup into an empty one with `kernos restore FILE`", dir, clip(name))
+				"%s isn't a store of kernos, and isn't empty (there is %s); use another KERNOS_HOME, or restore a backup into an empty one with `kernos restore FILE`", dir, quoted(name))
 		}
 	}
 	return empty, nil
@@ -263,12 +265,8 @@ func (e brief) Error() string {
 
 func (e brief) Unwrap() error { return e.error }
 
-func clip(s string) string {
-	if len(s) > 60 {
-		s = s[:60] + "…"
-	}
-	return fmt.Sprintf("%q", s)
-}
+// quoted is a text that may be long, as errors show it.
+func quoted(s string) string { return strconv.Quote(message.Clip(s, 60)) }
 
 // full reports whether an error says that there is no room.
 func full(err error) bool {

@@ -55,6 +55,10 @@ func TestADamagedDirectoryIsRefusedAndLeftAlone(t *testing.T) {
 			must(os.RemoveAll(dir))
 			must(os.MkdirAll(filepath.Join(dir, "photos"), 0o700))
 		}, 500, `t a store of kernos, and isn't empty (there is "photos")`},
+		{"a long name", func(dir string) {
+			must(os.RemoveAll(dir))
+			must(os.MkdirAll(filepath.Join(dir, strings.Repeat("é", 40)), 0o700))
+		}, 500, `(there is "` + strings.Repeat("é", 28) + `…")`},
 		{"file", func(dir string) { must(os.RemoveAll(dir)); must(os.WriteFile(dir, nil, 0o600)) }, 500, "is a file"},
 		{"marker missing", func(dir string) { must(os.Remove(filepath.Join(dir, "KERNOS"))) }, 500, "the file KERNOS is missing"},
 		{"marker changed", func(dir string) { must(os.WriteFile(filepath.Join(dir, "KERNOS"), []byte("?"), 0o600)) }, 500, "the file KERNOS is damaged"},

@@ -26,6 +26,7 @@ import (
 	"kernos/internal/jsonscan"
 	"kernos/internal/mcp"
 	"kernos/internal/secret"
+	"kernos/message"
 )
 
 const (
@@ -510,12 +511,5 @@ func (c *Conn) answer(method string, params jsontext.Value) (jsontext.Value, *Er
 		}
 		return text, nil
 	}
-	return nil, &Error{Code: mcp.MethodNotFound, Message: "This host doesn't serve " + clip(method, 64)}
-}
-
-func clip(text string, most int) string {
-	if len(text) > most {
-		return text[:most] + "…"
-	}
-	return text
+	return nil, &Error{Code: mcp.MethodNotFound, Message: "This host doesn't serve " + message.Clip(method, 64)}
 }

@@ -14,6 +14,7 @@ import (
 
 	"kernos/internal/backoff"
 	"kernos/internal/mcp"
+	"kernos/message"
 )
 
 const (
@@ -69,7 +70,7 @@ func newHTTP(c *Conn) (wire, error) {
 // credentials.
 func (w *remote) redirect(r *http.Request, via []*http.Request) error {
 	if r.URL.Scheme != w.address.Scheme || r.URL.Host != w.address.Host || len(via) > maxRedirects {
-		return fmt.Errorf("it sends its clients to %s; add that address", clip(r.URL.Redacted(), 200))
+		return fmt.Errorf("it sends its clients to %s; add that address", message.Clip(r.URL.Redacted(), 200))
 	}
 	return nil
 }
@@ -252,7 +253,7 @@ func (w *remote) read(answer *http.Response, p *pending, at *place) (news bool, 
 		return false, &Broken{fmt.Errorf("it has answered with %s, which isn't MCP; %s", kind[:min(len(kind), 64)], hint)}
 	}
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxRefusal))
-	err = fmt.Errorf("it has answered with status %d%s", answer.StatusCode, (&tail{text: []byte(clip(w.c.secrets.Load().Hide(string(text)), 200))}).String())
+	err = fmt.Errorf("it has answered with status %d%s", answer.StatusCode, (&tail{text: []byte(message.Clip(w.c.secrets.Load().Hide(string(text)), 200))}).String())
 	if answer.StatusCode == http.StatusNotFound || answer.StatusCode == http.StatusMethodNotAllowed {
 		err = fmt.Errorf("%w; %s", err, hint)
 	}

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"kernos/internal/process"
+	"kernos/message"
 )
 
 const (
@@ -126,7 +127,7 @@ func (w *child) readLog(from *io.PipeReader) {
 	for within := false; ; {
 		line, err := lines.ReadSlice('\n')
 		if line := bytes.TrimSpace(line); len(line) > 0 && !within {
-			text := clip(w.c.secrets.Load().Hide(string(line)), maxLogged)
+			text := message.Clip(w.c.secrets.Load().Hide(string(line)), maxLogged)
 			_, _ = io.WriteString(&w.err, text+"\n")
 			w.log(text)
 		}
@@ -139,7 +140,7 @@ func (w *child) readLog(from *io.PipeReader) {
 // log passes a line on for the operator, unless there are too many.
 func (w *child) log(line string) {
 	if w.pace.Allow() {
-		w.c.opts.Log(clip(strings.ToValidUTF8(line, "�"), maxLogged))
+		w.c.opts.Log(message.Clip(strings.ToValidUTF8(line, "�"), maxLogged))
 	}
 }
 
