@@ -10,12 +10,7 @@ import (
 	"time"
 
 	"kernos/kernel"
-	"kernos/message"
 )
-
-// Disconnected is the type of the error that is the last line of an NDJSON connection which
-// the server refuses or closes. It answers no request, so it has no causation.
-const Disconnected message.Type = "Syscall.Disconnected"
 
 // A Reason tells why a connection or a request was refused, or why the server closed it. It
 // is the value of a label in the metrics.

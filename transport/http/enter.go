@@ -173,25 +173,33 @@ func (p *response) WriteHeader(status int) {
 	p.ResponseWriter.WriteHeader(status)
 }
 
-// part is how much of an answer has to be read in the time of one write.
-const part = 64 << 10
-
 // Write implements [http.ResponseWriter].
-func (p *response) Write(b []byte) (written int, err error) {
+func (p *response) Write(b []byte) (int, error) {
 	if p.status == 0 {
 		p.status = http.StatusOK
 	}
-	for more := true; more && err == nil; more = len(b) > 0 {
-		if p.expired.Load() {
-			return written, os.ErrDeadlineExceeded
-		}
-		_ = p.control.SetWriteDeadline(time.Now().Add(p.time))
-		var n int
-		n, err = p.ResponseWriter.Write(b[:min(len(b), part)])
-		written += n
-		b = b[n:]
+	if len(b) == 0 {
+		return p.ResponseWriter.Write(b) // the headers
 	}
-	return written, err
+	return transport.WriteInTime((*timedResponse)(p), b, p.time)
+}
+
+// timedResponse is what a response writes to. It implements [transport.TimedWriter].
+type timedResponse response
+
+func (p *timedResponse) Write(b []byte) (int, error) {
+	if p.expired.Load() {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return p.ResponseWriter.Write(b)
+}
+
+// SetWriteDeadline leaves the last deadline in place: net/http sends the rest when the handler has returned.
+func (p *timedResponse) SetWriteDeadline(t time.Time) error {
+	if t.IsZero() || p.expired.Load() {
+		return nil
+	}
+	return p.control.SetWriteDeadline(t)
 }
 
 // FlushError is what [http.ResponseController.Flush] calls.

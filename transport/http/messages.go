@@ -10,13 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"kernos/message"
 	"kernos/store/blobs"
 	"kernos/transport"
 )
-
-// errIdle ends a stream on which nothing happens.
-var errIdle = errors.New("the peer was silent for too long")
 
 // messages answers the messages in the body of a request, one a line, while it comes.
 func (s *Server) messages(w http.ResponseWriter, r *http.Request) {
@@ -43,11 +39,8 @@ func (s *Server) messages(w http.ResponseWriter, r *http.Request) {
 	}
 	_, err := transport.Serve(ctx, s.k, f, f, opts)
 	switch {
-	case errors.Is(err, errIdle):
-		e := message.Errorf(408, "Nothing has come for %v, and nothing was under way; send another request", s.opts.Idle)
-		last := message.Message{Kind: message.KindError, Type: transport.Disconnected, Data: e.Append(nil)}
-		s.k.Stamp(&last)
-		_, _ = f.Write(append(message.Append(nil, &last), '\n'))
+	case errors.Is(err, transport.ErrIdle):
+		_, _ = f.Write(transport.LastLine(s.k, transport.IdleError(s.opts.Idle, "send another request")))
 	case err != nil:
 		s.opts.Log.Debug("a stream of messages broke", "error", err)
 		f.interrupt(err) // the rest of the request is not read
@@ -151,7 +144,7 @@ func (f *flow) watch() {
 			silent = 0
 		}
 		if silent >= f.s.opts.Idle {
-			f.interrupt(errIdle)
+			f.interrupt(transport.ErrIdle)
 			return
 		}
 		f.mu.Lock()

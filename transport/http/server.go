@@ -157,17 +157,17 @@ func NewServer(k *kernel.Kernel, opts *Options) *Server {
 		s.opts = *opts
 	}
 	o := &s.opts
-	byDefault(&o.MaxConnections, 4096)
-	byDefault(&o.MaxNewcomers, max(16, o.MaxConnections/8))
-	byDefault(&o.NewcomerTime, 5*time.Second)
-	byDefault(&o.MaxRequests, 4096)
-	byDefault(&o.MaxBody, 1<<20)
-	byDefault(&o.MaxHeader, 16<<10)
-	byDefault(&o.HeaderTime, 10*time.Second)
-	byDefault(&o.BodyTime, time.Minute)
-	byDefault(&o.WriteTime, 30*time.Second)
-	byDefault(&o.Idle, 2*time.Minute)
-	byDefault(&o.Grace, 10*time.Second)
+	transport.Default(&o.MaxConnections, 4096)
+	transport.Default(&o.MaxNewcomers, max(16, o.MaxConnections/8))
+	transport.Default(&o.NewcomerTime, 5*time.Second)
+	transport.Default(&o.MaxRequests, 4096)
+	transport.Default(&o.MaxBody, 1<<20)
+	transport.Default(&o.MaxHeader, 16<<10)
+	transport.Default(&o.HeaderTime, 10*time.Second)
+	transport.Default(&o.BodyTime, time.Minute)
+	transport.Default(&o.WriteTime, 30*time.Second)
+	transport.Default(&o.Idle, 2*time.Minute)
+	transport.Default(&o.Grace, 10*time.Second)
 	if o.RPC == nil {
 		o.RPC = rpc.New(k, nil)
 	}
@@ -183,12 +183,6 @@ func NewServer(k *kernel.Kernel, opts *Options) *Server {
 	s.rates = newRates(o.RequestRate)
 	s.mux = s.routes()
 	return s
-}
-
-func byDefault[T int | int64 | time.Duration](setting *T, value T) {
-	if *setting <= 0 {
-		*setting = value
-	}
 }
 
 // Serve serves the doors until ctx is done. Then it drains: it accepts nothing more, stops

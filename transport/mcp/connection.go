@@ -93,15 +93,8 @@ type socket struct {
 }
 
 func (o *socket) WriteAll(p []byte, sent int) error {
-	for p = p[sent:]; len(p) > 0; {
-		_ = o.conn.SetWriteDeadline(time.Now().Add(writeTime))
-		n, err := o.conn.Write(p[:min(len(p), 64<<10)])
-		if err != nil {
-			return err
-		}
-		p = p[n:]
-	}
-	return nil
+	_, err := transport.WriteInTime(o.conn, p[sent:], writeTime)
+	return err
 }
 
 // ServeLines answers the messages on in, one per line, until it ends, ctx is done, or the server is shut

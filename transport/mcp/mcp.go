@@ -112,10 +112,10 @@ func New(k *kernel.Kernel, opts *Options) *Server {
 		s.opts = *opts
 	}
 	s.opts.Version = cmp.Or(s.opts.Version, "0")
-	s.opts.MaxBody = cmp.Or(s.opts.MaxBody, maxBody)
-	s.opts.MaxSessions = cmp.Or(s.opts.MaxSessions, 1000)
-	s.opts.MaxConnections = cmp.Or(s.opts.MaxConnections, 1000)
-	s.opts.ApprovalWait = cmp.Or(s.opts.ApprovalWait, 20*time.Second)
+	transport.Default(&s.opts.MaxBody, maxBody)
+	transport.Default(&s.opts.MaxSessions, 1000)
+	transport.Default(&s.opts.MaxConnections, 1000)
+	transport.Default(&s.opts.ApprovalWait, 20*time.Second)
 	s.opts.Tasks = cmp.Or(s.opts.Tasks, new(Tasks))
 	if s.opts.Log == nil {
 		s.opts.Log = slog.New(slog.DiscardHandler)

@@ -65,7 +65,7 @@ func newChallenge() (request message.Message, challenge []byte) {
 func (l *link) authenticate(keys []ssh.PublicKey) error {
 	request, challenge := newChallenge()
 	l.s.k.Stamp(&request)
-	if err := l.tell(request); err != nil {
+	if err := l.tell(append(message.Append(nil, &request), '\n')); err != nil {
 		return fmt.Errorf("the challenge could not be sent: %w", err)
 	}
 	l.arm(l.s.now().Add(l.s.patience))

@@ -19,7 +19,6 @@ import (
 
 // What ends a connection from our side.
 var (
-	errIdle       = errors.New("the peer was silent for too long")
 	errUnfinished = errors.New("the peer did not end a line")
 	errStalled    = errors.New("the peer did not take what was sent to it")
 )
@@ -214,7 +213,7 @@ func (l *link) expired(begun time.Time) error {
 			last = w
 		}
 		if now.Sub(last) >= l.s.opts.Idle {
-			return errIdle
+			return transport.ErrIdle
 		}
 		l.arm(last.Add(l.s.opts.Idle))
 	}
@@ -325,14 +324,14 @@ func (l *link) left(finished <-chan struct{}) bool {
 
 // refuse tells the peer why it is not served, and closes the connection.
 func (l *link) refuse(e *message.Error) {
-	_ = l.tell(message.Message{Kind: message.KindError, Type: transport.Disconnected, Data: e.Append(nil)})
+	_ = l.tell(transport.LastLine(l.s.k, e))
 	l.close()
 }
 
 // disconnect counts a connection that the server closes, and tells its peer why.
-func (l *link) disconnect(reason transport.Reason, format string, limit time.Duration) {
+func (l *link) disconnect(reason transport.Reason, why *message.Error) {
 	l.s.conns.Close(l, reason)
-	l.refuse(message.Errorf(408, format, limit))
+	l.refuse(why)
 }
 
 // close closes the connection so that what the peer was told arrives: a connection that is
@@ -374,10 +373,9 @@ func (l *link) discard() (n int, ended bool) {
 const maxDiscarded = 8 << 20
 
 // tell writes one line to a peer that may not read. Most often there is room for it.
-func (l *link) tell(m message.Message) error {
-	l.s.k.Stamp(&m)
+func (l *link) tell(line []byte) error {
 	_ = l.deadlines.SetWriteDeadline(l.s.now().Add(time.Second))
-	_, err := l.conn.Write(append(message.Append(nil, &m), '\n'))
+	_, err := l.conn.Write(line)
 	_ = l.deadlines.SetWriteDeadline(time.Time{})
 	return err
 }

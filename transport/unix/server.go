@@ -18,7 +18,6 @@
 package unix
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -120,10 +119,10 @@ func NewServer(k *kernel.Kernel, opts *Options) *Server {
 	if opts != nil {
 		s.opts = *opts
 	}
-	s.opts.MaxConnections = cmp.Or(max(0, s.opts.MaxConnections), DefaultMaxConnections)
-	s.opts.Line = cmp.Or(max(0, s.opts.Line), DefaultLine)
-	s.opts.Stall = cmp.Or(max(0, s.opts.Stall), DefaultStall)
-	s.opts.Grace = cmp.Or(max(0, s.opts.Grace), DefaultGrace)
+	transport.Default(&s.opts.MaxConnections, DefaultMaxConnections)
+	transport.Default(&s.opts.Line, DefaultLine)
+	transport.Default(&s.opts.Stall, DefaultStall)
+	transport.Default(&s.opts.Grace, DefaultGrace)
 	if s.opts.Log == nil {
 		s.opts.Log = slog.New(slog.DiscardHandler)
 	}
@@ -278,13 +277,13 @@ func (s *Server) part(l *link, err error) {
 	case err == nil && l.interrupted():
 		l.refuse(errStopping)
 	case err == nil:
-	case errors.Is(err, errIdle):
-		l.disconnect(transport.Idle, "Nothing has come for %v, and nothing was under way; connect again", s.opts.Idle)
+	case errors.Is(err, transport.ErrIdle):
+		l.disconnect(transport.Idle, transport.IdleError(s.opts.Idle, "connect again"))
 	case errors.Is(err, errUnfinished):
-		l.disconnect(Unfinished, "A line was begun and not ended within %v; connect again, and send whole lines", s.opts.Line)
+		l.disconnect(Unfinished, message.Errorf(408, "A line was begun and not ended within %v; connect again, and send whole lines", s.opts.Line))
 	case errors.Is(err, errStalled):
 		s.opts.Log.Warn("a connection was closed: it did not take what was sent to it", "stall", s.opts.Stall)
-		l.disconnect(Stalled, "Nothing of what was sent to this connection was taken for %v; connect again, and read the answers", s.opts.Stall)
+		l.disconnect(Stalled, message.Errorf(408, "Nothing of what was sent to this connection was taken for %v; connect again, and read the answers", s.opts.Stall))
 	default:
 		s.opts.Log.Debug("a connection broke", "error", err)
 	}

@@ -38,6 +38,7 @@ type output struct {
 	w      *wire
 	conn   net.Conn
 	socket *transport.Socket // nil under TLS
+	due    time.Time         // when the peer is late
 }
 
 // TryWrite implements [transport.Output].
@@ -49,49 +50,45 @@ func (o *output) TryWrite(frames []byte) (int, error) {
 	return n, err
 }
 
-// part is how many bytes have to be read in the time of one write.
-const part = 64 << 10
-
 // WriteAll implements [transport.Output]. A peer that does not read in time is dropped.
 func (o *output) WriteAll(frames []byte, sent int) error {
-	for sent < len(frames) {
-		n, late, err := o.write(frames[sent:min(len(frames), sent+part)])
-		sent += n
-		switch {
-		case late:
-			end := 0
-			for end < sent {
-				end += frameEnd(frames[end:])
-			}
-			o.w.h.conns.Close(o.w, Slow)
-			frame := bytes.Clone(frames[sent:end])
-			o.w.h.conns.Go(func() { o.drop(frame) })
-			return errSlow
-		case err != nil:
-			_ = o.conn.Close()
-			return err
+	n, err := transport.WriteInTime(o, frames[sent:], o.w.h.opts.Patience)
+	sent += n
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		end := 0
+		for end < sent {
+			end += frameEnd(frames[end:])
 		}
+		o.w.h.conns.Close(o.w, Slow)
+		frame := bytes.Clone(frames[sent:end])
+		o.w.h.conns.Go(func() { o.drop(frame) })
+		return errSlow
+	case err != nil:
+		_ = o.conn.Close()
 	}
-	_ = o.conn.SetWriteDeadline(time.Time{}) // otherwise it would apply to TryWrite
-	return nil
+	return err
 }
 
 var errSlow = errors.New("the peer does not read")
 
-// write writes some bytes, and reports whether the peer has taken too long. TLS can't go on
-// after a deadline that has passed, so there the deadline includes the time that a peer has to
-// read why it is dropped.
-func (o *output) write(p []byte) (n int, late bool, err error) {
-	patience := o.w.h.opts.Patience
-	if o.socket != nil {
-		_ = o.conn.SetWriteDeadline(time.Now().Add(patience))
-		n, err = o.conn.Write(p)
-		return n, errors.Is(err, os.ErrDeadlineExceeded), err
+// SetWriteDeadline implements [transport.TimedWriter]. TLS can't go on after a deadline that has passed,
+// so there the deadline includes the time that a peer has to read why it is dropped.
+func (o *output) SetWriteDeadline(t time.Time) error {
+	o.due = t
+	if o.socket == nil && !t.IsZero() {
+		t = t.Add(o.w.h.opts.Patience)
 	}
-	begun := time.Now()
-	_ = o.conn.SetWriteDeadline(begun.Add(2 * patience))
+	return o.conn.SetWriteDeadline(t)
+}
+
+// Write implements [transport.TimedWriter].
+func (o *output) Write(p []byte) (n int, err error) {
 	n, err = o.conn.Write(p)
-	return n, time.Since(begun) >= patience && (err == nil || errors.Is(err, os.ErrDeadlineExceeded)), err
+	if err == nil && o.socket == nil && !time.Now().Before(o.due) {
+		err = os.ErrDeadlineExceeded
+	}
+	return n, err
 }
 
 // drop tells a peer that does not read why it is dropped: it gets the rest of the frame that it

@@ -63,7 +63,7 @@ func (w *wire) begin(conn net.Conn, early []byte) {
 	defer w.mu.Unlock()
 	w.conn = conn
 	w.in = bufio.NewReaderSize(io.MultiReader(bytes.NewReader(early), input{w}), readBuffer)
-	w.out = transport.NewWriter(&output{w, conn, transport.NewSocket(conn)}, w.h.opts.MaxUnread)
+	w.out = transport.NewWriter(&output{w: w, conn: conn, socket: transport.NewSocket(conn)}, w.h.opts.MaxUnread)
 	w.alive = time.AfterFunc(w.h.opts.Ping, w.look)
 	if w.stopped {
 		_ = conn.SetReadDeadline(past)

@@ -92,11 +92,11 @@ func New(service *rpc.Service, opts *Options) *Handler {
 	if opts != nil {
 		h.opts = *opts
 	}
-	h.opts.MaxMessage = cmp.Or(h.opts.MaxMessage, 1<<20)
-	h.opts.MaxConnections = cmp.Or(h.opts.MaxConnections, 16384)
-	h.opts.Ping = cmp.Or(h.opts.Ping, DefaultPing)
-	h.opts.Patience = cmp.Or(h.opts.Patience, DefaultPatience)
-	h.opts.MaxUnread = cmp.Or(h.opts.MaxUnread, 4<<20)
+	transport.Default(&h.opts.MaxMessage, 1<<20)
+	transport.Default(&h.opts.MaxConnections, 16384)
+	transport.Default(&h.opts.Ping, DefaultPing)
+	transport.Default(&h.opts.Patience, DefaultPatience)
+	transport.Default(&h.opts.MaxUnread, 4<<20)
 	if h.opts.Log == nil {
 		h.opts.Log = slog.New(slog.DiscardHandler)
 	}
