@@ -168,7 +168,7 @@ func workflows(dir string, count int, glosses []string) (name string, mean float
 		}
 		kind, syscall, payload := "query", "Ping", fmt.Sprintf(`{"payload":{"note":%s,"n":%d}}`, text, i)
 		if i%100 == 99 {
-			syscall, payload = "Nobody.Knows", `{"zebra":1}`
+			syscall, payload = "Absent.Type", `{"zebra":1}`
 		} else if i%100 == 70 {
 			kind, syscall, payload = "command", "Echo", fmt.Sprintf(`{"message":%s}`, text)
 		} else if i%50 == 0 {

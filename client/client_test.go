@@ -83,7 +83,7 @@ func TestRPCErrorAndBatchedAnswer(t *testing.T) {
 func TestItemsBeforeTheAcknowledgement(t *testing.T) {
 	s := newServer(t, func(s *session, c call) {
 		s.item("1", data("1"))
-		s.item("2", data("100")) // of nobody
+		s.item("2", data("100")) // of no call
 		s.item("1", done)
 		s.ack(c.ID, "1")
 	})
@@ -148,7 +148,7 @@ func TestItemsOfTooManyStreamsBeforeTheAcknowledgement(t *testing.T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.early) > 0 || c.missed {
-		t.Errorf("%d items are kept for nobody", len(c.early))
+		t.Errorf("%d items are kept for no call", len(c.early))
 	}
 }
 

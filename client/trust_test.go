@@ -99,10 +99,10 @@ func TestTrustThatIsMissing(t *testing.T) {
 		file  string
 		is    func(error) bool
 	}{
-		"signed by somebody else": {later, "127.0.0.1", others.File, is[x509.UnknownAuthorityError]},
-		"not known here":          {later, "127.0.0.1", "", is[x509.UnknownAuthorityError]},
-		"for another name":        {later, "example.org", ours.File, is[x509.HostnameError]},
-		"expired":                 {time.Now().Add(-time.Hour), "127.0.0.1", ours.File, is[x509.CertificateInvalidError]},
+		"signed by another authority": {later, "127.0.0.1", others.File, is[x509.UnknownAuthorityError]},
+		"not known here":              {later, "127.0.0.1", "", is[x509.UnknownAuthorityError]},
+		"for another name":            {later, "example.org", ours.File, is[x509.HostnameError]},
+		"expired":                     {time.Now().Add(-time.Hour), "127.0.0.1", ours.File, is[x509.CertificateInvalidError]},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cert, key := ours.Certify(t, c.until, c.host)

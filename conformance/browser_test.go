@@ -31,7 +31,7 @@ import (
 type told map[string]string
 
 // TestBrowser lets web pages reach for a kernel in every way that a page has (npm/page.js), in
-// a browser that nobody here wrote, and use the library for TypeScript there (npm/sdk.js). `make npm`
+// a browser of others, and use the library for TypeScript there (npm/sdk.js). `make npm`
 // installs the browser, which is made for Linux on amd64 only.
 // What a page was told comes from the page; what the kernel answered, from its own count of
 // refusals; what has happened, from its memory.

@@ -251,7 +251,7 @@ func fingerprints(t *testing.T, dirs ...string) map[string]string {
 	return all
 }
 
-// A generator makes input for schemas from values that mean something to somebody.
+// A generator makes input for schemas from values that mean something to a syscall.
 type generator struct {
 	random *rand.Rand
 	texts  []string // JSON strings

@@ -22,7 +22,7 @@ import (
 	"kernos/transport/ws"
 )
 
-// TestRealClients runs JSON-RPC clients from npm, which nobody here wrote, against the
+// TestRealClients runs JSON-RPC clients from npm, which others wrote, against the
 // server. `make npm` installs them.
 func TestRealClients(t *testing.T) {
 	c, err := parse("real", `# A server for clients.

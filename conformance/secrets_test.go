@@ -95,7 +95,7 @@ func secretModule() kernel.Module {
 }
 
 // secretPaths are lines with a secret, SECRET, in every place where a secret is known to be
-// one, or where nobody can know.
+// one, or where that can't be known.
 var secretPaths = []string{
 	// Marked by a schema.
 	`{"kind":"command","type":"Account.Login","data":{"user":"ada","password":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,

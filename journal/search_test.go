@@ -495,7 +495,7 @@ func TestFollowSaysThatItsPlaceIsGone(t *testing.T) {
 	}
 	j.Record(in(query("new", "Ping", `1`)))
 	for after, want := range map[uint64]string{
-		0:  "[0 the messages from 1 to 30 have been dropped 31 <nil>]", // nobody has seen them
+		0:  "[0 the messages from 1 to 30 have been dropped 31 <nil>]", // no reader has seen them
 		7:  "[0 the messages from 8 to 30 have been dropped 31 <nil>]",
 		30: "[31 <nil>]",
 	} {

@@ -61,7 +61,7 @@ func TestContextOfACallEndsAtItsDeadline(t *testing.T) {
 	})
 }
 
-// Err must tell the time although nobody asked for the channel.
+// Err must tell the time although the channel wasn't asked for.
 func TestContextOfACallIsOverWithoutAChannel(t *testing.T) {
 	inside(t, func(t *testing.T, ctx context.Context, _ context.CancelCauseFunc) {
 		time.Sleep(time.Second)
@@ -90,7 +90,7 @@ func TestContextOfACallEndsWithItsCaller(t *testing.T) {
 		}
 	})
 	inside(t, func(t *testing.T, ctx context.Context, stop context.CancelCauseFunc) {
-		stop(reason) // nobody has asked for the channel yet
+		stop(reason) // the channel wasn't asked for yet
 		if err := ctx.Err(); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v", err)
 		}
@@ -155,7 +155,7 @@ func TestContextOfACallEndsWithItsOutcome(t *testing.T) {
 	})
 }
 
-// Whoever waits for the call's end must not be left waiting, nor its timer be left
+// A handler that waits for the call's end must not be left waiting, nor its timer be left
 // running: the bubble would not end.
 func TestContextOfACallReleasesItsWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

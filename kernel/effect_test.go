@@ -61,7 +61,7 @@ func TestAnOutcomeWaitsForItsCommitAndTheNextMessageDoesNot(t *testing.T) {
 			conn.In <- kerneltest.Command(message.ID(fmt.Sprint("add", i)), "Counter.Add", `0`)
 			conn.In <- kerneltest.Query(message.ID(fmt.Sprint("get", i)), "Counter.Get", `0`)
 		}
-		conn.In <- kerneltest.Query("odd", "Nobody.Knows", `0`)
+		conn.In <- kerneltest.Query("odd", "Absent.Type", `0`)
 		synctest.Wait()
 		if got := conn.SoFar(t); len(got) != 0 {
 			t.Fatalf("before anything is durable there is %v", got)
@@ -309,7 +309,7 @@ func TestEverythingIsRecorded(t *testing.T) {
 	k := kerneltest.New(t, &kernel.Options{Store: s, Recorder: rec}, publishing, calling("Test.Call", "Test.Echo"), kerneltest.Echo("Test.Echo"))
 	var sent []message.Message
 	for _, m := range []message.Message{
-		kerneltest.Command("set", "Test.Set", `0`), kerneltest.Command("call", "Test.Call", `7`), kerneltest.Query("odd", "Nobody.Knows", `"secret"`),
+		kerneltest.Command("set", "Test.Set", `0`), kerneltest.Command("call", "Test.Call", `7`), kerneltest.Query("odd", "Absent.Type", `"secret"`),
 		{Kind: message.KindEvent, Type: "Sky.Fallen", Data: []byte(`1`), Metadata: message.Metadata{ID: "sky", Timestamp: 1}},
 	} {
 		sent = append(sent, kerneltest.Ask(k, m)...)
@@ -325,8 +325,8 @@ func TestEverythingIsRecorded(t *testing.T) {
 		`within query Test.Echo call 7`,
 		`within reply Test.Echo $ 7`,
 		`out reply Test.Call call 7`,
-		`in query Nobody.Knows  "secret" refused`,
-		`out error Nobody.Knows odd $ refused`,
+		`in query Absent.Type  "secret" refused`,
+		`out error Absent.Type odd $ refused`,
 		`in event Sky.Fallen  1`,
 	}
 	if len(rec.all) != len(want) {

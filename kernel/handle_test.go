@@ -125,11 +125,11 @@ func TestHandleIsSafeForConcurrentUse(t *testing.T) {
 		wg.Go(func() {
 			for j := range 100 {
 				id := message.ID(fmt.Sprintf("%d-%d", i, j))
-				name := []message.Type{"Test.Echo", "Test.Outer", "Test.Nobody"}[j%3]
+				name := []message.Type{"Test.Echo", "Test.Outer", "Test.Absent"}[j%3]
 				all := kerneltest.Ask(k, kerneltest.Command(id, name, `"`+string(id)+`"`))
 				if len(all) != 1 || all[0].Metadata.Causation != id {
 					t.Errorf("got %s", kerneltest.Texts(all))
-				} else if name != "Test.Nobody" && string(all[0].Data) != `"`+string(id)+`"` {
+				} else if name != "Test.Absent" && string(all[0].Data) != `"`+string(id)+`"` {
 					t.Errorf("%s got %s", id, all[0].Data)
 				}
 			}

@@ -107,7 +107,7 @@ func TestCheckingThatPanicsIsA500(t *testing.T) {
 	}
 }
 
-// When the wire has broken, nobody waits for what is still running.
+// When the wire has broken, nothing waits for what is still running.
 func TestServeCancelsWhatRunsWhenItsSourceBreaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()

@@ -80,7 +80,7 @@ func TestNestedCallsAreValidatedAndAnswered(t *testing.T) {
 			emit(message.Message{Kind: message.KindError, Data: json.RawMessage(`{"code":418,"message":"tea"}`)})
 		}),
 		calling("Call.Strict", "Test.Strict"), calling("Call.Refuse", "Test.Refuse"), calling("Call.Panic", "Test.Panic"),
-		calling("Call.Proxy", "Test.Proxy"), calling("Call.Nobody", "Test.Strikt"), calling("Call.Bad", "not a type"),
+		calling("Call.Proxy", "Test.Proxy"), calling("Call.Absent", "Test.Strikt"), calling("Call.Bad", "not a type"),
 	)
 	if a := kerneltest.Answer(t, k, kerneltest.Command("1", "Call.Strict", `{"a":"x"}`)); string(a.Data) != `"fine"` {
 		t.Errorf("got %s", a.Data)
@@ -95,7 +95,7 @@ func TestNestedCallsAreValidatedAndAnswered(t *testing.T) {
 		{"Call.Refuse", `{"a":"x"}`, 409, "Taken: Not there"},
 		{"Call.Panic", `1`, 500, "Internal error in Test.Panic; the kernel's log has the details"},
 		{"Call.Proxy", `1`, 418, "tea"},
-		{"Call.Nobody", `1`, 404, "No handler for Test.Strikt: did you mean Test.Strict? (Syscall.List names what there is; a handler for Test.Strikt has to be registered in the program that runs the kernel)"},
+		{"Call.Absent", `1`, 404, "No handler for Test.Strikt: did you mean Test.Strict? (Syscall.List names what there is; a handler for Test.Strikt has to be registered in the program that runs the kernel)"},
 	} {
 		if code, text := kerneltest.Failure(t, k, kerneltest.Command("1", c.name, c.data)); code != c.code || text != c.text {
 			t.Errorf("%s: got %d %s", c.name, code, text)

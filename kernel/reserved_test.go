@@ -28,7 +28,7 @@ func (n *notebook) Record(r kernel.Record) {
 
 func (n *notebook) RecordWith(*store.Batch, []kernel.Record, func() error) error { return nil }
 
-// Whoever watches has to be able to believe what the kernel says of itself.
+// A watcher has to be able to believe what the kernel says of itself.
 func TestEventsOfTheKernelAreNotTakenFromOutside(t *testing.T) {
 	emits := func(s kernel.Syscall, e message.Type) kernel.Syscall {
 		s.Emits = []kernel.EventDefinition{{Type: e, Summary: "Something happened."}}
@@ -76,7 +76,7 @@ func TestEventsOfTheKernelAreNotTakenFromOutside(t *testing.T) {
 	}
 }
 
-// A program can't know that nobody waits for how far it has come any more.
+// A program can't know that no caller waits for how far it has come any more.
 func TestProgressThatComesLateIsDropped(t *testing.T) {
 	seen := new(notebook)
 	offer := kerneltest.Raw("Test.Offer", func(ctx context.Context, m message.Message, emit kernel.Emit) {

@@ -137,7 +137,7 @@ func TestValuesAreCheckedAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// With a thousand things wrong the first ones are told, and nobody looks at all the others.
+// With a thousand things wrong the first ones are told, and the others aren't looked at.
 func TestExplainStopsSomewhere(t *testing.T) {
 	s := parsed(`{"items":{"anyOf":[{"additionalProperties":false},{"required":["b"]}]}}`)
 	value := "[" + strings.Repeat(`{"a":1},`, 3000) + `{"a":1}]`

@@ -93,7 +93,7 @@ func TestFastPathKnowsSixtyFourProperties(t *testing.T) {
 	}
 }
 
-// A schema is compiled by whoever comes first.
+// A schema is compiled by the first caller.
 func TestSchemaIsSafeForConcurrentUse(t *testing.T) {
 	s := Input[purchase]()
 	var wg sync.WaitGroup

@@ -52,7 +52,7 @@ func TestCommitted(t *testing.T) {
 	cancelled, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := c.Wait(cancelled); err != nil {
-		t.Errorf("it is durable whoever asks: %v", err)
+		t.Errorf("it is durable for one that asks again: %v", err)
 	}
 	c.Resolve(errDisk)
 	if _, err := c.Resolved(); err != nil {

@@ -93,7 +93,7 @@ func TestLazyIsNotOpenedFor(t *testing.T) {
 		return storetest.NewMemory(), nil
 	})
 	if done, err := s.Barrier().Resolved(); !done || err != nil {
-		t.Errorf("the barrier of a store that nobody needed: %t, %v", done, err)
+		t.Errorf("the barrier of a store that wasn't needed: %t, %v", done, err)
 	}
 	if err := s.Close(); err != nil {
 		t.Errorf("Close: %v", err)

@@ -25,7 +25,7 @@ func TestError(t *testing.T) {
 	}
 }
 
-// Two keyspaces with one name or a key of the engine's would be a mistake nobody sees.
+// Two keyspaces with one name or a key of the engine's would be a mistake that isn't seen.
 func TestSpaces(t *testing.T) {
 	names := make(map[string]bool)
 	for space, name := range Spaces {

@@ -17,7 +17,7 @@ func tokens(w *Watcher) int {
 func TestWatchers(t *testing.T) {
 	var all Watchers
 	change := &Batch{Ops: []Op{{OpSet, []byte("m/1"), nil}}}
-	all.Tell(change) // nobody is there
+	all.Tell(change) // no watcher is there
 
 	prefix := []byte("m/")
 	memory, journal, every := all.Watch(prefix), all.Watch([]byte("j/")), all.Watch(nil)

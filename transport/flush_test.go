@@ -211,7 +211,7 @@ func TestPeerThatDoesNotReadStopsItsOwnStreamOnly(t *testing.T) {
 	}
 }
 
-// A peer that does not read holds up whoever writes to it, however its lines come.
+// A peer that does not read holds up the goroutine that writes to it, however its lines come.
 func TestStreamIsHeldUpByAPeerThatDoesNotRead(t *testing.T) {
 	echo := func(_ context.Context, m message.Message, emit kernel.Emit) { emit(m.Reply(m.Data)) }
 	slow := raw("Test.Slow", echo)

@@ -70,7 +70,7 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// decode reads a line as somebody would who knows both dialects, and their limits.
+// decode reads a line as a reader would that knows both dialects, and their limits.
 func decode(line []byte) (message.Message, error) {
 	var current message.Decoder
 	m, err := current.Decode(line)

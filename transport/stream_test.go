@@ -181,7 +181,7 @@ func (a afterWrite) Read([]byte) (int, error) {
 }
 
 func TestStreamReturnsTheErrorOfItsOutput(t *testing.T) {
-	broken := errors.New("nobody listens")
+	broken := errors.New("nothing listens")
 	for _, writes := range []int{0, 1} {
 		out := &brokenWriter{writes: writes, err: broken, began: make(chan struct{})}
 		in := io.MultiReader(strings.NewReader(ping("1")), afterWrite{out}, strings.NewReader(ping("2")))
@@ -192,12 +192,12 @@ func TestStreamReturnsTheErrorOfItsOutput(t *testing.T) {
 	}
 }
 
-// Work whose outcome nobody can be told of should not go on: a producer that never
+// Work whose outcome can't be delivered should not go on: a producer that never
 // ends would keep the kernel busy for good.
 func TestStreamStopsReadingWhenNobodyListens(t *testing.T) {
 	const all = 50_000
 	in := &repeat{line: []byte(ping("1")), left: all}
-	_, err := Serve(t.Context(), newKernel(t, nil), in, &brokenWriter{err: errors.New("nobody listens")}, nil)
+	_, err := Serve(t.Context(), newKernel(t, nil), in, &brokenWriter{err: errors.New("nothing listens")}, nil)
 	if err == nil {
 		t.Error("no error")
 	}

@@ -54,7 +54,7 @@ func TestSoftErrorsOfAResource(t *testing.T) {
 		return fmt.Sprintf(`{"content":%s,"metadata":{"uri":%q,"dependencies":{"skills":[],"tools":[]}}}`, content, uri)
 	}
 	for _, test := range []struct{ uri, content, problem string }{
-		{"os://nobody.md", `""`, "ERROR: FETCH_FAILED"},
+		{"os://absent.md", `""`, "ERROR: FETCH_FAILED"},
 		{"os://a\\b.md", `""`, "ERROR: FETCH_FAILED"},
 		{"os://%2e%2e/a.md", `""`, "ERROR: FETCH_FAILED"},
 		{" ", `""`, "ERROR: FETCH_FAILED"},

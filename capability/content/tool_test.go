@@ -162,13 +162,13 @@ func TestTimeoutKillsTheWholeGroup(t *testing.T) {
 	if problem := <-done; problem != timedOut {
 		t.Errorf("got %q", problem)
 	}
-	if n, err := alive.Read(buffer); n != 0 || err != io.EOF { // nobody holds the other end
+	if n, err := alive.Read(buffer); n != 0 || err != io.EOF { // no process holds the other end
 		t.Errorf("read %q, %v", buffer[:n], err)
 	}
 }
 
 // fifo makes a named pipe and opens it for reading. It is at its end when all who have
-// written to it are gone, and before that somebody was there: the test itself, until the
+// written to it are gone, and before that one writer was there: the test itself, until the
 // first who writes has come.
 func fifo(t *testing.T, path string) (r *os.File, others func()) {
 	t.Helper()

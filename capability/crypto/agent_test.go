@@ -242,7 +242,7 @@ func TestNoAgent(t *testing.T) {
 	}{
 		{"not set", Socket(""), "No ssh-agent is running"},
 		{"no socket", Socket(filepath.Join(t.TempDir(), "none")), "can't be reached"},
-		{"nobody listens", Socket(abandoned(t)), "can't be reached"},
+		{"nothing listens", Socket(abandoned(t)), "can't be reached"},
 		{"no key", Socket(testkit.ServeAgent(t, testkit.Keyring(t))), "ssh-add"},
 		{"no agent at all", Socket(babbling(t)), "does not list its keys"},
 	} {
@@ -277,7 +277,7 @@ func TestAnAgentThatFailsIsNotReplaced(t *testing.T) {
 	}
 }
 
-// abandoned is a socket that nobody listens on.
+// abandoned is a socket that no process listens on.
 func abandoned(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "agent")
@@ -383,8 +383,8 @@ func TestAnAgentThatSignsDifferentlyEachTime(t *testing.T) {
 	}
 }
 
-// An agent that hangs, or waits for somebody to confirm, is given up on after the timeout,
-// and everybody who waits for the same key is told then, not one after another.
+// An agent that hangs, or waits for its user to confirm, is given up on after the timeout,
+// and all callers that wait for the same key are told then, not one after another.
 func TestAnAgentThatHangs(t *testing.T) {
 	real := testkit.Keyring(t, seedKey(1)).(agent.ExtendedAgent)
 	for _, where := range []string{"dial", "list", "sign"} {

@@ -46,7 +46,7 @@ func trimmed(t *testing.T) (*kernel.Kernel, int64) {
 	return newKernel(t, j), d.At
 }
 
-// Nobody takes what is left for all that there was.
+// No reader takes what is left for all that there was.
 func TestEveryAnswerSaysWhatIsDropped(t *testing.T) {
 	synctest.Test(t, everyAnswerSaysWhatIsDropped)
 }

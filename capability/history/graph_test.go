@@ -71,7 +71,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// hostileIDs are what somebody might choose who wants to break out of a picture.
+// hostileIDs are what an attacker might choose to break out of a picture.
 var hostileIDs = []string{
 	`"]; click A "javascript:alert(1)"`,
 	`</script><script>alert(1)</script>`,
@@ -264,7 +264,7 @@ func deep(n int) []node {
 	return nodes
 }
 
-// shapes are workflows of n messages as nobody would want them.
+// shapes are workflows of n messages as no program should make them.
 func shapes(n int) map[string][]node {
 	wide, ring, same, lost := deep(n), deep(n), deep(n), deep(n)
 	ring[0].causation = ring[n-1].id

@@ -62,7 +62,7 @@ func TestSecretsDoNotComeBack(t *testing.T) {
 	if got := send("query", "Message.List", "list", `{"type":"Account.Login"}`)[0]; string(got.Data) != list {
 		t.Errorf("List: %s", got.Data)
 	}
-	// Neither does what somebody looked for.
+	// Neither does what a caller looked for.
 	for _, c := range []struct {
 		name message.Type
 		data string

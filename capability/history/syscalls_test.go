@@ -38,7 +38,7 @@ func TestSyscallsAnswer(t *testing.T) {
 		{"Message.List", `{"type":["Stock.Reserved","*.Get"]}`, `{"messages":[` + s1 + "," + s2 + "," + e1 + "," + q1 + "," + q2 + `]}`},
 		{"Message.List", `{"type":"Stock.Reserved, *.Get"}`, `{"messages":[` + s1 + "," + s2 + "," + e1 + "," + q1 + "," + q2 + `]}`},
 		{"Message.List", `{"type":"*.Reserved"}`, `{"messages":[` + e1 + `]}`},
-		{"Message.List", `{"type":["Nobody.*"]}`, `{"messages":[]}`},
+		{"Message.List", `{"type":["Absent.*"]}`, `{"messages":[]}`},
 		{"Message.List", `{"code":402}`, `{"messages":[` + c2 + `]}`},
 		{"Message.List", `{"code":402.0,"correlation":"w"}`, `{"messages":[` + c2 + `]}`},
 		{"Message.List", `{"code":402,"correlationId":"x"}`, `{"messages":[]}`},

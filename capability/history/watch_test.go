@@ -17,7 +17,7 @@ import (
 	"kernos/transport"
 )
 
-// Whoever asks for a number that retention has dropped is told, and gets what there is.
+// A caller that asks for a number that retention has dropped is told, and gets what there is.
 func TestAWatchTellsWhatIsDropped(t *testing.T) {
 	j := shop(t)
 	j.dropped = journal.Dropped{Messages: 7, Seq: 7}

@@ -121,7 +121,7 @@ func TestCompressedBodies(t *testing.T) {
 			}
 		}
 	}
-	for _, coding := range []string{"br", "deflate", "gzip, gzip", "zstd, gzip"} { // nobody asked for them
+	for _, coding := range []string{"br", "deflate", "gzip, gzip", "zstd, gzip"} { // which weren't asked for
 		body := gzipped(t, []byte(short))
 		a := w.fetch(t, in{"url": encoded(t, 200, coding, body)})
 		if got := a.content(t); got != string(body) || a.Headers["content-encoding"] != coding {

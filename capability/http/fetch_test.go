@@ -200,7 +200,7 @@ func refused(t *testing.T) string {
 }
 
 func TestNetworkFailures(t *testing.T) {
-	nobody := "http://" + refused(t)
+	silent := "http://" + refused(t)
 	plain := same(t, "text/plain", "hello")
 	w := newWorld(t, http.Options{})
 	for _, c := range []struct {
@@ -208,8 +208,8 @@ func TestNetworkFailures(t *testing.T) {
 		code  int
 		words string
 	}{
-		{nobody, 502, "Nothing listens there"},
-		{nobody + "/path?token=hunter2", 502, "Fetch failed: GET " + nobody + "/path: "},
+		{silent, 502, "Nothing listens there"},
+		{silent + "/path?token=hunter2", 502, "Fetch failed: GET " + silent + "/path: "},
 		{strings.Replace(plain, "http:", "https:", 1), 502, "does not speak TLS"},
 		{raw(t, "not HTTP at all\r\n\r\n"), 502, "isn't HTTP"},
 		{raw(t, ""), 502, "ended before the server had answered"},
@@ -262,15 +262,15 @@ func raw(t testing.TB, answer string) string {
 func TestAnswersThatAreOddAndFine(t *testing.T) {
 	w := newWorld(t, http.Options{})
 	for name, c := range map[string]struct{ answer, want string }{
-		"1xx first":            {"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", "hi"},
-		"more than announced":  {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi there", "hi"},
-		"chunked":              {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nh\r\n1\r\ni\r\n0\r\n\r\n", "hi"},
-		"until the end":        {"HTTP/1.0 200 OK\r\n\r\nhi", "hi"},
-		"no reason":            {"HTTP/1.1 299\r\nContent-Length: 2\r\n\r\nhi", "hi"},
-		"304 with a length":    {"HTTP/1.1 304 Not Modified\r\nContent-Length: 100\r\nContent-Encoding: gzip\r\n\r\n", ""},
-		"redirect to nowhere":  {"HTTP/1.1 302 Found\r\nContent-Length: 2\r\n\r\nhi", "hi"},
-		"redirect to an app":   {"HTTP/1.1 302 Found\r\nLocation: myapp://callback?code=1\r\nContent-Length: 2\r\n\r\nhi", "hi"},
-		"a coding of nobody's": {"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 2\r\n\r\nhi", "hi"},
+		"1xx first":                      {"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", "hi"},
+		"more than announced":            {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi there", "hi"},
+		"chunked":                        {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nh\r\n1\r\ni\r\n0\r\n\r\n", "hi"},
+		"until the end":                  {"HTTP/1.0 200 OK\r\n\r\nhi", "hi"},
+		"no reason":                      {"HTTP/1.1 299\r\nContent-Length: 2\r\n\r\nhi", "hi"},
+		"304 with a length":              {"HTTP/1.1 304 Not Modified\r\nContent-Length: 100\r\nContent-Encoding: gzip\r\n\r\n", ""},
+		"redirect to nowhere":            {"HTTP/1.1 302 Found\r\nContent-Length: 2\r\n\r\nhi", "hi"},
+		"redirect to an app":             {"HTTP/1.1 302 Found\r\nLocation: myapp://callback?code=1\r\nContent-Length: 2\r\n\r\nhi", "hi"},
+		"a coding that wasn't asked for": {"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 2\r\n\r\nhi", "hi"},
 	} {
 		a := w.fetch(t, in{"url": raw(t, c.answer)})
 		if got := a.content(t); got != c.want {

@@ -78,16 +78,16 @@ func TestWhatCanNotBeOpenedIsNotSent(t *testing.T) {
 		value string
 		words string
 	}{
-		"nobody opens":    {nil, "pwenc:v1:good", "nothing that opens"},
-		"another key":     {openSecret, "pwenc:v1:bad", "Not sealed for this key"},
-		"one of two":      {openSecret, "pwenc:v1:good pwenc:v1:bad", "Not sealed for this key"},
-		"nothing in it":   {openSecret, "Bearer pwenc:v1:", "Not sealed"},
-		"padded":          {openSecret, "pwenc:v1:good==", "Not sealed"},
-		"no agent":        {fails("", message.Errorf(500, "No signer")), "pwenc:v1:good", "No signer"},
-		"an error within": {fails("", errors.New("secret words")), "pwenc:v1:good", "Internal error"},
-		"a line break":    {fails("hunter2\r\nEvil: 1", nil), "pwenc:v1:good", "line break"},
-		"too short":       {fails("abc", nil), "pwenc:v1:good", "fewer than 4 bytes"},
-		"empty":           {fails("", nil), "pwenc:v1:good", "fewer than 4 bytes"},
+		"nothing opens it": {nil, "pwenc:v1:good", "nothing that opens"},
+		"another key":      {openSecret, "pwenc:v1:bad", "Not sealed for this key"},
+		"one of two":       {openSecret, "pwenc:v1:good pwenc:v1:bad", "Not sealed for this key"},
+		"nothing in it":    {openSecret, "Bearer pwenc:v1:", "Not sealed"},
+		"padded":           {openSecret, "pwenc:v1:good==", "Not sealed"},
+		"no agent":         {fails("", message.Errorf(500, "No signer")), "pwenc:v1:good", "No signer"},
+		"an error within":  {fails("", errors.New("secret words")), "pwenc:v1:good", "Internal error"},
+		"a line break":     {fails("hunter2\r\nEvil: 1", nil), "pwenc:v1:good", "line break"},
+		"too short":        {fails("abc", nil), "pwenc:v1:good", "fewer than 4 bytes"},
+		"empty":            {fails("", nil), "pwenc:v1:good", "fewer than 4 bytes"},
 	} {
 		w := newWorld(t, http.Options{Open: anywhere(c.open), Retries: 1})
 		a := w.fetch(t, in{"url": url, "headers": in{"X-Key": c.value}})

@@ -72,7 +72,7 @@ func TestLastVersionsAreKept(t *testing.T) {
 		t.Errorf("kept: %v", got)
 	}
 	w.refuse("Get", `{"key":"a","revision":7}`, 404, "at revision 7")
-	// The blobs of those that went are nobody's.
+	// The blobs of those that went belong to no value.
 	for i := range 10 {
 		n, err := referencesTo(w.store, blobs.Sum(fmt.Appendf(nil, large, i+1)))
 		if want := 0; err != nil || i >= 7 && n != 1 || i < 7 && n != want {
@@ -181,7 +181,7 @@ func TestHistoryPagesWhateverHappensMeanwhile(t *testing.T) {
 	w.reply("History", `{"key":"a","cursor":"`+cursor.New(cursorHistory, "1")+`"}`, `{"versions":[]}`)
 }
 
-// Everybody adds one, and none is lost.
+// Every caller adds one, and none is lost.
 func TestCompareAndSetUnderContention(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.reply("Set", `{"key":"counter","value":0}`, ok)

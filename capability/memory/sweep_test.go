@@ -74,7 +74,7 @@ func TestSweepRemovesWhatHasExpiredAndOldHistory(t *testing.T) {
 	w.sweep(0)
 	w.reply("List", `{}`, `{"keys":["back","renewed","stays"]}`)
 	if len(w.events) != published {
-		t.Errorf("nobody has asked for it, and a sweep published %q", w.events[published:])
+		t.Errorf("it wasn't asked for, and a sweep published %q", w.events[published:])
 	}
 	// Who has gone is remembered for a while: revisions go on.
 	w.reply("Set", `{"key":"short/0","value":1,"ifRevision":0,"ttl":5}`, `{"success":true,"revision":2}`)
@@ -104,7 +104,7 @@ func TestSweepRemovesWhatHasExpiredAndOldHistory(t *testing.T) {
 	w.reply("Set", `{"key":"deleted","value":1,"ifRevision":0}`, `{"success":true,"revision":1}`)
 }
 
-// Somebody changes a key after the sweep has looked at it.
+// A caller changes a key after the sweep has looked at it.
 func TestSweepLosesAgainstASet(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.reply("Set", `{"key":"a","value":1,"ttl":1}`, ok)
@@ -156,7 +156,7 @@ func TestSweepRacesWithSets(t *testing.T) {
 	close(done)
 	sweeper.Wait()
 	w.reply("Set", `{"key":"a","value":"last"}`, ok)
-	// None was lost and none counted twice, whoever moved them.
+	// None was lost and none counted twice, by both ways to move them.
 	w.reply("Get", `{"key":"a","withRevision":true}`, fmt.Sprintf(`{"value":"last","revision":%d,"updated":%d}`, sets.Load()+1, w.clock.Load()))
 	got := w.revisions("a", "")
 	for i, revision := range got {
@@ -184,7 +184,7 @@ func TestWhoWatchesLearnsThatAKeyHasExpired(t *testing.T) {
 	w.reply("Set", `{"key":"b","value":1,"ttl":10}`, ok)
 	w.reply("Set", `{"key":"b","value":2,"ttl":20}`, ok)
 	w.clock.Add(10)
-	w.store.Fail(func(call string) error { // somebody else was faster
+	w.store.Fail(func(call string) error { // another writer was faster
 		if call == "apply" {
 			return store.ErrConflict
 		}

@@ -24,7 +24,7 @@ func withSchemas(name, input, output string) string {
 }
 
 // A schema that nothing can be checked against in a lifetime is refused; one that takes so
-// long for some values only fails for those, and nobody waits for it.
+// long for some values only fails for those, and no caller waits for it.
 func TestSchemasThatTakeForEver(t *testing.T) {
 	k := newKernel(t, nil, nil)
 	caller, p := connect(t, k), connect(t, k)

@@ -195,7 +195,7 @@ func TestConnectionsAgreeOnAType(t *testing.T) {
 	hash := k.Registry().All().Hash()
 	one.close()
 	if k.Registry().All().Hash() != hash {
-		t.Error("it left while somebody serves it")
+		t.Error("it left while a connection serves it")
 	}
 	unregister := line("command", "Syscall.Unregister", "u", `{"name":"Text.Count"}`)
 	for _, want := range []string{`reply {"unregistered":true}`, `reply {"unregistered":false}`} {

@@ -188,7 +188,7 @@ func rests(t *testing.T, answer func(message.Message) string) {
 		}
 		good.close()
 		<-done
-		if n := ask(3); n != 3 { // there is nobody else
+		if n := ask(3); n != 3 { // no other connection serves it
 			t.Errorf("%d failed alone", n)
 		}
 		bad.close()
@@ -342,7 +342,7 @@ func TestAnAnswerThatIsNoMessage(t *testing.T) {
 	c.send(line("query", "Test.Ask", "q", `1`))
 	p.send(answering(p.next(), "error", "Test.Ask", `{"nonsense":1}`))
 	told := make(chan string, 1)
-	go func() { told <- brief(t, p.next()) }() // a pipe holds nothing: who does not read holds up whoever writes
+	go func() { told <- brief(t, p.next()) }() // a pipe holds nothing: a peer that does not read holds up the writer
 	if got := brief(t, c.next()); !strings.HasPrefix(got, "error 502 ") {
 		t.Error(got)
 	}

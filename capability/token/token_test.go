@@ -183,7 +183,7 @@ func TestTheDefaultToken(t *testing.T) {
 	}
 	<-p.Life().Done()
 	p = w.principal(w.file.secret)
-	w.file.secret = "somebody-has-written-the-file"
+	w.file.secret = "another-program-has-written-the-file"
 	if w.principal("the-secret-of-the-default-token-new") != nil {
 		t.Error("the old secret is accepted")
 	}
@@ -275,7 +275,7 @@ func TestWhatIsRefused(t *testing.T) {
 			t.Errorf("%s: %v", data, err)
 		}
 	}
-	if _, err := w.call("Token.Revoke", `{"name":"nobody"}`); codeOf(err) != 404 {
+	if _, err := w.call("Token.Revoke", `{"name":"absent"}`); codeOf(err) != 404 {
 		t.Errorf("no such token: %v", err)
 	}
 }

@@ -215,7 +215,7 @@ func TestItemsThatAreRefused(t *testing.T) {
 		{"Query", `{"collection":"none","text":"a"}`, `404 The collection "none" doesn't exist`},
 		{"Delete", `{"collection":"none"}`, `404 `},
 		{"Delete", `{"collection":"texts","ids":["1"],"filter":{"a":1}}`, `422 `},
-		{"Query", `{"collection":"texts","text":"a","owner":"nobody"}`, `404 `},
+		{"Query", `{"collection":"texts","text":"a","owner":"absent"}`, `404 `},
 	} {
 		w.want(w.call(c.kind, c.data), c.want)
 	}
@@ -308,7 +308,7 @@ func TestSecretsAreNotEmbedded(t *testing.T) {
 	}
 }
 
-// While the model fails, items are kept, queries go by words, and everybody is told why.
+// While the model fails, items are kept, queries go by words, and all callers are told why.
 func TestAModelThatFails(t *testing.T) {
 	w := newWorld(t, storetest.NewMemory())
 	w.model.fails.Store(true)

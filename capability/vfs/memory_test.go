@@ -107,7 +107,7 @@ func TestMemoryIfVersion(t *testing.T) {
 	w.fails(message.KindCommand, "VFS.Write", object{"uri": uri, "content": "2", "ifVersion": "none"}, 409, "not to exist")
 	second := w.command("VFS.Write", object{"uri": uri, "content": "2", "ifVersion": first["version"]})
 	w.fails(message.KindCommand, "VFS.Write", object{"uri": uri, "content": "3", "ifVersion": first["version"]}, 409, "expected to have version")
-	w.command("Memory.Set", object{"key": "a", "value": "by somebody else"})
+	w.command("Memory.Set", object{"key": "a", "value": "by another caller"})
 	w.fails(message.KindCommand, "VFS.Write", object{"uri": uri, "content": "3", "ifVersion": second["version"]}, 409, "has version r3")
 	w.command("VFS.Delete", object{"uri": uri})
 	w.fails(message.KindCommand, "VFS.Write", object{"uri": uri, "content": "3", "ifVersion": second["version"]}, 409, "does not exist")
@@ -143,7 +143,7 @@ func TestAMemoryWithManyKeys(t *testing.T) {
 func TestMemoryOutsideOfACall(t *testing.T) {
 	w := newWorld(t, nil)
 	if _, err := w.tree.Write(t.Context(), "os://memory/a", []byte("1"), ""); err == nil {
-		t.Error("a value was written by no call: nobody would wait until it is durable")
+		t.Error("a value was written by no call: nothing would wait until it is durable")
 	}
 }
 

@@ -207,7 +207,7 @@ func TestProc(t *testing.T) {
 }
 
 // FuzzRedact: whatever came, what is recorded is JSON, and has no content that was meant for
-// the vault or for nobody knows where.
+// the vault or for an unknown place.
 func FuzzRedact(f *testing.F) {
 	for _, seed := range []string{
 		`{"uri":"os://memory/vault/x","content":"hunter2"}`, `{"uri":"os://a","content":"x"}`, `"hunter2"`, `{}`, `{"\u0075ri":"os://memory/vault","content":1}`,
@@ -242,7 +242,7 @@ func FuzzRedact(f *testing.F) {
 	})
 }
 
-// FuzzCursor: a cursor of anybody is an error, or leads to a place below.
+// FuzzCursor: any cursor is an error, or leads to a place below.
 func FuzzCursor(f *testing.F) {
 	for _, seed := range []string{"ra/b", "r../../etc", "ca", "r/", "ra//b/"} {
 		text := base64.RawURLEncoding.EncodeToString([]byte(seed))

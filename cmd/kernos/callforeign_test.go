@@ -22,7 +22,7 @@ const garden = `{"$schema":"http://json-schema.org/draft-07/schema#","title":"Ga
 {"type":"object","description":"Plant a tree","properties":{"method":{"const":"plant"},"name":{"type":"string","description":"What it is called"},"height":{"type":"integer","default":3}},"required":["method","name"],"additionalProperties":false},
 {"type":"object","description":"Water a tree","properties":{"method":{"const":"water"},"name":{"type":"string"},"pin":{"type":"string","writeOnly":true}},"required":["method","name"]}]}`
 
-// A foreignServer speaks the protocol, and is nobody's kernel. Its streams are what answers
+// A foreignServer speaks the protocol, and isn't a kernel. Its streams are what answers
 // says, or what a well-behaved server would say.
 type foreignServer struct {
 	*httptest.Server
@@ -133,7 +133,7 @@ func foreign(t *testing.T, in string, args ...string) (out, notes string, status
 	return o.String(), e.String(), status
 }
 
-// privately keeps a test away from the settings and the cache of whoever runs it.
+// privately keeps a test away from the settings and the cache of the user that runs it.
 func privately(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", filepath.Join(t.TempDir(), "cache"))
 	t.Setenv("XDG_CONFIG_HOME", filepath.Join(t.TempDir(), "config"))

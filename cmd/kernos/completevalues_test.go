@@ -22,8 +22,8 @@ func TestCompletionOfAKeyAmongMany(t *testing.T) {
 	}
 }
 
-// What a server that is not known here would do with a call, nobody knows: none is made that
-// nobody has asked for.
+// What a server that is not known here would do with a call isn't known: none is made that
+// the user hasn't asked for.
 func TestCompletionCallsNothingOfForeignServers(t *testing.T) {
 	privately(t)
 	s := newForeign(t)

@@ -65,7 +65,7 @@ func TestCompletionInBash(t *testing.T) {
 		{"kernos memory get --output ", "pretty,json,ndjson,raw,table"},
 		{"kernos memory get --output|=|t", "table"},
 		{"kernos memory get --context o", "office"},
-		{"kernos --context office mem", ""}, // nobody has asked it yet
+		{"kernos --context office mem", ""}, // it wasn't asked yet
 		{"kernos context use ", "local,office"},
 		{"kernos call Memory.G", "Memory.Get"},
 		{"kernos help memory g", "get"},

@@ -93,7 +93,7 @@ func (h *house) run(in string, args ...string) (out, notes string, status int) {
 	return o.String(), e.String(), c.ProcessState.ExitCode()
 }
 
-// daemon returns who serves, if anybody does, and its socket.
+// daemon returns the process that serves, if one does, and its socket.
 func (h *house) daemon() (info unix.Info, socket string, running bool) {
 	locks, _ := filepath.Glob(filepath.Join(h.runtime, "*", "*.sock.lock"))
 	for _, lock := range locks {
@@ -201,7 +201,7 @@ func TestClientsThatStartTogetherGetOneDaemon(t *testing.T) {
 	if len(daemons) != 1 || !running || !daemons[info.PID] {
 		t.Errorf("%v have answered, and %d runs: %t", daemons, info.PID, running)
 	}
-	// It is nobody's child: it has a session of its own.
+	// It is no child of the command: it has a session of its own.
 	if sid, _, errno := syscall.Syscall(syscall.SYS_GETSID, uintptr(info.PID), 0, 0); errno != 0 || int(sid) != info.PID {
 		t.Errorf("its session is %d, %v", sid, errno)
 	}
@@ -367,7 +367,7 @@ func TestTheLogIsForItsOwner(t *testing.T) {
 	}
 }
 
-// A log that can't be written keeps nobody from being served: it goes to standard error.
+// A log that can't be written keeps no client from being served: it goes to standard error.
 func TestALogThatCanNotBeWritten(t *testing.T) {
 	h := newHouse(t)
 	if _, notes, status := h.run(ping); status != 0 {
@@ -423,10 +423,10 @@ func (h *house) hold() (pid int, release func() error) {
 	return holder.Process.Pid, func() error { return errors.Join(in.Close(), holder.Wait()) }
 }
 
-// A daemon that can't start says why to whoever wanted it.
+// A daemon that can't start says why to the command that wanted it.
 func TestWhyADaemonDoesNotStart(t *testing.T) {
 	h := newHouse(t)
-	// Somebody else has the store.
+	// Another process has the store.
 	pid, release := h.hold()
 	_, notes, status := h.run(ping)
 	if want := fmt.Sprintf("is in use by kernos pipe (process %d", pid); status != exit.Unreachable || !strings.HasPrefix(notes, "kernos: the daemon did not start: The store in ") || !strings.Contains(notes, want) {
@@ -507,7 +507,7 @@ func TestADaemonHoldsNothingOfItsStarter(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, err := reader.Read(make([]byte, 1)); n != 0 || err != io.EOF {
-		t.Errorf("somebody has it: %d, %v", n, err)
+		t.Errorf("a process has it: %d, %v", n, err)
 	}
 	if _, _, running := h.daemon(); !running {
 		t.Error("the test shows nothing: no daemon runs")

@@ -166,7 +166,7 @@ func TestAnAddressThatIsTaken(t *testing.T) {
 	if _, _, running := h.daemon(); running {
 		t.Error("the socket is held")
 	}
-	// The default one is left to whoever has it.
+	// The default one is left to the process that has it.
 	if l, err := net.Listen("tcp", daemon.DefaultAddress); err == nil {
 		defer func() { _ = l.Close() }()
 		go func() {
@@ -197,7 +197,7 @@ func TestASecondKernosIsToldOfTheFirst(t *testing.T) {
 	}
 }
 
-// With keys, nobody gets around the signature by HTTP: what lies in a file, for every program
+// With keys, no client gets around the signature by HTTP: what lies in a file, for every program
 // of the user to read, is no way in.
 func TestNobodyGetsAroundTheSignature(t *testing.T) {
 	h := newCaller(t)
@@ -229,7 +229,7 @@ func TestNobodyGetsAroundTheSignature(t *testing.T) {
 	}
 	h.env = append(env, "SSH_AUTH_SOCK="+testkit.ServeAgent(t, testkit.Keyring(t, key)))
 	if out, notes, status := h.run("", "call", "Memory.Get", "--key", "bypass"); status == 0 {
-		t.Errorf("somebody has set it: %s%s", out, notes)
+		t.Errorf("it was set: %s%s", out, notes)
 	}
 	if out, notes, status := h.run("", set...); status != 0 {
 		t.Errorf("a call with the key: status %d: %s%s", status, out, notes)
@@ -247,7 +247,7 @@ func TestNobodyGetsAroundTheSignature(t *testing.T) {
 	}
 }
 
-// A TCP address is served beside keys only if somebody says that this is meant.
+// A TCP address is served beside keys only if the operator says that this is meant.
 func TestATCPAddressBesideKeys(t *testing.T) {
 	h := newHouse(t)
 	h.env = append(h.env, "KERNOS_NO_HTTP=false")

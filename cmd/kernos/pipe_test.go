@@ -424,7 +424,7 @@ func TestAnswersAreForThoseWhoCanSign(t *testing.T) {
 	if out, notes, status := h.run("", "stop"); status != 0 || !strings.Contains(out, "has stopped") {
 		t.Errorf("with the key: status %d: %s%s", status, out, notes)
 	}
-	testkit.Until(t, "nobody answers", func() bool { return !accepts(t.Context(), socket) })
+	testkit.Until(t, "nothing answers", func() bool { return !accepts(t.Context(), socket) })
 }
 
 // A daemon that ends finishes what runs. Who comes then waits until it is gone, and gets the

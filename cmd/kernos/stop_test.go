@@ -124,7 +124,7 @@ func TestMCPOutlivesTheDaemon(t *testing.T) {
 	}
 }
 
-// A daemon whose socket nobody finds is told by a signal.
+// A daemon whose socket no client finds is told by a signal.
 func TestADaemonThatCantBeAskedIsTold(t *testing.T) {
 	h := newHouse(t)
 	s := h.serve()
@@ -257,7 +257,7 @@ func TestADaemonWithAnotherRuntimeDirectoryIsFound(t *testing.T) {
 	if status := s.wait(); status != 0 {
 		t.Errorf("status %d: %s", status, s.notes)
 	}
-	// The next one is started where whoever wants it looks for it.
+	// The next one is started where its clients look for it.
 	if out, notes, status := other.run(about); status != 0 || pidOf(t, out) == s.Process.Pid {
 		t.Errorf("status %d: %s%s", status, out, notes)
 	}

@@ -10,7 +10,7 @@ import (
 	"kernos/cmd/kernos/exit"
 )
 
-// Whoever finds the store damaged is told which file is, and what to do.
+// A command that finds the store damaged reports which file is, and what to do.
 func TestADaemonWithADamagedStoreSaysSo(t *testing.T) {
 	h := newHouse(t)
 	if _, notes, status := h.run("", "memory", "set", "--key", "/k", "--value", "1"); status != 0 {
@@ -59,7 +59,7 @@ func TestADaemonShowsTheDirectoryOfItsTree(t *testing.T) {
 			t.Errorf("%s: status %d: %s", command, status, notes)
 		}
 	}
-	// It is where whoever has started the daemon was.
+	// It is where the command that started the daemon was.
 	here, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

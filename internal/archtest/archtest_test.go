@@ -18,15 +18,25 @@ import (
 
 const root = "../.."
 
-// eachFile calls visit for every file of the module that is not a folder of its own.
+// eachFile calls visit for every file of the module, except the data of tests.
 func eachFile(t *testing.T, visit func(name string)) {
+	t.Helper()
+	withData(t, func(name string) {
+		if !strings.HasPrefix(name, "testdata/") && !strings.Contains(name, "/testdata/") {
+			visit(name)
+		}
+	})
+}
+
+// withData calls visit for every file of the module, also for the data of tests.
+func withData(t *testing.T, visit func(name string)) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		if d.IsDir() {
-			if base := d.Name(); base == ".git" || base == "testdata" || base == "bin" || base == "node_modules" {
+			if base := d.Name(); base == ".git" || base == "bin" || base == "node_modules" {
 				return filepath.SkipDir
 			}
 			if _, err := os.Stat(filepath.Join(name, "go.mod")); err == nil && name != root {
@@ -223,4 +233,42 @@ func TestFilesAreReadInASitting(t *testing.T) {
 			t.Errorf("%s has %d lines, and at most %d are read in a sitting: cut it by subject", name, lines, most)
 		}
 	})
+}
+
+// pronouns are words that stand for a caller, a client, a process or a goroutine without naming it.
+var pronouns = regexp.MustCompile(`\b([Ww]hoever|[Ss]omebody|[Nn]obody|[Aa]nybody|[Ee]verybody)\b`)
+
+// TestTextsNameWhoActs: a sentence names the caller, the client or the process that it is about. Words of a language
+// that are data may be any.
+func TestTextsNameWhoActs(t *testing.T) {
+	words := []string{"bench/meaning_test.go", "bench/testdata/", "internal/archtest/", "internal/embed/", "tools/embeddings/", "tools/model/"}
+	files := 0
+	withData(t, func(name string) {
+		if !slices.Contains([]string{".go", ".md", ".txt", ".txtar", ".tsv"}, path.Ext(name)) || strings.Contains(name, "third_party/") ||
+			slices.ContainsFunc(words, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+			return
+		}
+		files++
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range pronouns.FindAllIndex(text, -1) {
+			t.Errorf("%s:%d: name what %q stands for: a caller, a client, no handler", name, 1+bytes.Count(text[:at[0]], []byte("\n")), text[at[0]:at[1]])
+		}
+	})
+	if files < 500 {
+		t.Fatalf("only %d files were read", files)
+	}
+}
+
+func TestPronounsAreFound(t *testing.T) {
+	for text, found := range map[string]bool{
+		"whoever asks": true, "// Somebody else": true, "is nobody's": true, "Nobody.Home": true, "for anybody": true, "everybody waits": true,
+		"http.NoBody": false, "no caller": false, "each body": false,
+	} {
+		if pronouns.MatchString(text) != found {
+			t.Errorf("%q: got %t", text, !found)
+		}
+	}
 }

@@ -100,10 +100,10 @@ func TestANameIsNotTakenOver(t *testing.T) {
 		return !strings.Contains(w.owner("Syscall.List", `{}`).String(), "Bank.Login")
 	})
 	if o := stealing.ask("Syscall.Register", newID(), definition("Bank.Login")); o.code != 409 {
-		t.Errorf("the thief, when nobody serves: %v", o)
+		t.Errorf("the thief, when no program serves: %v", o)
 	}
 	if o := owner.ask("Syscall.Register", newID(), definition("Bank.Login")); o.code != 0 {
-		t.Errorf("the owner, when nobody serves: %v", o)
+		t.Errorf("the owner, when no program serves: %v", o)
 	}
 	for _, other := range []*link{w.link(bank), stealing} {
 		if o := other.ask("Syscall.Register", newID(), definition("Bank.Login")); o.code != 409 || !strings.Contains(o.text, "the owner") {
@@ -196,7 +196,7 @@ func TestIdempotencyKeysBelongToTheirPrincipal(t *testing.T) {
 }
 
 // A command that a program had and has not answered is not sent a second time: whether it was done
-// isn't known, and a retry with its idempotency key gets a 409 that says so, whoever serves the
+// isn't known, and a retry with its idempotency key gets a 409 that says so, whichever program serves the
 // syscall by then. Where the program says that it may be repeated, it is.
 func TestTheKeyOfAProgramThatHasLeft(t *testing.T) {
 	w := open(t)

@@ -202,7 +202,7 @@ func TestHTTP2AndCookies(t *testing.T) {
 		t.Error("the settings were changed")
 	}
 	if _, err := get(client(t, outbound.Personal, nil), s.URL); !errors.As(err, new(*tls.CertificateVerificationError)) {
-		t.Errorf("a certificate of nobody: %v", err)
+		t.Errorf("a certificate that no authority has signed: %v", err)
 	}
 }
 

@@ -214,14 +214,14 @@ func TestStubbornHandlerKeepsItsData(t *testing.T) {
 					seen <- string(m.Data)
 				}))), kerneltest.Echo("Test.Echo"))
 				conn := kerneltest.Connect(k)
-				conn.In <- kerneltest.Query("1", "Test.Wait", `"mine, and nobody else's"`)
+				conn.In <- kerneltest.Query("1", "Test.Wait", `"mine alone"`)
 				conn.In <- kerneltest.Query("2", "Test.Echo", `"something else entirely!!!"`)
 				conn.In <- kerneltest.Query("3", "Test.Echo", `"and something else again"`)
 				if err := conn.End(); err != nil {
 					t.Error(err)
 				}
 				close(release)
-				if got := <-seen; got != `"mine, and nobody else's"` {
+				if got := <-seen; got != `"mine alone"` {
 					t.Errorf("its data has become %s", got)
 				}
 				if want := map[string]int{"inline": 1, "slow": 0}[name]; conn.Detached() != want {

@@ -128,7 +128,7 @@ func TestAPeerIsAsked(t *testing.T) {
 		d.answer("reply", "Test.Ask", `"r"`, requests[0])
 		d.answer("reply", "Test.Ask", `"twice"`, requests[0])
 		d.answer("error", "Test.Ask", `{"code":418,"message":"no"}`, requests[1])
-		d.answer("reply", "Test.Ask", `"nobody asked"`, message.Message{Metadata: message.Metadata{ID: "else"}})
+		d.answer("reply", "Test.Ask", `"not asked for"`, message.Message{Metadata: message.Metadata{ID: "else"}})
 		d.expect(t, `q1 "e"`, `q1 "r"`, `q2 418`)
 		d.end(t)
 	})
@@ -227,7 +227,7 @@ func TestWhatAPeerIsNotAsked(t *testing.T) {
 	})
 }
 
-// Events that nobody takes do not pile up, and hold up nothing else.
+// Events that no handler takes do not pile up, and hold up nothing else.
 func TestEventsThatNobodyTakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var peer *connection.Peer
@@ -254,7 +254,7 @@ func TestEventsThatNobodyTakes(t *testing.T) {
 		request := server.Messages()[1]
 		event := message.Message{Kind: "event", Type: "Test.Happened", Data: []byte(`1`), Metadata: message.Metadata{ID: "e", Timestamp: 1, Causation: request.Metadata.ID}}
 		server.In <- event
-		synctest.Wait() // whoever asked is stuck with it
+		synctest.Wait() // the caller is stuck with it
 		for range maxUnread + 5 {
 			server.In <- event
 		}

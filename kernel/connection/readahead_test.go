@@ -68,7 +68,7 @@ func TestCancelGoesAheadOfWhatWaits(t *testing.T) {
 			conn.In <- kerneltest.Query(message.ID(fmt.Sprint("w", i)), "Test.Wait", `1`)
 		}
 		conn.In <- kerneltest.Query("e", "Test.Echo", `1`)
-		conn.In <- kerneltest.Command("c0", kernel.CancelType, `"nobody"`)
+		conn.In <- kerneltest.Command("c0", kernel.CancelType, `"absent"`)
 		conn.In <- kerneltest.Command("c1", kernel.CancelType, `"w4"`) // in the queue
 		conn.In <- kerneltest.Command("c2", kernel.CancelType, `"w2"`) // the first that waits
 		expect(t, conn, "c0 false", "w4 499", "c1 true", "c2 true", "w2 499")
@@ -202,7 +202,7 @@ func TestWhatAllWaitForIsBounded(t *testing.T) {
 type leaving struct {
 	*kerneltest.Wire
 	gone chan struct{}
-	asks atomic.Int64 // how often somebody asks at the moment
+	asks atomic.Int64 // how many goroutines ask at the moment
 }
 
 func newLeaving(k *kernel.Kernel, messages int) *leaving {
@@ -240,7 +240,7 @@ func TestAPeerThatLeavesMoreThanItMayHave(t *testing.T) {
 				if n <= 3 {
 					close(l.In) // it is at the end of what was read
 				} else if len(l.In) == 0 || l.asks.Load() != 1 {
-					t.Errorf("%d messages are not read, and %d ask whether anybody is there", len(l.In), l.asks.Load())
+					t.Errorf("%d messages are not read, and %d ask whether the peer is there", len(l.In), l.asks.Load())
 				}
 				synctest.Wait()
 				if got := l.SoFar(t); len(got) != 0 {

@@ -64,7 +64,7 @@ func TestAPeerRepeatsASecret(t *testing.T) {
 			d.answer(kind, "Acct.Login", `{"code":400,"message":"bad password hunter2"}`, request)
 			synctest.Wait()
 		}
-		// After its time is over nobody knows what an answer may say.
+		// After its time is over it isn't known what an answer may say.
 		d.caller.In <- kerneltest.Query("late", "Acct.Login", `{"password":"hunter2"}`)
 		request := d.asked(t)
 		time.Sleep(2 * time.Minute)

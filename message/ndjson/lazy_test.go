@@ -71,7 +71,7 @@ func TestLazyReadersKeepTheirLinesApart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		one.Detach() // somebody still uses it
+		one.Detach() // a handler still uses it
 		b, err := two.Next()
 		if err != nil {
 			t.Fatal(err)

@@ -253,7 +253,7 @@ func TestConcurrentPutsOfTheSameDataAgree(t *testing.T) {
 				t.Errorf("got %s, %v", path, err)
 				return
 			}
-			// Complete for whoever comes back first, too.
+			// Complete for the writer that comes back first, too.
 			if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, data) {
 				t.Errorf("%d bytes came back, %v", len(got), err)
 			}

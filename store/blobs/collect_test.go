@@ -49,7 +49,7 @@ func TestCollectRemovesWhatIsOldAndNobodys(t *testing.T) {
 		writeFile(t, path)
 		age(t, path, time.Hour)
 	}
-	writeFile(t, filepath.Join(dir, ".new-3")) // somebody is at it
+	writeFile(t, filepath.Join(dir, ".new-3")) // a writer is at it
 
 	got, err := d.Collect(t.Context(), s, time.Minute, time.Now())
 	want := blobs.Collected{Files: 3, Bytes: int64(len("old") + 2*len("in the way")), Removed: []blobs.Hash{old.Hash}}
@@ -95,7 +95,7 @@ func TestBlobThatWasPutAsideComesBack(t *testing.T) {
 		t.Errorf("got %q, %v", data, err)
 	}
 	if info, err := os.Stat(b.Path); err != nil || time.Since(info.ModTime()) > time.Minute {
-		t.Error("it is old; the next collection would take it from whoever has put it again meanwhile")
+		t.Error("it is old; the next collection would take it from the caller that has put it again meanwhile")
 	}
 }
 
@@ -107,7 +107,7 @@ func TestCollectStopsWhenItIsTold(t *testing.T) {
 	if got, err := d.Collect(ctx, s, 0, time.Now().Add(time.Hour)); !errors.Is(err, context.Canceled) || got.Files != 0 {
 		t.Errorf("collected %+v, %v", got, err)
 	}
-	// A store that can't tell who needs a blob does not make it nobody's.
+	// A store that can't tell who needs a blob does not make it garbage.
 	s.Fail(func(string) error { return errors.New("broken") })
 	if got, err := d.Collect(t.Context(), s, 0, time.Now().Add(time.Hour)); err == nil || got.Files != 0 {
 		t.Errorf("collected %+v, %v", got, err)
@@ -119,7 +119,7 @@ func TestCollectRacesWithPut(t *testing.T) {
 	d, s := newDir(t, t.TempDir()), storetest.NewMemory()
 	const rounds = 60
 	done := make(chan struct{})
-	var using sync.RWMutex // held while somebody may count on the grace
+	var using sync.RWMutex // held while a caller may count on the grace
 	var collector, writers sync.WaitGroup
 	collector.Go(func() {
 		for {
@@ -176,7 +176,7 @@ func TestCollectRacesWithPut(t *testing.T) {
 	collector.Wait()
 }
 
-// Who wants to refer to a blob that somebody else has put keeps it until they have.
+// Who wants to refer to a blob that another caller has put keeps it until they have.
 func TestKeptBlobsAreLeftAlone(t *testing.T) {
 	d, s := newDir(t, t.TempDir()), storetest.NewMemory()
 	kept, left, never := put(t, d, "kept"), put(t, d, "left"), blobs.Sum([]byte("never"))

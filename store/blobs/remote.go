@@ -13,7 +13,7 @@ import (
 // A Remote is how a caller sees blobs that is not on this machine, or may not be. Its file
 // pointers are confined to the blobs of the kernel ([Resolver]). If blobs can be fetched
 // from here over https, pointers to them are of that form on its side of the wire, and of
-// the form file on ours, so that everybody can follow those that a message carries on.
+// the form file on ours, so that every peer can follow those that a message carries on.
 type Remote struct {
 	Dir *Dir
 

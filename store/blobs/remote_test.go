@@ -42,11 +42,11 @@ func TestPointersAreTranslated(t *testing.T) {
 			t.Errorf("%s came back as %s", in, got)
 		}
 	}
-	for _, nobody := range []*blobs.Remote{nil, newRemote(t, "")} {
-		if got := string(nobody.Outward(ours)); got != string(ours) {
+	for _, absent := range []*blobs.Remote{nil, newRemote(t, "")} {
+		if got := string(absent.Outward(ours)); got != string(ours) {
 			t.Errorf("without an address: %s", got)
 		}
-		if got := string(nobody.Inward([]byte(theirs))); got != theirs {
+		if got := string(absent.Inward([]byte(theirs))); got != theirs {
 			t.Errorf("without an address: %s", got)
 		}
 	}

@@ -190,7 +190,7 @@ func TestResolveKeepsOutOfTheHome(t *testing.T) {
 			{filepath.Join(home, "origins/mine/blobs/.new-1"), 403},
 			{filepath.Join(home, "origins/mine/blobs/../key"), 403},
 			{filepath.Join(home, "origins/others/store/1.sst"), 403},
-			{others.Path(blobs.Sum([]byte("none"))), 403}, // nobody learns what others have
+			{others.Path(blobs.Sum([]byte("none"))), 403}, // no caller learns what others have
 			{within(alias, others.Path(blobs.Sum([]byte("none")))), 403},
 			{home, 403},
 			{parent, 422},
@@ -332,7 +332,7 @@ func TestResolveFetchesOverTLS(t *testing.T) {
 	if _, err := r.Resolve(gone, at("/data", "")); !errors.Is(err, context.Canceled) {
 		t.Errorf("a caller who has gone: %v", err)
 	}
-	// A certificate that nobody vouches for, and no server at all.
+	// A certificate that no authority vouches for, and no server at all.
 	if _, err := (&blobs.Resolver{Client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}).Resolve(t.Context(), at("/data", "")); code(err) != 502 {
 		t.Errorf("a stranger's certificate: %v", err)
 	}

@@ -77,13 +77,13 @@ func TestEngineWithAFilter(t *testing.T) {
 }
 
 // Writers set and delete keys of their own, and know what there must be; all of them look for
-// keys that others have set and nobody deletes. Filters come and go meanwhile.
+// keys that others have set and no writer deletes. Filters come and go meanwhile.
 func TestNothingThatIsThereIsAbsent(t *testing.T) {
 	e := mustOpen(t, "store", &Options{FS: vfs.NewMem(), MemTableSize: 256 << 10})
 	a := eager(e, 1000)
 	const writers, kept = 4, 32
 	steps := storetest.Sized(6000)
-	var floors [writers * kept]atomic.Uint64 // revisions that somebody has seen
+	var floors [writers * kept]atomic.Uint64 // revisions that a reader has seen
 	var filters sync.Map                     // those that were complete
 	var all sync.WaitGroup
 	for w := range writers {

@@ -8,8 +8,8 @@ import (
 	"kernos/store"
 )
 
-// Whoever reads while others write must never see an older value than one that was there
-// before the read began: neither after their own write nor after anybody's.
+// A reader beside writers must never see an older value than one that was there
+// before the read began: neither after its own write nor after another's.
 func TestCachedEntriesAreNeverOld(t *testing.T) {
 	e, err := Open(t.TempDir(), nil)
 	if err != nil {
@@ -41,7 +41,7 @@ func TestCachedEntriesAreNeverOld(t *testing.T) {
 				b.IfRevision([]byte(key), got.Revision)
 				c, err := e.Apply(&b)
 				if err != nil {
-					continue // somebody was faster
+					continue // another writer was faster
 				}
 				if after, err := e.Get([]byte(key)); err != nil || after.Revision != 0 && after.Revision < c.Revision {
 					t.Errorf("%s: applied %d, and read %d: %v", key, c.Revision, after.Revision, err)

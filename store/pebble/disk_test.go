@@ -72,7 +72,7 @@ func TestAFullDisk(t *testing.T) {
 			if got := scanAll(t, e); got["m/before"] != "x" || got["m/pending"] != "x" || got["m/refused"] != "" {
 				t.Errorf("got %v", got)
 			}
-			// What nobody was promised is not on the disk.
+			// What no writer was promised is not on the disk.
 			crashed := mustOpen(t, "store", &Options{FS: mem.CrashClone(vfs.CrashCloneCfg{})})
 			if got := scanAll(t, crashed); got["m/before"] != "x" {
 				t.Errorf("after a power cut: %v", got)

@@ -66,7 +66,7 @@ func TestTheLockNamesItsOwner(t *testing.T) {
 	_, err := Open(dir, nil)
 	fails(t, err, 503, dir, filepath.Base(os.Args[0]), fmt.Sprintf("process %d", c.Process.Pid), "since 2", "KERNOS_HOME")
 
-	// The lock of a process that was killed is nobody's.
+	// The lock of a process that was killed is free.
 	if err := c.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

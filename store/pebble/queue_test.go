@@ -17,7 +17,7 @@ import (
 	"kernos/store"
 )
 
-// A gate holds up the fsyncs of logs while somebody has locked it.
+// A gate holds up the fsyncs of logs while a test has locked it.
 type gate struct{ sync.RWMutex }
 
 func (g *gate) String() string { return "a gate" }

@@ -26,7 +26,7 @@ func TestAStoreThatCanNotBeWrittenIsRead(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// As openReading finds it, whoever runs the test: the superuser can write anywhere.
+	// As openReading finds it, whichever user runs the test: the superuser can write anywhere.
 	reading, err := openReading(dir, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func TestAStoreThatCanNotBeWrittenIsRead(t *testing.T) {
 		t.Errorf("%d entries", n)
 	}
 	if _, err := Open(dir, nil); err == nil {
-		t.Error("somebody else opens it meanwhile")
+		t.Error("another process opens it meanwhile")
 	}
 	b.Reset()
 	b.Set([]byte("m2"), []byte("two"))

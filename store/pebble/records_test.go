@@ -293,7 +293,7 @@ func FuzzRecords(f *testing.F) {
 			bad := append([]byte(nil), whole...)
 			bad[at] ^= 1
 			if checkRecords(bad) == nil {
-				t.Errorf("byte %d was changed, and nobody noticed", at)
+				t.Errorf("byte %d was changed, and that wasn't noticed", at)
 			}
 		}
 	})
@@ -327,7 +327,7 @@ func FuzzLog(f *testing.F) {
 				bad := slices.Clone(whole)
 				bad[at] ^= bit
 				if checkLog(bad, 5) == nil {
-					t.Errorf("byte %d of a log of type %d was changed, and nobody noticed", at, kind)
+					t.Errorf("byte %d of a log of type %d was changed, and that wasn't noticed", at, kind)
 				}
 			}
 		}

@@ -68,7 +68,7 @@ func testGet(f *fixture) {
 	}
 	for _, key := range []string{"", "\x00", "\x00\x00", "\x00revision"} {
 		if e, err := f.store.Get([]byte(key)); err == nil && e.Revision != 0 {
-			f.Errorf("the key %q, which nobody can set, has revision %d", key, e.Revision)
+			f.Errorf("the key %q, which can't be set, has revision %d", key, e.Revision)
 		}
 	}
 	r := f.apply(sets("m/1", "one", "m/2", "")).Revision

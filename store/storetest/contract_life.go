@@ -124,7 +124,7 @@ func testWatch(f *fixture) {
 		f.set("m/1", "")
 	}
 	if !told(some) || !silent(some) {
-		f.Error("100 changes that nobody took note of are not one token")
+		f.Error("100 changes that no watcher took note of are not one token")
 	}
 }
 
@@ -142,7 +142,7 @@ func testWatchAll(f *fixture) {
 			}
 		})
 	}
-	// Whoever looks after each token sees the last change too.
+	// A watcher that looks after each token sees the last change too.
 	deadline := time.After(patience)
 	for seen := 0; seen < writers*each; {
 		select {
@@ -305,7 +305,7 @@ func testCloseRaces(f *fixture) {
 		})
 	}
 	w := s.Watch(nil)
-	for steps.Load() < 5*writers && told(w) { // everybody is at work
+	for steps.Load() < 5*writers && told(w) { // all writers are at work
 	}
 	w.Stop()
 	var closing sync.WaitGroup

@@ -344,7 +344,7 @@ func testVisible(f *fixture) {
 		})
 	}
 	for n := range 500 {
-		f.set(fmt.Sprintf("m/%d", n), "") // nobody waits for the commit
+		f.set(fmt.Sprintf("m/%d", n), "") // nothing waits for the commit
 		if f.get(fmt.Sprintf("m/%d", n)).Revision == 0 {
 			f.Errorf("step %d is not seen by its writer", n)
 		}
@@ -491,7 +491,7 @@ func testWriters(f *fixture) {
 	}
 }
 
-// testSeenWhole reads two keys that change together while they do: whoever has seen the
+// testSeenWhole reads two keys that change together while they do: a reader that has seen the
 // one sees the other at least as new, and never goes back.
 func testSeenWhole(f *fixture) {
 	f.apply(sets("m/a", "0", "m/b", "0"))

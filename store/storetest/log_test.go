@@ -254,7 +254,7 @@ func (l *logStore) Close() error {
 	l.closed = true
 	var err error
 	if l.broken && l.without == virtuous {
-		err = l.rewrite() // so that nothing comes back that nobody has seen
+		err = l.rewrite() // so that nothing comes back that no reader has seen
 	}
 	if l.file != nil {
 		err = errors.Join(err, l.file.Close())

@@ -144,7 +144,7 @@ func (p *pair) pick() (engine, model store.Reader) {
 func (p *pair) translate(e store.Entry) store.Entry {
 	r, ok := p.revisions[e.Revision]
 	if !ok {
-		p.Fatalf("the model has revision %d, which nobody has made", e.Revision)
+		p.Fatalf("the model has revision %d, which no write has made", e.Revision)
 	}
 	e.Revision = r
 	return e

@@ -339,7 +339,7 @@ func TestEventsOfACommandAreFinished(t *testing.T) {
 	})
 }
 
-// A query whose peer has left is not: nobody can come back.
+// A query whose peer has left is not: no peer can come back.
 func TestEventsOfAQueryEndWithTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		syscall, steps, cancelled := stepping("Test.Look", message.KindQuery)

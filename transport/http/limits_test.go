@@ -101,7 +101,7 @@ func TestHeadersThatAreTooLarge(t *testing.T) {
 	}
 }
 
-// Somebody who does not read does not hold up the server for ever.
+// A client that does not read does not hold up the server for ever.
 func TestWhoDoesNotRead(t *testing.T) {
 	s := open(t, siteOptions{Options: Options{WriteTime: 50 * time.Millisecond, Idle: enough}})
 	c, err := net.Dial("tcp", s.addr)

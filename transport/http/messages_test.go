@@ -128,7 +128,7 @@ func running(what message.Type, kind message.Kind) (_ kernel.Syscall, begun chan
 	}), begun, cancelled, release
 }
 
-// Queries of somebody who has left are cancelled, commands are completed.
+// Queries of a client that has left are cancelled, commands are completed.
 func TestWhoLeavesAStream(t *testing.T) {
 	query, asked, cancelled, _ := running("Test.Wait", message.KindQuery)
 	command, begun, completed, release := running("Test.Change", message.KindCommand)
@@ -160,7 +160,7 @@ func TestASilentStreamIsEnded(t *testing.T) {
 		k := s.talk()
 		k.say(ask("w", "Test.Wait", "1"))
 		soon(t, "it begins", begun)
-		time.AfterFunc(6*time.Second, func() { release <- struct{}{} }) // nobody is silent who waits for an answer
+		time.AfterFunc(6*time.Second, func() { release <- struct{}{} }) // a client that waits for an answer isn't silent
 		if line := k.hear(); !strings.Contains(line, `"kind":"reply"`) {
 			t.Errorf("it says %s", line)
 		}

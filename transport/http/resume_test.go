@@ -11,7 +11,7 @@ import (
 	"kernos/transport/rpc"
 )
 
-// Whoever comes back gets what came after the last event that it saw: a browser, which asks
+// A client that comes back gets what came after the last event that it saw: a browser, which asks
 // for the stream; a library, which sends the request again; and curl.
 func TestEventsAreResumed(t *testing.T) {
 	syscall, steps, _ := stepping("Test.Watch", message.KindQuery)
@@ -100,13 +100,13 @@ func TestResumingSaysWhyNot(t *testing.T) {
 			t.Errorf("%s %s, %q: %d %s", c.method, c.path, c.last, a.status, a.body)
 		}
 	}
-	steps <- "1" // nobody has taken it away
+	steps <- "1" // no other client has taken it away
 	f.expect("data 1")
 	close(steps)
 	f.expect("data 2", "done 3", "")
 }
 
-// Nobody comes back in time: a query is cancelled.
+// No client comes back in time: a query is cancelled.
 func TestEventsAreNotKeptForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		syscall, steps, cancelled := stepping("Test.Watch", message.KindQuery)
@@ -138,7 +138,7 @@ func TestEventsThatAreNotRead(t *testing.T) {
 		stream := f.header.Get("Kernos-Stream")
 		steps <- "1"
 		f.expect("data 1")
-		synctest.Wait() // nobody but the call has something to do with the stream
+		synctest.Wait() // only the call has something to do with the stream
 		large, began := `"`+strings.Repeat("x", 100_000)+`"`, time.Now()
 		for range 3 {
 			steps <- large

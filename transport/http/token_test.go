@@ -33,7 +33,7 @@ func TestATokenIsMadeOnce(t *testing.T) {
 	}
 	for range openers - 1 {
 		if other := <-tokens; other != first {
-			t.Errorf("somebody has %q", other)
+			t.Errorf("another file has %q", other)
 		}
 	}
 	info, err := os.Stat(path)

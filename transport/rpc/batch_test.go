@@ -40,7 +40,7 @@ func TestResponseToABatchIsBounded(t *testing.T) {
 		t.Errorf("%d bytes came, expected at most %d", n, most)
 	}
 	if len(discovered(s))*maxBatch > maxBatchOut && !strings.Contains(f.out.String(), "Response too large") {
-		t.Error("nobody was told")
+		t.Error("no peer was told")
 	}
 	if told := strings.Count(f.out.String(), "Response too large"); told != strings.Count(f.out.String(), `"data":{"name":"response_too_large"}}`) {
 		t.Error("the error has no name")

@@ -116,7 +116,7 @@ func FuzzCall(f *testing.F) {
 	f.Add("nothing\x00_at_all", `["\u0000"]`)
 	f.Fuzz(func(t *testing.T, method, params string) {
 		if params != "" && !json.Valid([]byte(params)) || new(jsonscan.Scanner).Text([]byte(params)) != nil && params != "" {
-			return // whoever reads it has refused it
+			return // its reader has refused it
 		}
 		s := newService(t, nil)
 		c := Call{Method: method, Params: json.RawMessage(params)}

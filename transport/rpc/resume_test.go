@@ -118,7 +118,7 @@ func TestResumeRefusesAGap(t *testing.T) {
 	}
 }
 
-// Nobody comes back: a query is cancelled, a command is completed.
+// No peer comes back: a query is cancelled, a command is completed.
 func TestLostStreamsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		query, command := newGate(), newGate()
@@ -238,7 +238,7 @@ func TestLostEndlessStreamsAreBounded(t *testing.T) {
 	kept(5, 0)
 }
 
-// A stream that nobody reads and that says too much is given up.
+// A stream that no peer reads and that says too much is given up.
 func TestLostStreamThatOverflowsIsGivenUp(t *testing.T) {
 	g := newGate()
 	s := newService(t, &Options{KeepItems: 4}, g.syscall("Test.Wait", message.KindQuery))
@@ -374,7 +374,7 @@ func TestResumedStreamLeavesItsConnection(t *testing.T) {
 	resume(dial(t, s))
 }
 
-// A program that ends finishes what it sends to whoever has resumed it, too.
+// A program that ends finishes what it sends to the connection that has resumed it, too.
 func TestStopFinishesWhatWasResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()

@@ -210,7 +210,7 @@ func TestSlipInTheNameOfAnOwnMethod(t *testing.T) {
 	}
 }
 
-// Whoever is closed takes no connections.
+// A closed service takes no connections.
 func TestClosedServiceTakesNoConnections(t *testing.T) {
 	s := newService(t, nil)
 	s.Close()
@@ -247,7 +247,7 @@ func TestHiddenSyscallsAreCalledAndNotListed(t *testing.T) {
 	}
 }
 
-// A module whose guidance panics has failed nobody but the caller.
+// A module whose guidance panics has failed only the caller.
 func TestGuidanceThatPanics(t *testing.T) {
 	s := newService(t, nil)
 	route, _ := s.k.Registry().LookupMethod("note_set")

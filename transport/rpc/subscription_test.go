@@ -129,7 +129,7 @@ func TestSubscriptionIsResumed(t *testing.T) {
 	g.steps <- "2"
 	one.expect(t, "data 1", "data 2")
 	first.Leave()
-	g.steps <- "3" // nobody reads it
+	g.steps <- "3" // no peer reads it
 
 	second, err := s.Resume(t.Context(), first.ID(), 1, "")
 	if err != nil {
@@ -144,7 +144,7 @@ func TestSubscriptionIsResumed(t *testing.T) {
 	g.steps <- "5"
 	two.expect(t, "data 2", "data 3", "data 4", "data 5")
 
-	// Somebody else takes it, without waiting for the reader to leave.
+	// Another connection takes it, without waiting for the reader to leave.
 	c := dial(t, s)
 	c.send(`{"jsonrpc":"2.0","id":1,"method":"service_resume","params":[%q,4]}`, first.ID())
 	c.read()
@@ -165,7 +165,7 @@ func TestSubscriptionIsResumed(t *testing.T) {
 	third.Leave()
 	soon(t, "the call has ended", ran)
 	if len(one.items)+len(two.items)+len(three.items) > 0 {
-		t.Error("somebody got more than that")
+		t.Error("a connection got more than that")
 	}
 	// Done is kept too: who has not seen it may ask for it, and who has is told.
 	fourth, err := s.Resume(t.Context(), first.ID(), 6, "")
@@ -333,7 +333,7 @@ func TestOutcomes(t *testing.T) {
 		{"note_set", `"a"`, `{"key":"a"}`, "", ""},
 		{"memo_get_all", ``, `["a"]`, "", ""},
 		{"memo_get_all", `[]`, `["a"]`, "", ""},
-		{"test_large", ``, `"xxx`, "", ""}, // nobody has to keep it
+		{"test_large", ``, `"xxx`, "", ""}, // it need not be kept
 		{"test_fail", ``, ``, `{"code":409,"message":"Not now","cause":{"code":404,"message":"There is none"}}`, ""},
 		{"note_set", ``, ``, `{"code":422,"message":"Schema validation failed: missing required field: key"}`, "invalid_params"},
 		{"note_set", `[1,2,3,4]`, ``, `{"code":422,"message":"Invalid params: 4 values came, and there are 3 fields: key, text, tags"}`, "invalid_params"},

@@ -181,7 +181,7 @@ func TestServeFinishesWhatHasBegunWhenItIsToldToStop(t *testing.T) {
 	})
 }
 
-// Nobody reads the answers any more: the pump must not wait for somebody to read the
+// The answers aren't read any more: the pump must not wait for a reader of the
 // rest of the input (goleak looks).
 func TestPumpEndsWithItsConversation(t *testing.T) {
 	for range 10 {
@@ -189,7 +189,7 @@ func TestPumpEndsWithItsConversation(t *testing.T) {
 		_ = read.Close()
 		endless := iotest.DataErrReader(strings.NewReader(strings.Repeat(ask("1", "Ping", `{"payload":1}`)+"\n", 5000)))
 		if _, err := Serve(context.Background(), newKernel(t), endless, write, nil); err == nil {
-			t.Error("nobody noticed")
+			t.Error("it wasn't noticed")
 		}
 	}
 }

@@ -147,7 +147,7 @@ func TestDialFindsOutWhetherASignatureIsWanted(t *testing.T) {
 		}
 		return d
 	}
-	t.Run("by anybody", func(t *testing.T) {
+	t.Run("by any process", func(t *testing.T) {
 		t.Setenv("SSH_AUTH_SOCK", "")
 		p := sweep(start(t, newKernel(t, nil), nil, func(s *Server) { s.tendEvery = time.Millisecond })).dial()
 		p.say(ping("1"))

@@ -43,7 +43,7 @@ func TestASocketBesideIsForItsOwner(t *testing.T) {
 	beside.(*owned).peer = func(*net.UnixConn) (int, error) {
 		uid := who[0]
 		if who = who[1:]; uid < 0 {
-			return 0, errors.New("nobody knows")
+			return 0, errors.New("it isn't known")
 		}
 		return uid, nil
 	}

@@ -60,7 +60,7 @@ func TestOneThatNeverReadsStopsAloneAndIsBounded(t *testing.T) {
 	})
 	// The writer's buffer, the socket's (a few hundred kilobytes), and nothing else.
 	if bytes := handled.Load() * 10_000; bytes > 8<<20 {
-		t.Errorf("%d bytes of answers wait for nobody", bytes)
+		t.Errorf("%d bytes of answers wait for a peer that doesn't read", bytes)
 	}
 	// And when it goes, everything goes.
 	_ = deaf.Close()

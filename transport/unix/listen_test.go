@@ -14,7 +14,7 @@ import (
 func TestListenSaysWhoListens(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	if _, ok := Inspect(path); ok {
-		t.Error("somebody listens before anybody does")
+		t.Error("a daemon is found before one listens")
 	}
 	want := Info{PID: 42, Version: "1.2.3", Started: time.Unix(1735000000, 0).UTC(), Auth: true, Home: "/h", Origin: "o", Keys: []string{"SHA256:x"}}
 	l, err := Listen(path, want)
@@ -40,7 +40,7 @@ func TestListenSaysWhoListens(t *testing.T) {
 		t.Error("the socket is still there")
 	}
 	if _, ok := Inspect(path); ok {
-		t.Error("somebody listens after nobody does")
+		t.Error("a daemon is found after it has ended")
 	}
 	again, err := Listen(path, Info{})
 	if err != nil {
@@ -122,7 +122,7 @@ func TestListenHasOneWinnerAmongThoseWhoStartTogether(t *testing.T) {
 					t.Errorf("got %v", err)
 				}
 			})
-			starting.Go(func() { Inspect(path) }) // who looks must not keep anybody from winning
+			starting.Go(func() { Inspect(path) }) // a reader must not keep a daemon from winning
 		}
 		starting.Wait()
 		close(won)

@@ -118,7 +118,7 @@ func TestServeTellsOperatorsOfItsEnd(t *testing.T) {
 	}
 }
 
-// Whoever looks after a daemon with keys signs, too.
+// The operator of a daemon with keys signs, too.
 func TestServeWithKeysCanBeLookedAfterWhenItIsFull(t *testing.T) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -147,12 +147,12 @@ func TestServeWithKeysCanBeLookedAfterWhenItIsFull(t *testing.T) {
 	operator.want("disconnected 429", "EOF")
 	stranger := &Dialer{Signer: func([]byte) ([]byte, error) { return make([]byte, 64), nil }}
 	if _, err := stranger.Dial(t.Context(), d.path); err == nil || !strings.Contains(err.Error(), "did not accept the signature") {
-		t.Errorf("somebody else got %v", err)
+		t.Errorf("another client got %v", err)
 	}
 }
 
 // Whatever comes, nothing passes a gate but messages of the types that it is open to, in the
-// eyes of whoever stands behind it too.
+// eyes of the process behind it too.
 func FuzzGate(f *testing.F) {
 	f.Add([]byte(ask("s", message.KindQuery, "Kernel.Status", `{}`) + ping("1")))
 	f.Add([]byte(ping("1") + ask("s", message.KindQuery, "Kernel.Status", `{}`)))

@@ -163,7 +163,7 @@ func TestServeRefusesOtherUsers(t *testing.T) {
 		t.Errorf("got %+v", s)
 	}
 	unknown := start(t, newKernel(t, nil), nil, func(s *Server) {
-		s.peer = func(*net.UnixConn) (int, error) { return os.Geteuid(), errors.New("nobody knows") }
+		s.peer = func(*net.UnixConn) (int, error) { return os.Geteuid(), errors.New("it isn't known") }
 	})
 	unknown.dial().want("disconnected 403", "EOF")
 }
@@ -315,12 +315,12 @@ func TestServeDrains(t *testing.T) {
 	if !got[`q "seen"`] || !got[`c "done"`] {
 		t.Errorf("got %v", got)
 	}
-	busy.want("disconnected 503", "EOF") // although it has said something that nobody has read
+	busy.want("disconnected 503", "EOF") // although it has said something that wasn't read
 	if err := d.ended(); err != nil {
 		t.Errorf("got %v", err)
 	}
 	if _, ok := Inspect(d.path); ok {
-		t.Error("somebody listens")
+		t.Error("a daemon still listens")
 	}
 }
 

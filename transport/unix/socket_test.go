@@ -136,7 +136,7 @@ func TestASocketThatCantBeMadeAgainIsTriedOn(t *testing.T) {
 	})
 }
 
-// Somebody else who has the new lock is left alone, and succeeded when they are gone.
+// A process that has the new lock is left alone, and succeeded when it is gone.
 func TestWhoeverHasTheNewLockIsLeftAlone(t *testing.T) {
 	l, err := Listen(filepath.Join(shortDir(t), "s"), Info{})
 	if err != nil {

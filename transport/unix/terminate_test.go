@@ -15,7 +15,7 @@ func TestTerminateTellsWhoeverServesTheSocket(t *testing.T) {
 	defer signal.Stop(signals)
 	path := filepath.Join(shortDir(t), "s")
 	if err := Terminate(path, os.Getpid()); !os.IsNotExist(err) {
-		t.Errorf("nobody is there: %v", err)
+		t.Errorf("no process is there: %v", err)
 	}
 	l, err := Listen(path, Info{})
 	if err != nil {
@@ -29,6 +29,6 @@ func TestTerminateTellsWhoeverServesTheSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := Terminate(path, os.Getpid()); err == nil || !strings.Contains(err.Error(), "end it where it runs") {
-		t.Errorf("nobody is there any more: %v", err)
+		t.Errorf("no process is there any more: %v", err)
 	}
 }

@@ -93,7 +93,7 @@ type late struct {
 	*net.TCPConn
 	mu      sync.Mutex
 	set     bool // there is a deadline
-	expired bool // whatever it is, it has passed, and nobody has noticed
+	expired bool // whatever it is, it has passed, and no write has noticed
 }
 
 // SetWriteDeadline implements [net.Conn].
@@ -118,7 +118,7 @@ func (l *late) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// expire says that the time is over for whoever writes, or will.
+// expire says that the time is over for the goroutine that writes, or will.
 func (l *late) expire() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -273,7 +273,7 @@ func TestWriteIfVersion(t *testing.T) {
 	second := write("second", vfs.Expect(first), 0)
 	write("late", vfs.Expect(first), 409)
 	third := write("third", vfs.Expect(second), 0)
-	vfstest.Put(t, dir, map[string]string{"a": "by somebody else"})
+	vfstest.Put(t, dir, map[string]string{"a": "by another program"})
 	write("overtaken", vfs.Expect(third), 409)
 	if err := tree.Delete(t.Context(), "os://a", false); err != nil {
 		t.Fatal(err)

@@ -108,7 +108,7 @@ func TestAMountThatIsPrivate(t *testing.T) {
 	}
 }
 
-// TestAPrivateDirectoryThatIsNotThere: nobody makes it by way of the tree.
+// TestAPrivateDirectoryThatIsNotThere: no call makes it by way of the tree.
 func TestAPrivateDirectoryThatIsNotThere(t *testing.T) {
 	dir := t.TempDir()
 	d, err := Open(dir, Options{Private: []string{filepath.Join(dir, "later", "home")}})

@@ -180,7 +180,7 @@ func TestParametersThatCannotBe(t *testing.T) {
 		`--data [1]`:                   "--data must be one JSON object",
 		`--data [1] --name x`:          "--data must be one JSON object",
 		`-- x tall`:                    `maxHeight: expected a number, got "tall"`,
-		`-- x 1 true nobody`:           "expected a JSON object",
+		`-- x 1 true absent`:           "expected a JSON object",
 		`--data - name=@-`:             "once only",
 		`--data {} --data {}`:          "--data is given twice",
 		`tags:=["a"] --tags b`:         "as a whole, and element by element",

@@ -100,7 +100,7 @@ func TestALogIsKeptInItsFileLater(t *testing.T) {
 	if file.Place != "standard error" || !strings.Contains(people.String(), "can't be kept in a file") {
 		t.Errorf("it is in %s: %s", file.Place, &people)
 	}
-	beside := file.With("who", "somebody")
+	beside := file.With("who", "anyone")
 	retry := func() { file.tried = file.tried.Add(-reopenAfter) }
 	beside.Info("before")
 	retry()
@@ -111,7 +111,7 @@ func TestALogIsKeptInItsFileLater(t *testing.T) {
 	beside.Info("not yet")
 	retry()
 	beside.Info("after")
-	beside.Warn("for everybody")
+	beside.Warn("for all readers")
 	if err := file.Close(); err != nil {
 		t.Error(err)
 	}
@@ -120,7 +120,7 @@ func TestALogIsKeptInItsFileLater(t *testing.T) {
 		said, logged int
 	}{
 		{"msg=before", 1, 0}, {`"still before"`, 1, 0}, {"not yet", 1, 0}, {"until now", 0, 1},
-		{"after", 0, 1}, {"for everybody", 1, 1}, {"somebody", 4, 2},
+		{"after", 0, 1}, {"for all readers", 1, 1}, {"anyone", 4, 2},
 	} {
 		said, logged := strings.Count(people.String(), c.text), strings.Count(read(t, path), c.text)
 		if said != c.said || logged != c.logged {

@@ -26,7 +26,7 @@ func TestTally(t *testing.T) {
 	if all.outcomes != 4 || all.errors != 3 || !all.disconnected {
 		t.Errorf("got %+v", all)
 	}
-	all.add([]byte(ping)) // somebody has only said so
+	all.add([]byte(ping)) // a line only looks so
 	if all.disconnected {
 		t.Errorf("got %+v", all)
 	}
