@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,6 +35,7 @@ type conversation struct {
 	tls      bool              // it is reached by https
 	server   string            // the address of that, while it runs
 	text     []string          // all lines of the file
+	events   *events           // of the kernel that is talked to
 	hashes   map[string]string // what the words $hash, $newhash, $job and $session stand for
 	talk     []spoken
 }
@@ -42,9 +44,10 @@ type conversation struct {
 type spoken struct {
 	line    int // index into text
 	sent    bool
-	restart bool // neither: the kernel ends, and another one begins
-	newline bool // sent: with a newline
-	anyTurn bool // expected: in any order with its neighbours
+	restart bool   // neither: the kernel ends, and another one begins
+	release string // neither: an event that handlers wait for
+	newline bool   // sent: with a newline
+	anyTurn bool   // expected: in any order with its neighbours
 	text    string
 }
 
@@ -58,6 +61,7 @@ type handlerSpec struct {
 	steps   []step
 
 	registry *kernel.Registry // of the kernel that it is part of
+	events   *events          // that it waits for
 
 	definition struct {
 		Summary       string
@@ -67,6 +71,37 @@ type handlerSpec struct {
 }
 
 type step struct{ verb, arg string }
+
+// events are what handlers wait for, by name. Each happens once.
+type events struct {
+	mu  sync.Mutex
+	all map[string]chan struct{}
+}
+
+// of returns a channel that is closed when an event has happened.
+func (e *events) of(name string) chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.all == nil {
+		e.all = make(map[string]chan struct{})
+	}
+	if e.all[name] == nil {
+		e.all[name] = make(chan struct{})
+	}
+	return e.all[name]
+}
+
+// release makes an event happen.
+func (e *events) release(name string) {
+	c := e.of(name)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	select {
+	case <-c:
+	default:
+		close(c)
+	}
+}
 
 // conversations reads all files.
 func conversations(t *testing.T) []*conversation {
@@ -109,6 +144,9 @@ func parse(path, text string) (*conversation, error) {
 		case line == "= restart":
 			head = false
 			c.talk = append(c.talk, spoken{line: i, restart: true})
+		case strings.HasPrefix(line, "= release "):
+			head = false
+			c.talk = append(c.talk, spoken{line: i, release: strings.TrimPrefix(line, "= release ")})
 		case strings.HasPrefix(line, "#"):
 			if c.title == "" {
 				c.title = strings.TrimSpace(strings.TrimPrefix(line, "#"))
@@ -264,7 +302,7 @@ func parseHandler(text string) (handlerSpec, error) {
 		default:
 			for _, s := range strings.Split(before, " ; ") {
 				verb, arg, _ := strings.Cut(strings.TrimSpace(s), " ")
-				if !slices.Contains([]string{"reply", "echo", "fail", "error", "panic", "emit", "progress", "call", "define", "remove", "sleep", "hang", "silent"}, verb) {
+				if !slices.Contains([]string{"reply", "echo", "fail", "error", "panic", "emit", "progress", "call", "define", "remove", "wait", "hang", "silent"}, verb) {
 					return h, fmt.Errorf("no such step: %s", verb)
 				}
 				h.steps = append(h.steps, step{verb, strings.TrimSpace(arg)})

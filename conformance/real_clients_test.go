@@ -27,7 +27,7 @@ import (
 func TestRealClients(t *testing.T) {
 	c, err := parse("real", `# A server for clients.
 handler: Shell.Execute command emits=Shell.Output progress 0.5 Executing... ; emit Shell.Output {"stdout":"Hello"} ; reply {"exit_code":0}
-handler: Shell.Follow query slow timeout=1h emits=Shell.Output emit Shell.Output {"stdout":"first"} ; sleep 1h
+handler: Shell.Follow query slow timeout=1h emits=Shell.Output emit Shell.Output {"stdout":"first"} ; wait
 > `)
 	if err != nil {
 		t.Fatal(err)

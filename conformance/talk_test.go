@@ -151,6 +151,7 @@ var scriptEngine = sync.OnceValue(func() *engine.Engine {
 // capabilities that the conversation needs, and stand-ins for all others.
 func newKernel(t *testing.T, c *conversation, open func() (store.Store, error)) (k *kernel.Kernel, end func() error) {
 	t.Helper()
+	c.events = new(events)
 	state := store.Lazy(open)
 	kept, err := blobs.New(t.TempDir())
 	if err != nil {
@@ -213,7 +214,7 @@ func newKernel(t *testing.T, c *conversation, open func() (store.Store, error)) 
 	if len(c.handlers) > 0 {
 		m := kernel.Module{Name: "conversation", Version: "1.0.0", Summary: "What this conversation needs."}
 		for _, h := range c.handlers {
-			h.registry = registry
+			h.registry, h.events = registry, c.events
 			m.Syscalls = append(m.Syscalls, h.syscall())
 		}
 		modules = append(modules, m)
@@ -363,6 +364,11 @@ func (c *part) hold(t *testing.T, in io.WriteCloser, out io.Reader) {
 		}
 	}
 	for i := 0; i < len(c.talk); {
+		if name := c.talk[i].release; name != "" {
+			c.events.release(name)
+			i++
+			continue
+		}
 		var sent strings.Builder
 		for ; i < len(c.talk) && c.talk[i].sent; i++ {
 			sent.WriteString(c.meaning(c.talk[i].text))
@@ -376,11 +382,14 @@ func (c *part) hold(t *testing.T, in io.WriteCloser, out io.Reader) {
 		}
 		_, _ = io.WriteString(in, sent.String())
 		var expected []spoken
-		for ; i < len(c.talk) && !c.talk[i].sent; i++ {
+		for ; i < len(c.talk) && !c.talk[i].sent && c.talk[i].release == ""; i++ {
 			expected = append(expected, c.talk[i])
 		}
 		if i == len(c.talk) {
 			_ = in.Close() // a last line without a newline is answered now
+			if c.events != nil {
+				c.events.release("end")
+			}
 		}
 		c.compare(t, expected, next)
 	}
@@ -475,6 +484,7 @@ func (h *handlerSpec) syscall() kernel.Syscall {
 
 // handle does what the steps say.
 func (h *handlerSpec) handle(ctx context.Context, m message.Message, emit kernel.Emit) {
+	defer h.events.release(string(h.name))
 	result := jsonOr("null")
 	for _, s := range h.steps {
 		switch s.verb {
@@ -511,7 +521,7 @@ func (h *handlerSpec) handle(ctx context.Context, m message.Message, emit kernel
 			result = reply
 		case "define":
 			name, version, _ := strings.Cut(s.arg, " ")
-			later := handlerSpec{name: message.Type(name), kind: message.KindQuery}
+			later := handlerSpec{name: message.Type(name), kind: message.KindQuery, events: h.events}
 			module := kernel.Module{Name: "later", Version: cmp.Or(version, "1.0.0"), Summary: "What came later."}
 			if err := h.registry.AddSyscall(module, later.syscall()); err != nil {
 				kernel.Fail(ctx, m, emit, err)
@@ -519,17 +529,15 @@ func (h *handlerSpec) handle(ctx context.Context, m message.Message, emit kernel
 			}
 		case "remove":
 			h.registry.RemoveSyscall(message.Type(s.arg))
-		case "sleep":
-			d, _ := time.ParseDuration(s.arg)
+		case "wait":
 			select {
-			case <-time.After(d):
+			case <-h.events.of(s.arg):
 			case <-ctx.Done():
 				kernel.Fail(ctx, m, emit, ctx.Err())
 				return
 			}
 		case "hang":
-			d, _ := time.ParseDuration(s.arg)
-			<-time.After(d)
+			<-h.events.of(s.arg)
 		}
 	}
 	emit(m.Reply(result))
