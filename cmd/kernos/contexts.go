@@ -18,9 +18,9 @@ func contextCommand() *cobra.Command {
 ask a kernel use unless --context, --server or the variable KERNOS_CONTEXT names another:
 kernos call, kernos MODULE METHOD, cat, cp, edit, status, stop, backup, ls, describe, log,
 show, graph, search, replay, watch, doctor, and the commands of kernos token and kernos mcp.
-The context local always exists: it is the daemon of this user. serve, pipe and convert
-concern this machine whatever the context is; restore, handle and kernos token itself do
-too, and refuse to run while another context is the current one.
+The context local always exists: it is the daemon of this user. serve, convert and
+pipe --inline concern this machine whatever the context is; pipe, restore, handle and kernos
+token itself do too, and refuse to run while another context is the current one.
 
 Contexts belong to a home: they are in contexts.yaml there (KERNOS_HOME).
 
@@ -243,10 +243,10 @@ func addContextFlag(c *cobra.Command, name *string) {
 	})
 }
 
-// concernsThisMachine makes a command refuse every context but local. One that keepsContext has nothing to
-// do with servers; any other also refuses to run while another context is the current one, because the
-// person may expect it to concern that server.
-func concernsThisMachine(c *cobra.Command, name *string, keepsContext bool) {
+// concernsThisMachine makes a command refuse every context but local. One that asks no server runs
+// whatever the current context is; any other also refuses to run while another context is the current
+// one, because the person may expect it to concern that server.
+func concernsThisMachine(c *cobra.Command, name *string, asksNoServer func() bool) {
 	c.Flags().StringVar(name, "context", "", "")
 	_ = c.Flags().MarkHidden("context")
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
@@ -257,7 +257,7 @@ func concernsThisMachine(c *cobra.Command, name *string, keepsContext bool) {
 		default:
 			return fmt.Errorf("%s concerns the daemon and the state of this user on this machine; run it where the server runs", c.CommandPath())
 		}
-		if keepsContext {
+		if asksNoServer() {
 			return nil
 		}
 		all, err := connect.ReadContexts()

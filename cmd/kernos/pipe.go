@@ -72,7 +72,7 @@ reached or goes away before everything is answered.`,
 func ofTheKernel(flags *pflag.FlagSet) (err error) {
 	flags.Visit(func(f *pflag.Flag) {
 		switch f.Name {
-		case "inline", "lenient":
+		case "inline", "lenient", "context":
 		case "journal":
 			err = errors.New("--journal goes with --inline only: the daemon records everything anyhow")
 		default:

@@ -76,10 +76,12 @@ that isn't a terminal, and no command, means kernos pipe.`,
 			}
 		}
 		switch c.Name() {
-		case "pipe", "serve", "convert":
-			concernsThisMachine(c, &k.context, true)
+		case "serve", "convert":
+			concernsThisMachine(c, &k.context, func() bool { return true })
 		case "handle", "restore", "token":
-			concernsThisMachine(c, &k.context, false)
+			concernsThisMachine(c, &k.context, func() bool { return false })
+		case "pipe":
+			concernsThisMachine(c, &k.context, func() bool { inline, _ := c.Flags().GetBool("inline"); return inline })
 		}
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
