@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"kernos/internal/jsonvalue"
+	"kernos/internal/secret"
 )
 
 // A Field is one parameter of a method, or a member of one, with its references resolved:
@@ -167,10 +168,9 @@ func (r *resolver) describe(f *Field, o jsonvalue.Object) {
 	if v := o.Get("const"); v != nil {
 		f.Enum = []json.RawMessage{v}
 	}
-	var secret bool
-	if o.Read("writeOnly", &secret) && secret || f.Format == "password" {
-		f.Sensitive = true
-	}
+	var writeOnly bool
+	o.Read("writeOnly", &writeOnly)
+	f.Sensitive = f.Sensitive || secret.Marked(writeOnly, f.Format)
 }
 
 // object reads the members of an object.

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"kernos/internal/secret"
 )
 
 // compiled is the library's form of a schema.
@@ -37,7 +39,9 @@ func compile(text json.RawMessage) (*compiled, error) {
 		URL: "kernos://schema/parts",
 		Compile: func(ctx *jsonschema.CompilerContext, keywords map[string]any) (jsonschema.SchemaExt, error) {
 			full.parts = append(full.parts, ctx.Enqueue(nil))
-			if keywords["writeOnly"] == true || keywords["format"] == "password" {
+			writeOnly, _ := keywords["writeOnly"].(bool)
+			format, _ := keywords["format"].(string)
+			if secret.Marked(writeOnly, format) {
 				full.secret = true
 				return secretMark{}, nil
 			}

@@ -102,6 +102,10 @@ var (
 // maxName is how many letters of a name are looked at, from its end.
 const maxName = 64
 
+// Marked reports whether a schema with these values of its keywords writeOnly and format says that what it
+// describes is a secret.
+func Marked(writeOnly bool, format string) bool { return writeOnly || format == "password" }
+
 // Named reports whether a name denotes a credential in a place. Case does not matter, nor do
 // dashes, underscores, dots and blanks between words, nor digits at the end.
 func Named(name []byte, in Place) bool {
