@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kernos/cmd/kernos/calling"
 	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/output"
@@ -48,6 +49,18 @@ func newKernels() *kernels {
 }
 
 func openInProcess() (*daemon.Daemon, error) { return serving.Open(version) }
+
+// completes completes a word with known values, which it asks of a kernel that is running.
+func (k *kernels) completes(values calling.Known) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		return calling.CompleteKnown(values, k.running, word), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completesFirst completes the first argument of a command with known values.
+func (k *kernels) completesFirst(values calling.Known) cobra.CompletionFunc {
+	return calling.FirstArgument(k.completes(values))
+}
 
 // asking runs a command that asks a kernel. A signal cancels its requests.
 func asking(c *cobra.Command, open opener, f func(context.Context, caller, *terminal.Screen) error) error {

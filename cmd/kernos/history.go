@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"kernos/cmd/kernos/calling"
 	"kernos/cmd/kernos/output"
 	"kernos/cmd/kernos/recorded"
 	"kernos/cmd/kernos/terminal"
@@ -23,16 +24,16 @@ func (a *answer) recorded(ctx context.Context) *recorded.Listing {
 func historyCommands(k *kernels) []*cobra.Command {
 	all := []*cobra.Command{logCommand(k), showCommand(k), graphCommand(k), searchCommand(k), replayCommand(k), watchCommand(k)}
 	for _, c := range all {
-		for flag, values := range map[string]known{"kind": knownKinds, "type": knownPatterns, "correlation": knownWorkflows, "causation": knownIDs, "principal": knownPrincipals} {
+		for flag, values := range map[string]calling.Known{"kind": calling.KnownKinds, "type": calling.KnownPatterns, "correlation": calling.KnownWorkflows, "causation": calling.KnownIDs, "principal": calling.KnownPrincipals} {
 			if c.Flags().Lookup(flag) != nil {
 				_ = c.RegisterFlagCompletionFunc(flag, k.completes(values))
 			}
 		}
 		switch c.Name() {
 		case "show", "graph":
-			c.ValidArgsFunction = k.completesFirst(knownIDs)
+			c.ValidArgsFunction = k.completesFirst(calling.KnownIDs)
 		case "replay":
-			c.ValidArgsFunction = k.completesFirst(knownWorkflows)
+			c.ValidArgsFunction = k.completesFirst(calling.KnownWorkflows)
 		}
 	}
 	return all

@@ -58,7 +58,7 @@ func jobLogsCommand(k *kernels) *cobra.Command {
 		Example: `  kernos job logs 01K9Z…X4V2QD
   kernos job logs 01K9Z…X4V2QD --follow`,
 		Args:              one("say which job: kernos job logs ID; kernos job list shows the ids"),
-		ValidArgsFunction: completeParameter("job", "status"),
+		ValidArgsFunction: calling.CompleteParameter("job", "status"),
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "continue until the job has ended")
 	return k.asks(c, k.started, "text", func(ctx context.Context, a *answer) error {

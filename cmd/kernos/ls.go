@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kernos/cmd/kernos/calling"
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/request"
 	"kernos/cmd/kernos/syscalls"
@@ -29,7 +30,7 @@ other programs have registered; or, if no daemon is running, those of kernos its
 			}
 			return nil
 		},
-		ValidArgsFunction: k.completesFirst(knownModules),
+		ValidArgsFunction: k.completesFirst(calling.KnownModules),
 	}, k.any, "table", func(ctx context.Context, a *answer) error {
 		all, err := syscalls.Catalog(ctx, a.call)
 		if err == nil && len(a.args) > 0 {
@@ -56,7 +57,7 @@ func describeCommand(k *kernels) *cobra.Command {
 memory_get or memory get. --json prints what Syscall.Describe replies.`,
 		Example:           "  kernos describe Echo\n  kernos describe memory get\n  kernos describe Echo --jq .input",
 		Args:              arguments(1, 2, "say which syscall: kernos describe TYPE; kernos ls lists them"),
-		ValidArgsFunction: k.completesFirst(knownTypes),
+		ValidArgsFunction: k.completesFirst(calling.KnownTypes),
 	}, k.any, "text", func(ctx context.Context, a *answer) error {
 		return a.describe(ctx, strings.Join(a.args, " "))
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kernos/capability/token"
+	"kernos/cmd/kernos/calling"
 	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/request"
@@ -99,7 +100,7 @@ Syscall_Search finds the others, and Syscall_Call calls them. --tools chooses ot
 
 // makeToken makes a token of preset agent, unless there is one of this name. It reports whether it has.
 func makeToken(ctx context.Context, call caller, name string) (made bool, err error) {
-	known, err := listTokens(ctx, call)
+	known, err := calling.ListTokens(ctx, call)
 	if err != nil || slices.ContainsFunc(known, func(t token.Info) bool { return t.Name == name }) {
 		return false, err
 	}

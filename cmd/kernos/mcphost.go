@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kernos/cmd/kernos/calling"
 	"kernos/internal/quantity"
 	"kernos/message"
 )
@@ -20,7 +21,7 @@ import (
 func mcpHostCommands(k *kernels) []*cobra.Command {
 	of := func(c *cobra.Command) *cobra.Command {
 		c.Args = one("say which server: kernos mcp " + strings.Fields(c.Use)[0] + " NAME; kernos mcp list shows them")
-		c.ValidArgsFunction = completeParameter("mcp", "show")
+		c.ValidArgsFunction = calling.CompleteParameter("mcp", "show")
 		return c
 	}
 	return []*cobra.Command{

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kernos/cmd/kernos/calling"
 	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/models"
@@ -106,7 +107,7 @@ provider is asked for one word, and isn't connected if it doesn't answer.
 				return s.Line(fmt.Sprintf("%s is connected: %s at %s", f.Name, visible.Text(f.Model), visible.Text(f.Host())))
 			})
 		},
-		ValidArgsFunction: firstArgument(cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)),
+		ValidArgsFunction: calling.FirstArgument(cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)),
 	}
 	addContextFlag(c, &k.context)
 	c.Flags().StringVar(&wanted.Model, "model", "", "the `NAME` of the model there (default: the one that kernos model detect shows)")

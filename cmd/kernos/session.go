@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kernos/cmd/kernos/calling"
 	"kernos/cmd/kernos/chat"
 	"kernos/cmd/kernos/terminal"
 )
@@ -44,7 +45,7 @@ session messages has all of them.`,
 				return chat.Show(ctx, call, s, args[0], plain, reasoning)
 			})
 		},
-		ValidArgsFunction: completeParameter("session", "get"),
+		ValidArgsFunction: calling.CompleteParameter("session", "get"),
 	}
 	addContextFlag(c, &k.context)
 	c.Flags().BoolVar(&plain, "plain", false, "show Markdown as it is written")
@@ -61,7 +62,7 @@ what the session is, and all its messages, also those that /undo has left behind
 		Example: `  kernos session export 01K9Z…X4V2QD > talk.md
   kernos session export 01K9Z…X4V2QD --json | jq .info.used`,
 		Args:              one("say which session: kernos session export ID; kernos session list shows the ids"),
-		ValidArgsFunction: completeParameter("session", "get"),
+		ValidArgsFunction: calling.CompleteParameter("session", "get"),
 	}, k.started, "markdown", func(ctx context.Context, a *answer) error {
 		if print := a.Writer(ctx, a.screen, false); print != nil {
 			data, err := chat.Exported(ctx, a.call, a.args[0])

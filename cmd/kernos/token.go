@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"kernos/capability/token"
+	"kernos/cmd/kernos/calling"
 	"kernos/cmd/kernos/exit"
-	"kernos/cmd/kernos/request"
 	"kernos/cmd/kernos/settings"
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/quantity"
@@ -97,7 +97,7 @@ token sends is recorded with its name.`,
 		}, "text", message.KindQuery, "Token.Show", named, showToken))
 	for _, sub := range c.Commands() {
 		if sub.Name() != "create" && sub.Name() != "list" {
-			sub.ValidArgsFunction = k.completesFirst(knownTokens)
+			sub.ValidArgsFunction = k.completesFirst(calling.KnownTokens)
 		}
 	}
 	return c
@@ -105,13 +105,6 @@ token sends is recorded with its name.`,
 
 // tokenList is what Token.List replies.
 type tokenList struct{ Tokens []token.Info }
-
-// listTokens asks for the tokens.
-func listTokens(ctx context.Context, call caller) ([]token.Info, error) {
-	var reply tokenList
-	err := request.Read(ctx, call, message.KindQuery, "Token.List", struct{}{}, &reply)
-	return reply.Tokens, err
-}
 
 // nameOf takes the name of a token as the only argument.
 func nameOf(use string) cobra.PositionalArgs {

@@ -1,0 +1,170 @@
+package calling
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kernos/capability/token"
+	"kernos/cmd/kernos/callline"
+	"kernos/cmd/kernos/recorded"
+	"kernos/cmd/kernos/request"
+	"kernos/cmd/kernos/syscalls"
+	"kernos/cmd/kernos/terminal"
+	"kernos/kernel"
+	"kernos/kernel/principal"
+	"kernos/message"
+)
+
+// A Known returns the values that complete a word of a command line, each with an explanation after
+// a tab. It starts nothing.
+type Known func(ctx context.Context, open request.Opener) []string
+
+// CompleteKnown returns the known values that begin with a word.
+func CompleteKnown(values Known, open request.Opener, word string) []string {
+	ctx, cancel := context.WithTimeout(context.Background(), CompletionTime)
+	defer cancel()
+	return slices.DeleteFunc(values(ctx, open), func(v string) bool { return !strings.HasPrefix(v, word) })
+}
+
+// FirstArgument completes the first argument of a command only.
+func FirstArgument(f cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return f(c, args, word)
+	}
+}
+
+// CompleteParameter completes the first argument of a command as the value of the parameter that a method requires.
+func CompleteParameter(module, method string) cobra.CompletionFunc {
+	return FirstArgument(func(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+		found, directive := CompleteCall(c, []string{module, method}, word)
+		return slices.DeleteFunc(found, callline.IsFlag), directive
+	})
+}
+
+// KnownKinds are the kinds of messages.
+func KnownKinds(context.Context, request.Opener) []string {
+	return []string{"command", "query", "event", "reply", "error"}
+}
+
+// KnownTypes are the types of syscalls, those of a kernel that is running or else the built-in ones.
+func KnownTypes(ctx context.Context, open request.Opener) (found []string) {
+	if call, done, err := open(ctx); err == nil {
+		all, err := syscalls.Catalog(ctx, call)
+		_ = done()
+		if err == nil {
+			for _, e := range all {
+				found = append(found, Described(string(e.Type), e.Summary))
+			}
+			return found
+		}
+	}
+	r, err := definitions()
+	if err != nil {
+		return nil
+	}
+	for _, t := range r.All().Types() {
+		s, _ := r.Lookup(t)
+		found = append(found, Described(string(t), s.Summary))
+	}
+	return found
+}
+
+// KnownModules are the modules of the syscalls.
+func KnownModules(ctx context.Context, open request.Opener) (found []string) {
+	for _, t := range KnownTypes(ctx, open) {
+		module, _ := kernel.Method(message.Type(strings.SplitN(t, "\t", 2)[0]))
+		if !slices.Contains(found, module) {
+			found = append(found, module)
+		}
+	}
+	return found
+}
+
+// KnownPatterns are the types, and the domains with a star.
+func KnownPatterns(ctx context.Context, open request.Opener) (found []string) {
+	for _, t := range KnownTypes(ctx, open) {
+		domain, _, dotted := strings.Cut(strings.SplitN(t, "\t", 2)[0], ".")
+		if pattern := domain + ".*"; dotted && !slices.Contains(found, pattern) {
+			found = append(found, pattern)
+		}
+		found = append(found, t)
+	}
+	return found
+}
+
+// KnownPrincipals are the owner and the names of the tokens.
+func KnownPrincipals(ctx context.Context, open request.Opener) []string {
+	return append([]string{string(principal.OwnerID)}, KnownTokens(ctx, open)...)
+}
+
+// ListTokens asks for the tokens of a kernel.
+func ListTokens(ctx context.Context, call request.Caller) ([]token.Info, error) {
+	var reply struct{ Tokens []token.Info }
+	err := request.Read(ctx, call, message.KindQuery, "Token.List", struct{}{}, &reply)
+	return reply.Tokens, err
+}
+
+// KnownTokens are the names of the tokens of a kernel that is running; only its owner may list them.
+func KnownTokens(ctx context.Context, open request.Opener) (found []string) {
+	call, done, err := open(ctx)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = done() }()
+	all, err := ListTokens(ctx, call)
+	if err != nil {
+		return nil
+	}
+	for i := range all {
+		found = append(found, Described(all[i].Name, "token "+string(all[i].Preset)))
+	}
+	return found
+}
+
+// recentCount is how many of the latest messages complete ids.
+const recentCount = 50
+
+// recent returns the latest messages of a kernel that is running.
+func recent(ctx context.Context, open request.Opener) []recorded.Recent {
+	call, done, err := open(ctx)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = done() }()
+	all, err := recorded.New(call, &terminal.Screen{Now: time.Now()}, nil).Recent(ctx, recentCount)
+	if err != nil {
+		return nil
+	}
+	return all
+}
+
+// KnownIDs are the ids of the latest messages.
+func KnownIDs(ctx context.Context, open request.Opener) (found []string) {
+	for _, m := range recent(ctx, open) {
+		found = append(found, Described(m.ID, m.About))
+	}
+	return found
+}
+
+// KnownWorkflows are the correlations of the latest messages, and the ids of those that have none.
+func KnownWorkflows(ctx context.Context, open request.Opener) (found []string) {
+	var names []string
+	for _, m := range recent(ctx, open) {
+		name := m.Correlation
+		if name == "" {
+			name = m.ID
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+			found = append(found, Described(name, m.About))
+		}
+	}
+	return found
+}
