@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kernos/cmd/kernos/calling"
+	"kernos/cmd/kernos/mounted"
 	"kernos/internal/quantity"
 	"kernos/message"
 )
@@ -31,7 +31,7 @@ func mcpHostCommands(k *kernels) []*cobra.Command {
 			Short: "List the MCP servers that are mounted",
 			Long:  "List the MCP servers that are mounted. --json prints what Mcp.List replies.",
 			Args:  noArguments,
-		}, "table", message.KindQuery, "Mcp.List", nothing, shows(showServers)),
+		}, "table", message.KindQuery, "Mcp.List", nothing, shows(func(a *answer, l *mounted.List) error { return l.Show(a.screen) })),
 		k.sends(of(&cobra.Command{
 			Use:   "show NAME",
 			Short: "Show an MCP server: its tools, files and changes",
@@ -47,24 +47,6 @@ func mcpHostCommands(k *kernels) []*cobra.Command {
 			Short: "Take an MCP server away, with its tools and files",
 		}), "text", message.KindCommand, "Mcp.Remove", named, notes("the MCP server %s is gone")),
 	}
-}
-
-// mountedServer is what Mcp.Show replies.
-type mountedServer struct {
-	Name, Domain, Target, State, Error, Title, Version, Protocol, Instructions string
-	ToolCount, Allowed, Changes                                                int
-	Secrets, Templates                                                         []string
-	Tools                                                                      []struct {
-		Type, Name, Description string
-		Allowed                 bool
-		Change                  *struct {
-			Description   string
-			Input, Output bool
-		}
-	}
-	Resources []struct{ File, Title string }
-	Prompts   []struct{ File, Description string }
-	LeftOut   []struct{ Name, Reason string }
 }
 
 func mcpAddCommand(k *kernels) *cobra.Command {
@@ -106,7 +88,7 @@ If the server describes a tool in another way later, sessions ask again.`,
 			}
 			for field, texts := range map[string][]string{"env": env, "headers": headers} {
 				if len(texts) > 0 && err == nil {
-					input[field], err = pairs(field, texts)
+					input[field], err = mounted.Pairs(field, texts)
 				}
 			}
 			for field, value := range map[string]string{"directory": directory, "protocol": protocol, "forms": forms} {
@@ -133,25 +115,6 @@ If the server describes a tool in another way later, sessions ask again.`,
 	f.StringVar(&clientSecret, "client-secret", "", "the `SECRET` that belongs to --client-id")
 	f.Var(&timeout, "timeout", "how long a tool may take (default 1m)")
 	return k.asks(c, k.any, "text", func(ctx context.Context, a *answer) error { return a.waitForServer(ctx, "Mcp.Add", input) })
-}
-
-// pairs reads flags such as NAME=VALUE, or NAME: VALUE for headers.
-func pairs(field string, texts []string) (map[string]string, error) {
-	sign, form := "=", "--env NAME=VALUE"
-	if field == "headers" {
-		sign, form = ":", "--header 'NAME: VALUE'"
-	}
-	all := make(map[string]string)
-	for _, text := range texts {
-		name, value, ok := strings.Cut(text, sign)
-		if !ok || name == "" {
-			return nil, fmt.Errorf("expected %s", form) // the text may be a secret
-		}
-		if all[name] = value; field == "headers" {
-			all[name] = strings.TrimSpace(value)
-		}
-	}
-	return all, nil
 }
 
 // silentTime is how long a server may take before the person is told what is waited for.
@@ -187,64 +150,8 @@ func (a *answer) waitForServer(ctx context.Context, t message.Type, input any) e
 	return a.write(ctx, data, showServer)
 }
 
-// showServer writes a server, its tools, and what else it has.
-var showServer = shows(func(a *answer, m *mountedServer) error {
-	s := a.screen
-	rows := [][]string{{"name", m.Name}, {"target", m.Target}, {"state", m.State}}
-	for _, row := range [][]string{{"error", m.Error}, {"server", strings.TrimSpace(m.Title + " " + m.Version)}, {"protocol", m.Protocol}, {"secrets", strings.Join(m.Secrets, ", ")}, {"says", m.Instructions}} {
-		if row[1] != "" {
-			rows = append(rows, row)
-		}
-	}
-	if err := s.Table(nil, rows); err != nil {
-		return err
-	}
-	rows = nil
-	for _, one := range m.Tools {
-		state := "asks"
-		if one.Allowed {
-			state = "allowed"
-		}
-		if one.Change != nil {
-			state = "changed"
-		}
-		rows = append(rows, []string{one.Type, state, one.Description})
-		if one.Change != nil {
-			rows = append(rows, []string{"", "now", one.Change.Description})
-		}
-	}
-	for _, one := range m.Resources {
-		rows = append(rows, []string{one.File, "file", one.Title})
-	}
-	for _, one := range m.Prompts {
-		rows = append(rows, []string{one.File, "prompt", one.Description})
-	}
-	for _, one := range m.LeftOut {
-		rows = append(rows, []string{one.Name, "left out", one.Reason})
-	}
-	if len(rows) > 0 {
-		if err := errors.Join(s.Line(""), s.Table([]string{"NAME", "IN SESSIONS", "WHAT THE SERVER SAYS"}, rows)); err != nil {
-			return err
-		}
-	}
-	switch {
-	case m.Changes > 0:
-		s.Note("%d tools have changed, and keep their earlier description until you accept the new one: kernos mcp allow %s", m.Changes, m.Name)
-	case m.Allowed < m.ToolCount:
-		s.Note("sessions ask before they call a tool that isn't allowed: kernos mcp allow %s, or kernos mcp allow %s.TOOL", m.Name, m.Name)
-	}
-	return nil
-})
-
-// showServers writes the servers as a table.
-func showServers(a *answer, reply *struct{ Servers []mountedServer }) error {
-	rows := make([][]string, len(reply.Servers))
-	for i := range reply.Servers {
-		m := &reply.Servers[i]
-		rows[i] = []string{m.Name, m.State, fmt.Sprint(m.ToolCount), fmt.Sprint(m.Allowed), fmt.Sprint(m.Changes), m.Target}
-	}
-	return a.screen.Table([]string{"NAME", "STATE", "TOOLS", "ALLOWED", "CHANGED", "TARGET"}, rows)
-}
+// showServer writes a server.
+var showServer = shows(func(a *answer, m *mounted.Server) error { return m.Show(a.screen) })
 
 func mcpAllowCommand(k *kernels, of func(*cobra.Command) *cobra.Command) *cobra.Command {
 	var ask bool

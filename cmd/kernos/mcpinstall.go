@@ -2,22 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
-	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"kernos/cmd/kernos/clients"
-	"kernos/cmd/kernos/exit"
-	"kernos/cmd/kernos/request"
 	"kernos/cmd/kernos/settings"
 	"kernos/cmd/kernos/terminal"
-	"kernos/internal/nearest"
-	"kernos/message"
 )
 
 func mcpInstallCommand(k *kernels) *cobra.Command {
@@ -39,13 +29,13 @@ names it, and kernos token update CLIENT changes what it may do. The file has no
 		RunE: func(c *cobra.Command, args []string) error {
 			s := terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr())
 			if len(args) == 0 {
-				return listClients(s)
+				return clients.List(s)
 			}
 			client, ok := clients.Find(args[0])
 			if !ok {
-				return unknownClient(args[0])
+				return clients.Unknown(args[0])
 			}
-			server, err := mcpServer(client.Name)
+			server, err := clients.Self(client.Name)
 			if err != nil {
 				return err
 			}
@@ -60,15 +50,18 @@ names it, and kernos token update CLIENT changes what it may do. The file has no
 			if err != nil {
 				return err
 			}
-			i := installation{command: c, client: client, screen: s, open: k.any, yes: yes}
-			if undo {
-				i.change, err = client.Undo(home.Clients())
-				return i.run(err, i.forget, i.client.Title+" no longer starts kernos, from its next start on")
+			i := clients.Installation{
+				Client: client, Screen: s, In: c.InOrStdin(), Yes: yes, MakeToken: makeToken,
+				Ask: func(f func(context.Context, caller) error) error {
+					return asking(c, k.any, func(ctx context.Context, call caller, _ *terminal.Screen) error { return f(ctx, call) })
+				},
 			}
-			i.change, err = client.Install(server, home.Clients())
-			return i.run(err, i.introduce, i.client.Next)
+			if undo {
+				return i.Undo(c.Context(), home.Clients())
+			}
+			return i.Make(c.Context(), server, home.Clients())
 		},
-		ValidArgsFunction: k.completesFirst(knownClients),
+		ValidArgsFunction: k.completesFirst(func(context.Context, opener) []string { return clients.Names() }),
 	}
 	f := c.Flags()
 	f.BoolVarP(&yes, "yes", "y", false, "make the change without asking")
@@ -76,149 +69,4 @@ names it, and kernos token update CLIENT changes what it may do. The file has no
 	f.BoolVar(&print, "print", false, "print what a file would have, and change nothing")
 	c.MarkFlagsMutuallyExclusive("undo", "print")
 	return c
-}
-
-// mcpServer is what a client starts: this program, with the home and the origin that are chosen now.
-func mcpServer(as string) (clients.Server, error) {
-	program, err := os.Executable()
-	if err != nil {
-		return clients.Server{}, exit.Wrap(err)
-	}
-	s := clients.Server{Command: program, Args: []string{"mcp", "--as", as}, Env: map[string]string{}}
-	for _, name := range []string{"KERNOS_HOME", "KERNOS_ORIGIN"} {
-		if value := os.Getenv(name); value != "" {
-			s.Env[name] = value
-		}
-	}
-	if dir := s.Env["KERNOS_HOME"]; dir != "" {
-		if s.Env["KERNOS_HOME"], err = filepath.Abs(dir); err != nil {
-			return clients.Server{}, exit.Wrap(err)
-		}
-	}
-	return s, nil
-}
-
-func knownClients(context.Context, opener) (names []string) {
-	for _, c := range clients.All() {
-		names = append(names, c.Name)
-	}
-	return names
-}
-
-func unknownClient(name string) error {
-	names := knownClients(context.Background(), nil)
-	text := fmt.Sprintf("kernos doesn't know the client %q: ", name)
-	if hint := nearest.Hint(name, names); hint != "" {
-		text += hint + " "
-	}
-	return fmt.Errorf("%sit knows %s; any other one can start kernos mcp --as NAME", text, strings.Join(names, ", "))
-}
-
-// listClients shows the clients, and which of them have Kernos.
-func listClients(s *terminal.Screen) error {
-	var rows [][]string
-	for _, c := range clients.All() {
-		path, err := c.Path()
-		if err != nil {
-			return exit.Wrap(err)
-		}
-		state := "-"
-		if text, err := os.ReadFile(path); err == nil {
-			if has, err := c.Has(string(text)); err != nil {
-				state = "can't be read"
-			} else if state = "no"; has {
-				state = "yes"
-			}
-		}
-		rows = append(rows, []string{c.Name, c.Title, state, path})
-	}
-	return s.Table([]string{"CLIENT", "NAME", "INSTALLED", "FILE"}, rows)
-}
-
-// An installation is one change of a client's file, made or undone.
-type installation struct {
-	command *cobra.Command
-	client  clients.Client
-	screen  *terminal.Screen
-	open    opener
-	yes     bool
-	change  *clients.Change
-}
-
-// run shows the change, asks, does what belongs to it in the kernel, and makes it.
-func (i *installation) run(err error, kernel func(context.Context, caller) error, done string) error {
-	if err != nil {
-		path, _ := i.client.Path()
-		return &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("%s can't be changed: %w", path, err)}
-	}
-	if i.change.Empty() {
-		i.screen.Note("%s needs no change", i.change.Path)
-		return nil
-	}
-	if err := i.screen.Line(i.change.Path); err != nil {
-		return err
-	}
-	for _, line := range clients.Difference(i.change.Before, i.change.After) {
-		style := terminal.Plain
-		switch line[0] {
-		case '+':
-			style = terminal.Green
-		case '-':
-			style = terminal.Red
-		}
-		if err := i.screen.Line(i.screen.Paint(style, line)); err != nil {
-			return err
-		}
-	}
-	if agreed, err := i.agreed(); err != nil || !agreed {
-		return err
-	}
-	return asking(i.command, i.open, func(ctx context.Context, call caller, _ *terminal.Screen) error {
-		if err := kernel(ctx, call); err != nil {
-			return err
-		}
-		if err := i.change.Apply(); err != nil {
-			return exit.Wrap(err)
-		}
-		i.screen.Note("%s", done)
-		return nil
-	})
-}
-
-// agreed asks whether the change is to be made.
-func (i *installation) agreed() (bool, error) {
-	if i.yes {
-		return true, nil
-	}
-	in := terminal.Person(i.command.InOrStdin())
-	if in == nil {
-		return false, &exit.Error{Status: exit.Usage, Cause: errors.New("nothing was changed, since the input isn't a terminal where you could agree; --yes makes the change")}
-	}
-	yes, err := terminal.Agrees(i.command.Context(), in, i.command.ErrOrStderr(), "Make this change? [y/N] ")
-	if err != nil && err != io.EOF {
-		return false, exit.Wrap(err)
-	}
-	if !yes {
-		i.screen.Note("nothing was changed")
-	}
-	return yes, nil
-}
-
-// introduce makes the client's token, unless there is one.
-func (i *installation) introduce(ctx context.Context, call caller) error {
-	made, err := makeToken(ctx, call, i.client.Name)
-	i.change.Token = i.change.Token || made
-	return err
-}
-
-// forget revokes the token that the installation made.
-func (i *installation) forget(ctx context.Context, call caller) error {
-	if !i.change.Token {
-		return nil
-	}
-	_, err := request.Send(ctx, call, message.KindCommand, "Token.Revoke", named([]string{i.client.Name}), nil)
-	if e, ok := errors.AsType[*message.Error](err); ok && e.Code == 404 {
-		return nil
-	}
-	return err
 }

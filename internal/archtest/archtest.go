@@ -42,8 +42,8 @@ var floors = [...][]string{
 	14: {"daemon"},
 	15: {"cmd/kernos/exit", "daemon/daemontest"},
 	16: {"cmd/kernos/settings", "cmd/kernos/logfile", "cmd/kernos/converting"},
-	17: {"cmd/kernos/terminal", "cmd/kernos/request", "cmd/kernos/clients"},
-	18: {"cmd/kernos/output", "cmd/kernos/recorded", "cmd/kernos/markdown", "cmd/kernos/models"},
+	17: {"cmd/kernos/terminal", "cmd/kernos/request"},
+	18: {"cmd/kernos/output", "cmd/kernos/recorded", "cmd/kernos/markdown", "cmd/kernos/models", "cmd/kernos/clients", "cmd/kernos/mounted"},
 	19: {"cmd/kernos/callline"},
 	20: {"cmd/kernos/connect", "cmd/kernos/syscalls"},
 	21: {

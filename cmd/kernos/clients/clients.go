@@ -1,5 +1,5 @@
 // Package clients knows the configuration files of LLM clients: where each client has its own, and
-// how an MCP server is entered into it without touching anything else.
+// how an MCP server is entered into it without touching anything else. It asks the person before.
 //
 //	c, ok := clients.Find("cursor")
 //	path, err := c.Path()

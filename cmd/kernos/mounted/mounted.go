@@ -1,0 +1,108 @@
+// Package mounted shows the MCP servers that are mounted, and reads the flags that describe one.
+package mounted
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"kernos/cmd/kernos/terminal"
+)
+
+// A Server is what Mcp.Show replies.
+type Server struct {
+	Name, Domain, Target, State, Error, Title, Version, Protocol, Instructions string
+	ToolCount, Allowed, Changes                                                int
+	Secrets, Templates                                                         []string
+	Tools                                                                      []struct {
+		Type, Name, Description string
+		Allowed                 bool
+		Change                  *struct {
+			Description   string
+			Input, Output bool
+		}
+	}
+	Resources []struct{ File, Title string }
+	Prompts   []struct{ File, Description string }
+	LeftOut   []struct{ Name, Reason string }
+}
+
+// Show writes the server, its tools, and what else it has.
+func (m *Server) Show(s *terminal.Screen) error {
+	rows := [][]string{{"name", m.Name}, {"target", m.Target}, {"state", m.State}}
+	for _, row := range [][]string{{"error", m.Error}, {"server", strings.TrimSpace(m.Title + " " + m.Version)}, {"protocol", m.Protocol}, {"secrets", strings.Join(m.Secrets, ", ")}, {"says", m.Instructions}} {
+		if row[1] != "" {
+			rows = append(rows, row)
+		}
+	}
+	if err := s.Table(nil, rows); err != nil {
+		return err
+	}
+	rows = nil
+	for _, one := range m.Tools {
+		state := "asks"
+		if one.Allowed {
+			state = "allowed"
+		}
+		if one.Change != nil {
+			state = "changed"
+		}
+		rows = append(rows, []string{one.Type, state, one.Description})
+		if one.Change != nil {
+			rows = append(rows, []string{"", "now", one.Change.Description})
+		}
+	}
+	for _, one := range m.Resources {
+		rows = append(rows, []string{one.File, "file", one.Title})
+	}
+	for _, one := range m.Prompts {
+		rows = append(rows, []string{one.File, "prompt", one.Description})
+	}
+	for _, one := range m.LeftOut {
+		rows = append(rows, []string{one.Name, "left out", one.Reason})
+	}
+	if len(rows) > 0 {
+		if err := errors.Join(s.Line(""), s.Table([]string{"NAME", "IN SESSIONS", "WHAT THE SERVER SAYS"}, rows)); err != nil {
+			return err
+		}
+	}
+	switch {
+	case m.Changes > 0:
+		s.Note("%d tools have changed, and keep their earlier description until you accept the new one: kernos mcp allow %s", m.Changes, m.Name)
+	case m.Allowed < m.ToolCount:
+		s.Note("sessions ask before they call a tool that isn't allowed: kernos mcp allow %s, or kernos mcp allow %s.TOOL", m.Name, m.Name)
+	}
+	return nil
+}
+
+// A List is what Mcp.List replies.
+type List struct{ Servers []Server }
+
+// Show writes the servers as a table.
+func (l *List) Show(s *terminal.Screen) error {
+	rows := make([][]string, len(l.Servers))
+	for i := range l.Servers {
+		m := &l.Servers[i]
+		rows[i] = []string{m.Name, m.State, fmt.Sprint(m.ToolCount), fmt.Sprint(m.Allowed), fmt.Sprint(m.Changes), m.Target}
+	}
+	return s.Table([]string{"NAME", "STATE", "TOOLS", "ALLOWED", "CHANGED", "TARGET"}, rows)
+}
+
+// Pairs reads flags such as NAME=VALUE, or NAME: VALUE for headers.
+func Pairs(field string, texts []string) (map[string]string, error) {
+	sign, form := "=", "--env NAME=VALUE"
+	if field == "headers" {
+		sign, form = ":", "--header 'NAME: VALUE'"
+	}
+	all := make(map[string]string)
+	for _, text := range texts {
+		name, value, ok := strings.Cut(text, sign)
+		if !ok || name == "" {
+			return nil, fmt.Errorf("expected %s", form) // the text may be a secret
+		}
+		if all[name] = value; field == "headers" {
+			all[name] = strings.TrimSpace(value)
+		}
+	}
+	return all, nil
+}
