@@ -90,8 +90,8 @@ func TestAKernelInThisProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &Kernel{server: &Server{Daemon: &Daemon{}}, local: d, loop: d.Loopback()}
-	if k.conn, err = client.Dial(t.Context(), client.Target{URL: "ws://localhost/", Dial: k.loop.Dial}); err != nil {
+	k := &Kernel{server: &Server{Daemon: &Daemon{}}, opts: Options{Alone: true, InProcess: func() (*daemon.Daemon, error) { return d, nil }}}
+	if err := k.open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	call := func(kind message.Kind, typ message.Type, data string) (string, error) {

@@ -42,7 +42,7 @@ type Kernel struct {
 	opts   Options
 	conn   *client.Client // nil if the daemon has no place left for one
 	local  *daemon.Daemon // nil unless the kernel is in this process
-	loop   *daemon.Loopback
+	done   func() error   // closes it
 }
 
 // Open finds the kernel that a command asks. The caller closes it.
@@ -91,10 +91,17 @@ func (k *Kernel) openInProcess(ctx context.Context) error {
 		return errors.Is(err, store.ErrInUse), err
 	})
 	if err == nil {
-		k.loop = k.local.Loopback()
-		k.conn, err = client.Dial(ctx, client.Target{URL: "ws://localhost/", Dial: k.loop.Dial})
+		k.conn, k.done, err = dialInProcess(ctx, k.local)
 	}
 	return err
+}
+
+// dialInProcess connects to a kernel in this process. The caller closes the connection, and then both the kernel and
+// the way to it with done, also after an error.
+func dialInProcess(ctx context.Context, d *daemon.Daemon) (conn *client.Client, done func() error, err error) {
+	loop := d.Loopback()
+	conn, err = client.Dial(ctx, client.Target{URL: "ws://kernel.in.this.process/", Dial: loop.Dial})
+	return conn, func() error { return errors.Join(loop.Close(), d.Close()) }, err
 }
 
 // Server returns the server that the kernel is reached at.
@@ -106,9 +113,9 @@ func (k *Kernel) Close() (err error) {
 		_ = k.conn.Close()
 	}
 	if k.local != nil {
-		err = errors.Join(k.loop.Close(), k.local.Close())
+		err = k.done()
 	}
-	k.conn, k.local, k.loop = nil, nil, nil
+	k.conn, k.local, k.done = nil, nil, nil
 	return err
 }
 

@@ -87,16 +87,11 @@ func (s *Server) Look(ctx context.Context) (conn *client.Client, done func(), er
 	if err != nil {
 		return nil, nil, err
 	}
-	loop := d.Loopback()
-	done = func() {
-		_ = loop.Close()
-		_ = d.Close()
-	}
-	conn, err = client.Dial(ctx, client.Target{URL: "ws://kernel.in.this.process/", Dial: loop.Dial})
+	conn, end, err := dialInProcess(ctx, d)
 	if err != nil {
-		done()
+		_ = end()
 	}
-	return conn, done, err
+	return conn, func() { _ = end() }, err
 }
 
 // dialDaemon connects to the daemon of this user; see reach. If find finds none, the client is nil.
