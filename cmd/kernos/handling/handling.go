@@ -37,7 +37,7 @@ type Handler struct {
 	Stderr io.Writer         // gets what the processes print to standard error
 	Report func(text string) // tells the operator that serving has begun, or was interrupted
 
-	// Connect returns a connection to a daemon, and waits for one.
+	// Connect returns a connection to a daemon; nil if none is running, and Serve tries again.
 	Connect func(context.Context) (*unix.Conn, error)
 
 	// Deadline gives a request its timeout. Nil means [context.WithTimeoutCause]; tests set another one.
@@ -69,16 +69,18 @@ func (h *Handler) Serve(ctx context.Context, drain <-chan struct{}) error {
 		case err != nil:
 			return err
 		}
-		s := &session{Handler: h, conn: conn, slots: slots, running: make(map[message.ID]context.CancelFunc)}
-		err = s.serve(ctx, drain)
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case err != nil || s.drained:
-			return err
-		case s.registered:
-			h.Report("the daemon has closed the connection; waiting for the next one")
-			pauses.Reset()
+		if conn != nil {
+			s := &session{Handler: h, conn: conn, slots: slots, running: make(map[message.ID]context.CancelFunc)}
+			err = s.serve(ctx, drain)
+			switch {
+			case ctx.Err() != nil:
+				return ctx.Err()
+			case err != nil || s.drained:
+				return err
+			case s.registered:
+				h.Report("the daemon has closed the connection; waiting for the next one")
+				pauses.Reset()
+			}
 		}
 		if !pauses.Wait(connecting.Done()) {
 			return ctx.Err()

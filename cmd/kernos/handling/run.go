@@ -16,7 +16,6 @@ import (
 
 	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/exit"
-	"kernos/internal/backoff"
 	"kernos/internal/visible"
 	"kernos/message"
 	"kernos/transport/unix"
@@ -120,25 +119,19 @@ func Run(ctx context.Context, def Definition, command []string, parallel int, st
 }
 
 // connectAgain returns the function that connects a handler: the first time it starts the daemon
-// if it isn't running, later it waits for one, so that kernos stop isn't undone.
+// if it isn't running, later it doesn't, so that kernos stop isn't undone. What keeps a later daemon from being
+// reached may pass.
 func connectAgain(d *connect.Daemon) func(context.Context) (*unix.Conn, error) {
-	connected := false
+	find := d.ConnectOrStart
 	return func(ctx context.Context) (*unix.Conn, error) {
-		if !connected {
-			conn, err := d.ConnectOrStart(ctx)
-			connected = err == nil
-			return conn, err
-		}
-		pauses := backoff.Backoff{First: 20 * time.Millisecond, Longest: time.Second}
-		for {
-			conn, err := d.Connect(ctx)
-			if conn != nil || err != nil && ctx.Err() != nil {
-				return conn, err
-			}
-			if !pauses.Wait(ctx.Done()) {
-				return nil, ctx.Err()
+		conn, err := find(ctx)
+		if err == nil {
+			find = func(ctx context.Context) (*unix.Conn, error) {
+				conn, _ := d.Connect(ctx)
+				return conn, nil
 			}
 		}
+		return conn, err
 	}
 }
 
