@@ -10,27 +10,27 @@ import (
 	"kernos/message"
 )
 
-// Connections are the connections of a kernel, and what they share. Package connection keeps
-// them.
+// Connections are the open connections of a kernel, and the counters of the limits that they share.
+// Package connection adds and removes them.
 type Connections struct {
-	InFlight     atomic.Int64 // slow calls
-	ReadAhead    atomic.Int64 // bytes of messages that wait for their turn
-	Spare        atomic.Int64 // goroutines that wait for the turn of their connection
-	PendingBytes atomic.Int64 // of answers that wait
+	InFlight     atomic.Int64 // slow calls that run
+	ReadAhead    atomic.Int64 // bytes of queued messages
+	Spare        atomic.Int64 // goroutines that wait for the next slow call of their connection
+	PendingBytes atomic.Int64 // bytes of pending answers
 
 	mu    sync.Mutex
 	all   map[Connection]struct{}
-	last  uint64 // id
-	ended Stats  // what those have done that have ended
+	last  uint64 // the id given out last
+	ended Stats  // totals of the connections that have ended
 }
 
 // A Connection is what a kernel knows of one of its connections.
 type Connection interface {
-	// Count adds what the connection does at the moment, and has done, to the numbers.
+	// Count adds the connection's numbers to the stats.
 	Count(*Stats)
 
-	// CountServices adds what the peer serves, and has to answer. service finds the entry of
-	// a type.
+	// CountServices adds the types that the peer serves, and the requests that it has not answered.
+	// service finds the entry of a type.
 	CountServices(service func(message.Type) *Service)
 }
 
@@ -60,7 +60,7 @@ func (c *Connections) Remove(one Connection) {
 	c.ended.Errors += s.Errors
 }
 
-// alone counts a message that came over a connection of its own, which has ended.
+// alone counts a message that came over a connection of its own.
 func (c *Connections) alone(failed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,18 +70,19 @@ func (c *Connections) alone(failed bool) {
 	}
 }
 
-// Stats is what a kernel does at a moment, and has done since it was made.
+// Stats are the numbers of a kernel's connections: what they do at a moment, and the totals since the
+// kernel was made.
 type Stats struct {
-	Connections int    // that are served
+	Connections int    // open connections
 	InFlight    int    // slow requests that run
-	Held        int    // connections that have as many of those as they may, and a message that waits
-	Queued      int    // messages that wait for their turn, on those connections
-	Waiting     int    // answers that wait for the disk, or for those before them
-	Messages    uint64 // that came over connections
-	Errors      uint64 // that were sent over connections
+	Held        int    // connections with as many slow requests as they may have, and a message that waits
+	Queued      int    // messages that wait on held connections
+	Waiting     int    // answers that wait for the disk, or for earlier answers
+	Messages    uint64 // messages received
+	Errors      uint64 // errors sent
 }
 
-// Stats returns what the kernel does at the moment.
+// Stats returns the numbers of this moment.
 func (k *Kernel) Stats() Stats {
 	c := &k.connections
 	c.mu.Lock()
@@ -100,9 +101,9 @@ func (k *Kernel) InFlight() int { return int(k.connections.InFlight.Load()) }
 // A Service is a type that programs on connections serve.
 type Service struct {
 	Type        message.Type
-	Connections int // that serve it
-	Resting     int // of those
-	Waiting     int // requests that they were sent and have not answered
+	Connections int // connections that serve it
+	Resting     int // connections that get no requests for a while, since they have failed
+	Waiting     int // requests sent and not answered
 }
 
 // Services returns what programs on connections serve at the moment, by type.

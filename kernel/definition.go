@@ -194,7 +194,7 @@ const DeprecatedEvent message.Type = "Syscall.Deprecated"
 // Universal reports whether every syscall may emit an event.
 func Universal(t message.Type) bool { return t == Progressed || t == ErrorOccurred }
 
-// The requests that go ahead of others of their connection which wait for their turn.
+// These requests go ahead of queued messages of their connection.
 const (
 	CancelType   message.Type = "Syscall.Cancel"
 	ShutdownType message.Type = "Syscall.Shutdown"

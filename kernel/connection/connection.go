@@ -58,23 +58,23 @@ type Options struct {
 
 // A Refused is the error for something on a connection that is not a valid message.
 type Refused struct {
-	Request message.Message // what could be read of it
-	Err     *message.Error  // what it is answered with
+	Request message.Message // the parts that could be read
+	Err     *message.Error  // the answer
 }
 
 func (r *Refused) Error() string { return r.Err.Error() }
 
-// A Connection answers the messages of a source. One goroutine at a time has the turn: it
-// reads the next message and runs its handler. If the handler overstays its deadline, the
-// timer takes the turn away from that goroutine and gives it to a new one.
+// A Connection answers the messages of a source. One goroutine at a time runs the connection's
+// loop: it reads the next message and runs its handler. If the handler overstays its deadline,
+// the timer takes the loop away from that goroutine and starts a new one.
 //
 // Invariants:
 //
-//	S1  at most one goroutine has the turn
-//	S2  a call is current only while its goroutine has the turn; which goroutine swaps it
-//	    for nil decides which one goes on
-//	S3  the source is read by one goroutine: the one that has the turn or, while messages
-//	    wait for their turn, the one that reads ahead
+//	S1  at most one goroutine runs the loop
+//	S2  a call is current only while its goroutine runs the loop; the goroutine that swaps
+//	    the call for nil continues the loop
+//	S3  the source is read by one goroutine: the one that runs the loop or, while messages
+//	    are queued, the one that reads ahead
 type Connection struct {
 	k       *kernel.Kernel
 	id      uint64
@@ -82,27 +82,27 @@ type Connection struct {
 	opts    Options
 	sender  kernel.Sender
 	begun   time.Time
-	ended   func(error)     // is told of the end
-	ctx     context.Context // of commands, which are completed whatever becomes of their caller
-	queries context.Context // of queries, which end with the connection
-	abandon func()          // ends it
+	ended   func(error)     // called once, when the connection has ended
+	ctx     context.Context // for commands, which are completed whatever becomes of their caller
+	queries context.Context // for queries, which end with the connection
+	abandon func()          // cancels queries
 
-	received atomic.Uint64 // messages
-	pending  pending       // answers
+	received atomic.Uint64 // messages read
+	pending  pending       // answers that are not sent yet
 	outgoing outgoing      // requests to the peer
 
-	goroutines sync.WaitGroup // of slow calls, and of the turn while another one reads ahead
+	goroutines sync.WaitGroup // slow calls, and the loop while another goroutine reads ahead
 	mu         sync.Mutex     // guards slow and ahead
 	slow       slowCalls
 	ahead      readAhead
-	reading    bool // another goroutine reads ahead, and the turn does not read; of the goroutine that has the turn
+	readsAhead bool // another goroutine reads the source; only the goroutine that runs the loop uses it
 	spares     spares
 
 	current  atomic.Pointer[kernel.Call]
 	watching sync.Mutex
 	timer    *time.Timer
-	wake     atomic.Int64 // how long after begun the timer fires; 0 if it does not
-	over     bool         // guarded by watching
+	wake     atomic.Int64 // when the timer fires, in nanoseconds after begun; 0 if it is not set
+	over     bool         // the timer is not set any more; guarded by watching
 }
 
 // New returns a connection, which is to be served once. Nil options mean defaults.
@@ -138,7 +138,7 @@ func (c *Connection) Start(ctx context.Context, ended func(error)) {
 	c.queries, c.abandon = context.WithCancel(ctx)
 	c.ctx, c.ended, c.sender = ctx, ended, kernel.SenderIn(ctx)
 	c.id = c.k.Connections().Add(c)
-	go c.turn()
+	go c.loop()
 }
 
 // Serves reports whether calls of other connections wait for the peer, or may: then it has to
@@ -171,29 +171,29 @@ func (c *Connection) Count(s *kernel.Stats) {
 	}
 }
 
-func (c *Connection) turn() {
-	for c.turnWith(c.next()) && c.awaitTurn() {
+func (c *Connection) loop() {
+	for c.loopFrom(c.next()) && c.awaitLoop() {
 	}
 }
 
 func (c *Connection) next() (message.Message, kernel.Emit, error) {
-	if c.reading {
+	if c.readsAhead {
 		return c.dequeue()
 	}
 	return c.read()
 }
 
-// turnWith runs one message after the other, beginning with this one. It returns when the turn has
-// passed to another goroutine, and reports whether that was for a slow call, which has ended.
-func (c *Connection) turnWith(m message.Message, send kernel.Emit, err error) (slow bool) {
-	var call *kernel.Call // ours
+// loopFrom runs one message after the other, beginning with m. It returns when another goroutine
+// runs the loop, and reports whether that was for a slow call, which has ended.
+func (c *Connection) loopFrom(m message.Message, send kernel.Emit, err error) (slow bool) {
+	var call *kernel.Call // the call that this goroutine runs
 	left := false
 	defer func() {
-		// If the turn was not left in an orderly way, the handler ended the goroutine. Its call
-		// is settled; the turn goes on, unless the timer has taken it away already.
+		// If left is false, the handler has ended the goroutine. Its call is settled; a new
+		// goroutine continues the loop, unless the timer has started one already.
 		if !left && call != nil && c.current.CompareAndSwap(call, nil) {
 			c.detach()
-			go c.turn()
+			go c.loop()
 		}
 	}()
 	for ; ; m, send, err = c.next() {
@@ -210,9 +210,9 @@ func (c *Connection) turnWith(m message.Message, send kernel.Emit, err error) (s
 		s := call.Syscall()
 		if s.Runs != kernel.Inline {
 			if a := c.beginSlow(call); a != nil {
-				// This goroutine has the call at hand: another one takes the turn.
+				// This goroutine has the call at hand: another one continues the loop.
 				left = true
-				c.passTurn()
+				c.passLoop()
 				a.run()
 				return true
 			}
@@ -235,8 +235,8 @@ func (c *Connection) turnWith(m message.Message, send kernel.Emit, err error) (s
 	}
 }
 
-// read takes the next message from the source. What can't be one is answered, and so is what
-// may not come from a connection; what answers an outgoing request goes to its call.
+// read returns the next message from the source that is for the kernel. Invalid input and events
+// that no connection may send are answered; answers to outgoing requests go to their calls.
 func (c *Connection) read() (message.Message, kernel.Emit, error) {
 	for {
 		m, send, err := c.src.Next()
@@ -264,17 +264,17 @@ func (c *Connection) forged(m *message.Message, send kernel.Emit) bool {
 		return false
 	}
 	err := c.k.CheckForeignEvent(m.Type)
-	cancelled := kernel.Universal(m.Type) && c.Serves() // of a request; the peer can't know
+	cancelled := kernel.Universal(m.Type) && c.Serves() // its request may have been cancelled, which the peer can't know
 	if err != nil && !cancelled {
 		c.k.Reject(m, send, c, err)
 	}
 	return err != nil
 }
 
-// detach leaves the data of the last message alone, whose handler is still running. What was
-// read ahead has memory of its own.
+// detach leaves the data of the last message alone, whose handler is still running. A message
+// that was read ahead has memory of its own.
 func (c *Connection) detach() {
-	if !c.reading {
+	if !c.readsAhead {
 		c.src.Detach()
 	}
 }
@@ -365,7 +365,7 @@ func (c *Connection) overdue() {
 	if c.current.CompareAndSwap(call, nil) {
 		c.detach()
 		call.Expire()
-		go c.turn()
+		go c.loop()
 	}
 }
 

@@ -55,8 +55,8 @@ func (p *Peer) Publish(event message.Message) {
 	p.conn.k.Record(event, kernel.Within, p.conn.sender)
 }
 
-// Cancel cancels a slow call of the peer, or a request that waits for its turn, and reports
-// whether there is one with this id.
+// Cancel cancels the peer's slow call or queued request with this id. It returns false if there
+// is none.
 func (p *Peer) Cancel(id message.ID) bool { return p.conn.Cancel(id) }
 
 // Offer notes that the peer serves a type, until withdraw is called: calls of other

@@ -313,7 +313,7 @@ func TestWhoHasAPeer(t *testing.T) {
 	}
 }
 
-// The outcome of a slow call does not wait for others: the turn is waiting for input.
+// The outcome of a slow call does not wait for others: the loop is waiting for input.
 func TestASlowOutcomeIsFlushed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := kerneltest.Connect(kerneltest.New(t, nil, kerneltest.Slow(kerneltest.Echo("Test.Slow"))))

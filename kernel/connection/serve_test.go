@@ -184,7 +184,7 @@ func TestServeSurvivesHandlersThatPanicOrEndTheirGoroutine(t *testing.T) {
 	}
 }
 
-// A handler that ends its goroutine after it was left behind has no turn to pass on.
+// A handler that ends its goroutine after it was left behind has no loop to pass on.
 func TestServeSurvivesAGoroutineThatEndsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -207,8 +207,8 @@ func TestServeSurvivesAGoroutineThatEndsLate(t *testing.T) {
 	})
 }
 
-// Nor may it take the turn from the call that has it by then (S1).
-func TestServeGivesNoTurnToAGoroutineThatEndsLate(t *testing.T) {
+// Nor may it take the loop from the goroutine that runs it by then (S1).
+func TestServeGivesNoLoopToAGoroutineThatEndsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release, running, most := make(chan struct{}), 0, 0
 		k := kerneltest.New(t, nil,

@@ -11,28 +11,28 @@ import (
 	"kernos/message"
 )
 
-// slowCalls are those of a connection that are not answered. They are guarded by the
-// connection's mu.
+// slowCalls tracks the slow calls of a connection until they are answered. The connection's mu
+// guards it.
 type slowCalls struct {
-	running map[message.ID]*kernel.Call // by the ids of their requests
-	n       int
-	endless int           // of them
-	changed chan struct{} // closed when one of them has ended; nil if no call waits for that
+	running map[message.ID]*kernel.Call // by request id
+	n       int                         // number of slow calls
+	endless int                         // number of endless calls, which n counts too
+	changed chan struct{}               // closed when a slow call has ended; nil if no call waits for that
 }
 
-// A slowCall is a call that runs beside the turn. Its place is free when it is answered, even
+// A slowCall is a call that runs beside the loop. Its place is free when it is answered, even
 // if its handler goes on.
 type slowCall struct {
 	*kernel.Call
 	conn    *Connection
-	release func()    // of what its context depends on; or nil
-	share   sync.Once // gives back the place among those of all connections
-	left    sync.Once
+	release func()    // releases the context of an endless call; nil for other calls
+	share   sync.Once // gives back the place in the limit of all connections
+	left    sync.Once // gives back the place in the limit of the connection
 }
 
 // beginSlow begins a slow call; it returns nil if the call is refused.
 func (c *Connection) beginSlow(call *kernel.Call) *slowCall {
-	if !c.reading { // otherwise it has memory of its own
+	if !c.readsAhead { // otherwise its request has memory of its own
 		call.Detach()
 	}
 	parent := c.queries
@@ -49,7 +49,7 @@ func (c *Connection) beginSlow(call *kernel.Call) *slowCall {
 		parent, s.release = c.k.UntilStop(parent)
 	}
 	call.SetParent(parent)
-	call.Begin() // waiting for the place does not count
+	call.Begin() // its deadline doesn't include the wait for a place
 	return s
 }
 
@@ -61,14 +61,14 @@ func (s *slowCall) run() {
 	defer s.leave()
 	defer timer.Stop()
 	s.Run()
-	s.conn.ready() // the turn may be waiting for input, and flushes nothing
+	s.conn.ready() // the loop may be waiting for input, and flushes nothing
 }
 
-// overdue answers for the call when its time is over.
+// overdue answers the call with 504 at its deadline.
 func (s *slowCall) overdue() {
 	defer s.leave()
-	// A peer that does not read may keep the answer from being given. That takes up a
-	// place of its own connection, and none of those that all of them share.
+	// A peer that does not read may hold the answer up. Meanwhile the call takes up a place of
+	// its own connection, but none in the limit of all connections.
 	s.giveBackShare()
 	s.Expire()
 	s.conn.ready()
@@ -124,10 +124,9 @@ func (c *Connection) enter(s *slowCall, parent context.Context) *message.Error {
 	return nil
 }
 
-// await waits until a call may have one of so many places. What comes in the meantime waits
-// after it. If no place gets free for a long time the call is refused, and at once if none
-// may get free by itself: then nothing would be served but Syscall.Cancel. It is called with
-// mu held.
+// await waits until fewer slow calls run than there are places. Messages that come in the meantime are
+// queued. If no place gets free for a long time the call is refused, and at once if no place can
+// get free by itself: then nothing would be served but Syscall.Cancel. It is called with mu held.
 func (c *Connection) await(s *slowCall, parent context.Context, places int) *message.Error {
 	if parent.Err() != nil {
 		return c.tooLate()
@@ -138,14 +137,14 @@ func (c *Connection) await(s *slowCall, parent context.Context, places int) *mes
 	if s.endless() || c.slow.endless >= places {
 		return message.Errorf(429, "%d slow requests of this connection are in flight, and no more are taken; wait for their answers, cancel some, or use another connection", places)
 	}
-	if !c.reading {
-		c.reading, c.ahead.working = true, true
+	if !c.readsAhead {
+		c.readsAhead, c.ahead.working = true, true
 		c.goroutines.Add(1)
 		go c.readAhead()
 	}
 	c.ahead.first = s.Call
 	defer func() { c.ahead.first = nil }()
-	patience := 2 * s.Timeout() // longer than any of those may take, as a rule
+	patience := 2 * s.Timeout() // as a rule, longer than any running call may take
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	for c.slow.n >= places {
@@ -209,8 +208,8 @@ func (c *Connection) slowChanged() {
 	}
 }
 
-// Cancel cancels a slow call that runs, or a request that waits for its turn, and reports
-// whether there is one with this id.
+// Cancel cancels the slow call or the queued request with this id. It returns false if there
+// is none.
 func (c *Connection) Cancel(id message.ID) bool {
 	c.mu.Lock()
 	call := c.slow.running[id]
@@ -219,8 +218,8 @@ func (c *Connection) Cancel(id message.ID) bool {
 		c.ahead.first = nil
 		c.slowChanged()
 	}
-	waits := slices.IndexFunc(c.ahead.queue, func(a arrival) bool { return a.m.Kind.Asks() && a.m.Metadata.ID == id })
-	var withdrawn arrival
+	waits := slices.IndexFunc(c.ahead.queue, func(a queued) bool { return a.m.Kind.Asks() && a.m.Metadata.ID == id })
+	var withdrawn queued
 	if call == nil && !first && waits >= 0 {
 		withdrawn = c.remove(waits)
 	}
