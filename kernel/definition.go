@@ -59,19 +59,16 @@ type Definition struct {
 	// the descriptions in the schema say it all.
 	Guidance func(err error) string
 
-	// SafeToRepeat says that an effect outside the store may happen twice: a retry of a command
-	// whose outcome isn't known runs it again.
-	SafeToRepeat bool
+	// Repeat is what running a command a second time with the same data does.
+	Repeat Repeat
 
 	// Destroys says that a command takes something away that no other syscall brings back. Clients
 	// may ask a person first.
 	Destroys bool
 
-	// Idempotent says that a second call of a command with the same data changes nothing more.
-	Idempotent bool
-
 	// Allowed says that the owner lets sessions call it without asking, although it acts outside of
-	// the kernel. The rules of a session come first.
+	// the kernel. The rules of a session come first. It is part of the definition, so that what is
+	// allowed is what the definition describes: one that has changed isn't allowed any more.
 	Allowed bool
 
 	// Author is who has registered it, if Provider is Code.
@@ -138,6 +135,31 @@ const (
 	// a command.
 	Delegated
 )
+
+// A Repeat is a set of promises about running a command a second time with the same data. Without
+// any, a second run may do more than the first.
+type Repeat byte
+
+const (
+	// Idempotent: a second run changes nothing more, unless something else has changed in between.
+	// Clients are told.
+	Idempotent Repeat = 1 << iota
+
+	// Retried: an External effect may happen twice. A retry of a command whose outcome isn't known
+	// runs it again; without this promise, the retry is told that the outcome isn't known.
+	Retried
+)
+
+// Has reports whether the set has a promise.
+func (r Repeat) Has(promise Repeat) bool { return r&promise != 0 }
+
+// RetriedIf returns Retried, or no promise.
+func RetriedIf(retried bool) Repeat {
+	if retried {
+		return Retried
+	}
+	return 0
+}
 
 // Recording decides which calls of a syscall are recorded.
 type Recording byte

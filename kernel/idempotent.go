@@ -45,7 +45,7 @@ func (c *Call) beginRun() (ok bool) {
 		run.End()
 		return false
 	}
-	return c.look() && (c.syscall.Effect != External || c.syscall.SafeToRepeat || c.intend())
+	return c.look() && (c.syscall.Effect != External || c.syscall.Repeat.Has(Retried) || c.intend())
 }
 
 // failRun settles a call whose run could not begin.

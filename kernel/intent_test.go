@@ -108,7 +108,7 @@ func TestAFailureTakesItsIntentBack(t *testing.T) {
 			kernel.Fail(ctx, m, emit, ctx.Err())
 		}
 		safe := outside("Test.Safe", hang)
-		safe.SafeToRepeat = true
+		safe.Repeat = kernel.Retried
 		k := kerneltest.New(t, &kernel.Options{Store: s, Timeout: time.Second},
 			outside("Test.Fail", fail),
 			outside("Test.Panic", func(context.Context, message.Message, kernel.Emit) { runs++; panic("no") }),

@@ -16,12 +16,12 @@ type cancelOutput struct {
 }
 
 var cancel = kernel.DefineCommand[idInput, cancelOutput](kernel.Definition{
-	Type:       "Job.Cancel",
-	Destroys:   true,
-	Idempotent: true,
-	Errors:     []kernel.ErrorDefinition{{Code: 404, When: "no job that the caller sees has this id"}, {Code: 422, When: "the short id stands for several jobs"}},
-	Summary:    "Cancel a job that waits or runs, or a schedule. A running job is stopped, with everything that it has called.",
-	Emits:      events[4:5],
+	Type:     "Job.Cancel",
+	Destroys: true,
+	Repeat:   kernel.Idempotent,
+	Errors:   []kernel.ErrorDefinition{{Code: 404, When: "no job that the caller sees has this id"}, {Code: 422, When: "the short id stands for several jobs"}},
+	Summary:  "Cancel a job that waits or runs, or a schedule. A running job is stopped, with everything that it has called.",
+	Emits:    events[4:5],
 })
 
 // errCanceled is the error of a canceled job.

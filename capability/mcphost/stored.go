@@ -151,7 +151,7 @@ func (r *record) definition(t *tool) kernel.Definition {
 		Type: t.Type, Kind: message.KindCommand, Summary: fmt.Sprintf("%s, a tool of the MCP server %s.", t.Type, r.Name),
 		Input: schema.Parsed([]byte(t.Input)), Output: schema.Parsed([]byte(mcp.ContentSchema)), Errors: failures,
 		Runs: kernel.Slow, Provider: kernel.Mounted, Effect: kernel.External, Timeout: r.timeout(),
-		SafeToRepeat: t.ReadOnly || t.Idempotent, Allowed: t.Allowed && t.Next == nil,
+		Repeat: kernel.RetriedIf(t.ReadOnly || t.Idempotent), Allowed: t.Allowed && t.Next == nil,
 	}
 	if t.Description != "" {
 		d.Summary = fmt.Sprintf("From the MCP server %s: %s", r.Name, t.Description)

@@ -273,10 +273,11 @@ type removeOutput struct {
 
 var remove = kernel.DefineCommand[nameInput, removeOutput](kernel.Definition{
 	Type:     "Mcp.Remove",
-	Destroys: true, Idempotent: true,
-	Summary: "Take a mounted MCP server away: its process ends, and its tools and files are gone.",
-	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no server has this name"}},
-	Effect:  kernel.External, SafeToRepeat: true,
+	Summary:  "Take a mounted MCP server away: its process ends, and its tools and files are gone.",
+	Errors:   []kernel.ErrorDefinition{{Code: 404, When: "no server has this name"}},
+	Effect:   kernel.External,
+	Repeat:   kernel.Idempotent | kernel.Retried,
+	Destroys: true,
 })
 
 func (h *Host) remove(ctx context.Context, in nameInput) (out removeOutput, err error) {
@@ -413,7 +414,7 @@ var allow = kernel.DefineCommand[allowInput, allowOutput](kernel.Definition{
 	Summary: "Let sessions call the tools of a mounted MCP server without asking, and accept what the server says of them now. A tool that it has later, or describes in another way, asks again.",
 	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no server has this name, or it has no such tool"}},
 	Input:   schema.Input[allowInput]().Example(`{"name":"github","tools":["create_issue"]}`),
-	Effect:  kernel.External, SafeToRepeat: true,
+	Effect:  kernel.External, Repeat: kernel.Retried,
 })
 
 func (h *Host) allow(ctx context.Context, in allowInput) (out allowOutput, err error) {
@@ -462,7 +463,7 @@ var refresh = kernel.DefineCommand[nameInput, serverInfo](kernel.Definition{
 		{Type: Authorize, Summary: "The server wants a person to log in, at {url}. The call waits for it."},
 		{Type: Changed, Summary: "A mounted MCP server offers other tools than before: {name, added, changed, removed}, each a list of syscalls. Those that have changed keep their earlier description until Mcp.Allow accepts the new one. It is recorded whenever the kernel notices, and not sent to the caller."},
 	},
-	Effect: kernel.External, SafeToRepeat: true, Runs: kernel.Slow, Timeout: 10 * time.Minute,
+	Effect: kernel.External, Repeat: kernel.Retried, Runs: kernel.Slow, Timeout: 10 * time.Minute,
 })
 
 func (h *Host) refresh(ctx context.Context, in nameInput, stream *kernel.Stream) (out serverInfo, err error) {

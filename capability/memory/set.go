@@ -40,7 +40,7 @@ var set = kernel.DefineCommand[setInput, setOutput](kernel.Definition{
 	Emits:   changed,
 	Redact:  redact,
 
-	Idempotent: true,
+	Repeat: kernel.Idempotent,
 })
 
 // success is the reply of most calls.

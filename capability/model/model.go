@@ -102,11 +102,11 @@ var generate = kernel.DefineCommand[generateInput, generateOutput](kernel.Defini
 	Volatile: []string{"usage", "messages.calls.id", "messages.opaque"},
 	Input: schema.Input[generateInput]().Example(`{"messages":[{"type":"input","text":"What can you do?"}]}`).
 		Items("messages", `{"type":"object","properties":{"type":{"type":"string","description":"input, reply, reasoning, tool-calls, tool-results, system or summary."},"text":{"type":"string"}},"required":["type"]}`),
-	Runs:         kernel.Slow,
-	Effect:       kernel.External,
-	SafeToRepeat: true,
-	Timeout:      Timeout,
-	Brief:        brief,
+	Runs:    kernel.Slow,
+	Effect:  kernel.External,
+	Repeat:  kernel.Retried,
+	Timeout: Timeout,
+	Brief:   brief,
 })
 
 var check = kernel.DefineCommand[checkInput, checkOutput](kernel.Definition{

@@ -97,7 +97,7 @@ type unregisterOutput struct {
 
 var unregister = kernel.DefineCommand[unregisterInput, unregisterOutput](kernel.Definition{
 	Type:     "Syscall.Unregister",
-	Destroys: true, Idempotent: true,
+	Destroys: true, Repeat: kernel.Idempotent,
 	Summary: "Stop serving a syscall on this connection, or remove the code of one, with all its versions.",
 	Errors:  []kernel.ErrorDefinition{{Code: 403, When: "the code belongs to another caller"}},
 	Emits:   []kernel.EventDefinition{{Type: Unregistered, Summary: "A connection has stopped serving a syscall: {name, connections}; connections is how many still serve it. Or its code was removed: {name}."}},

@@ -68,7 +68,7 @@ func (in *registerInput) read() (*definition, error) {
 		summary = fmt.Sprintf("%s, served by a program that doesn't describe it.", t)
 	}
 	def := &definition{exclusive: in.Exclusive, version: cmp.Or(in.Version, "1.0.0"), Definition: kernel.Definition{
-		Type: t, Kind: in.kind(), Summary: summary, SafeToRepeat: in.SafeToRepeat,
+		Type: t, Kind: in.kind(), Summary: summary, Repeat: kernel.RetriedIf(in.SafeToRepeat),
 		Runs: kernel.Slow, Provider: kernel.Program, Effect: kernel.External, Timeout: time.Duration(in.Timeout) * time.Millisecond,
 	}}
 	var err error
@@ -153,8 +153,8 @@ func (d *definition) agrees(o *definition) error {
 		}
 		differs = append(differs, fmt.Sprintf("emits (there are %s)", cmp.Or(message.Clip(strings.Join(names, ", "), 200), "none")))
 	}
-	if d.SafeToRepeat != o.SafeToRepeat {
-		differs = append(differs, fmt.Sprintf("safeToRepeat (it is %t)", d.SafeToRepeat))
+	if d.Repeat != o.Repeat {
+		differs = append(differs, fmt.Sprintf("safeToRepeat (it is %t)", d.Repeat.Has(kernel.Retried)))
 	}
 	if d.Timeout != o.Timeout {
 		is := "there is none"

@@ -109,7 +109,7 @@ var failures = []kernel.ErrorDefinition{
 // newVersion makes a version of the script of an author from an edition.
 func newVersion(t message.Type, author principal.Claim, e edition) *version {
 	d := kernel.Definition{
-		Type: t, Kind: e.Kind, Summary: e.Description, SafeToRepeat: e.SafeToRepeat,
+		Type: t, Kind: e.Kind, Summary: e.Description, Repeat: kernel.RetriedIf(e.SafeToRepeat),
 		Input: parsed(e.Input), Output: parsed(e.Output), Errors: failures,
 		Runs: kernel.Slow, Provider: kernel.Code, Author: author, Effect: kernel.External, Timeout: e.Limits.duration(),
 	}

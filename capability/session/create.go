@@ -317,11 +317,11 @@ type removeOutput struct {
 }
 
 var remove = kernel.DefineCommand[sessionInput, removeOutput](kernel.Definition{
-	Type:       "Session.Delete",
-	Destroys:   true,
-	Idempotent: true,
-	Summary:    "Delete a session with its messages and files. The journal has none of its texts.",
-	Errors:     []kernel.ErrorDefinition{notFoundError, {Code: 409, When: "there are forks of the session"}},
+	Type:     "Session.Delete",
+	Destroys: true,
+	Repeat:   kernel.Idempotent,
+	Summary:  "Delete a session with its messages and files. The journal has none of its texts.",
+	Errors:   []kernel.ErrorDefinition{notFoundError, {Code: 409, When: "there are forks of the session"}},
 })
 
 func (x *Sessions) remove(ctx context.Context, in sessionInput) (out removeOutput, err error) {

@@ -166,7 +166,7 @@ func (w *world) open() {
 			}}}, nil
 	})
 	generate := kernel.DefineCommand[generateInput, any](kernel.Definition{
-		Type: "Model.Generate", Summary: "Generate.", Effect: kernel.External, SafeToRepeat: true, Runs: kernel.Slow, Timeout: time.Hour,
+		Type: "Model.Generate", Summary: "Generate.", Effect: kernel.External, Repeat: kernel.Retried, Runs: kernel.Slow, Timeout: time.Hour,
 		Emits: []kernel.EventDefinition{{Type: "Model.Streamed", Unrecorded: true}, {Type: "Model.Discarded"}},
 	}).BindStream(w.generate)
 	generate.Input = nil

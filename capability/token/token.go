@@ -263,11 +263,11 @@ type revokeOutput struct {
 }
 
 var revoke = kernel.DefineCommand[nameInput, revokeOutput](kernel.Definition{
-	Type:       "Token.Revoke",
-	Destroys:   true,
-	Idempotent: true,
-	Errors:     []kernel.ErrorDefinition{{Code: 404, When: "no token has this name"}, {Code: 409, When: "another request changes the token"}},
-	Summary:    "Take a token back. Its connections, streams and handlers end at once.",
+	Type:     "Token.Revoke",
+	Destroys: true,
+	Repeat:   kernel.Idempotent,
+	Errors:   []kernel.ErrorDefinition{{Code: 404, When: "no token has this name"}, {Code: 409, When: "another request changes the token"}},
+	Summary:  "Take a token back. Its connections, streams and handlers end at once.",
 })
 
 func (d *Directory) revoke(ctx context.Context, in nameInput) (revokeOutput, error) {

@@ -107,7 +107,7 @@ var write = kernel.DefineCommand[writeInput, writeOutput](kernel.Definition{
 	Input:    schema.Input[writeInput]().Example(`{"uri":"os://memory/notes/today.md","content":"milk"}`).Quiet(), // the vault's secrets may come through it
 	Effect:   kernel.External,
 
-	Idempotent: true,
+	Repeat: kernel.Idempotent,
 })
 
 func (t *Tree) writeCall(ctx context.Context, in writeInput) (writeOutput, error) {
@@ -168,12 +168,12 @@ type deleteOutput struct {
 }
 
 var remove = kernel.DefineCommand[deleteInput, deleteOutput](kernel.Definition{
-	Type:       "VFS.Delete",
-	Destroys:   true,
-	Idempotent: true,
-	Errors:     []kernel.ErrorDefinition{{Code: 403, When: "the mount can't be written"}, {Code: 404, When: "the file doesn't exist"}, {Code: 409, When: "the directory isn't empty"}, {Code: 502, When: "no mount has the file"}},
-	Summary:    "Delete a file or a directory of the os:// tree.",
-	Effect:     kernel.External,
+	Type:     "VFS.Delete",
+	Destroys: true,
+	Repeat:   kernel.Idempotent,
+	Errors:   []kernel.ErrorDefinition{{Code: 403, When: "the mount can't be written"}, {Code: 404, When: "the file doesn't exist"}, {Code: 409, When: "the directory isn't empty"}, {Code: 502, When: "no mount has the file"}},
+	Summary:  "Delete a file or a directory of the os:// tree.",
+	Effect:   kernel.External,
 })
 
 func (t *Tree) deleteCall(ctx context.Context, in deleteInput) (deleteOutput, error) {

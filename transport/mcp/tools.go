@@ -318,7 +318,7 @@ func hints(d *kernel.Definition) string {
 	if inside && !d.Destroys {
 		text += `,"destructiveHint":false`
 	}
-	if d.Idempotent {
+	if d.Repeat.Has(kernel.Idempotent) {
 		text += `,"idempotentHint":true`
 	}
 	if inside {
