@@ -130,12 +130,12 @@ var errBlock = errors.New("the block of names is damaged")
 // blockReader goes through a block: to a name, then to its pages, then to the next name.
 type blockReader struct {
 	first uint64 // the number of the block
-	names []byte // that it has not come to
-	lists []byte // of pages that it has not come to
+	names []byte // names not read yet
+	lists []byte // page lists not read yet
 
-	short uint64 // the name that it stands at
-	seq   uint64 // the page that it stands at
-	left  uint64 // pages of the name that it has not come to
+	short uint64 // the current name
+	seq   uint64 // the current page
+	left  uint64 // pages of the current name not read yet
 	fresh bool   // it has not come to a page of the name
 }
 

@@ -206,8 +206,8 @@ func (c *checker) checkNames() error {
 	return err
 }
 
-// checkBlocks looks whether blocks list what there is, and beyond that only what there was
-// before the oldest page.
+// checkBlocks checks that blocks list the names of every page, and beyond that only names of pages
+// that retention has dropped.
 func (c *checker) checkBlocks() error {
 	count := 0
 	err := c.scan(spaceBlocks, func(e store.Entry) {

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	maxClasses  = 1 << 16         // that are told apart
-	maxClassed  = 32 << 20        // messages, of 2 bytes each
-	classesKept = 5 * time.Minute // after the last search that used them
+	maxClasses  = 1 << 16         // distinct classes
+	maxClassed  = 32 << 20        // messages, with 2 bytes each
+	classesKept = 5 * time.Minute // how long classes are kept after the last search that used them
 )
 
 // selective reports whether the filter wants something else than times.
@@ -77,8 +77,8 @@ func (j *Journal) oldest() uint64 {
 type classes struct {
 	mu    sync.Mutex
 	first uint64   // the number of the first message in of
-	of    []uint16 // by message; it is only appended to
-	list  []record // by class, with nothing else
+	of    []uint16 // the class of each message from first on; only appended to
+	list  []record // a record with the fields of each class
 	known map[string]uint16
 	buf   []byte
 	over  bool // there are too many messages or classes
@@ -89,11 +89,11 @@ type classes struct {
 type classView struct {
 	first  uint64
 	of     []uint16
-	wanted []bool // by class
+	wanted []bool // whether the filter wants the class
 }
 
 func (v *classView) wants(seq uint64) bool {
-	at := seq - v.first // of one that is before the first, it is a very large number
+	at := seq - v.first // wraps to a very large number for a message before the first
 	return at < uint64(len(v.of)) && v.wanted[v.of[at]]
 }
 

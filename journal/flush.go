@@ -56,8 +56,8 @@ type flushBuffers struct {
 	stored   []byte // pages
 	keys     []byte
 	blocks   []byte
-	names    []name // of all pages, one page after the other
-	ends     []int  // in names, for each page
+	names    []name // names of all pages, one page after the other
+	ends     []int  // where the names of each page end in names
 	seqs     []uint64
 	mentions []mention
 	pages    []*page

@@ -17,11 +17,11 @@ import (
 // little is kept; see [Retention.span].
 const (
 	spanMessages = 4096
-	spanBytes    = 16 << 20 // of pages
-	spanMemory   = 16 << 20 // of words and postings
+	spanBytes    = 16 << 20 // bytes of pages in a span
+	spanMemory   = 16 << 20 // bytes of words and postings in memory
 
-	indexDelay = 500 * time.Millisecond // from a record to its words
-	calm       = 100 * time.Millisecond // without a flush: little is being recorded
+	indexDelay = 500 * time.Millisecond // from recording a message to indexing its words
+	calm       = 100 * time.Millisecond // after this time without a flush, little is being recorded
 )
 
 // index is the index of words in the making.
@@ -33,20 +33,20 @@ type index struct {
 	loaded bool
 	at     indexed
 	span   span
-	words  map[string]*postings // of the span
-	memory int                  // that they take, about
+	words  map[string]*postings // postings of the span, by word
+	memory int                  // approximate bytes of words
 	began  int64                // when the first message of the span was recorded
 	ended  bool                 // the next message is too late for the span
 	dirty  []string             // words that are not written yet
-	doc    []*postings          // of the message that is being read
+	doc    []*postings          // postings of the message that is being read
 }
 
 // indexed says how far the words are indexed.
 type indexed struct {
-	seq   uint64 // the last message
-	first uint64 // the first one of the span that is not full
+	seq   uint64 // number of the last indexed message
+	first uint64 // number of the first message of the span that is not full
 	docs  uint64 // messages in the index
-	words uint64 // words of them
+	words uint64 // words of these messages
 }
 
 func (x indexed) encode() []byte { return encodeUvarints(x.seq, x.first, x.docs, x.words) }
@@ -63,9 +63,9 @@ func readIndexed(s store.Reader) (indexed, error) {
 // span is a number of messages that are indexed together.
 type span struct {
 	first, last uint64
-	words       uint64 // that they have
-	bytes       uint64 // of their pages
-	at          uint64 // when the last one was recorded
+	words       uint64 // words of the span's messages
+	bytes       uint64 // bytes of the span's pages
+	at          uint64 // when the span's last message was recorded
 }
 
 func (s *span) encode() []byte { return encodeUvarints(s.last, s.words, s.bytes, s.at) }
@@ -89,8 +89,8 @@ func wordKey(dst []byte, word []byte, first uint64) []byte {
 type postings struct {
 	list  []byte
 	count int
-	last  uint64 // the message before
-	times uint64 // in the message that is being read
+	last  uint64 // number of the previous message in list
+	times uint64 // how often the message that is being read has the word
 	dirty bool
 }
 
@@ -141,7 +141,7 @@ func (j *Journal) indexer() {
 			stuck := err != nil || now == at && last > at
 			failed = err != nil
 			at = now
-			pause := pace.rest(time.Since(start))
+			pause := pace.pause(time.Since(start))
 			switch {
 			case stuck:
 				pause = time.Second
@@ -160,15 +160,15 @@ func (j *Journal) indexer() {
 	}
 }
 
-// pace lets work in the background rest while much is recorded.
+// pace lets work in the background pause while much is recorded.
 type pace struct {
 	j       *Journal
 	last    uint64
 	written time.Time // when it was noticed that last had grown
 }
 
-// rest returns how long to rest after a step that took some time: recording comes first.
-func (p *pace) rest(took time.Duration) time.Duration {
+// pause returns how long to wait after a step that took some time: recording comes first.
+func (p *pace) pause(took time.Duration) time.Duration {
 	if now := p.j.last.Load(); now != p.last {
 		p.last, p.written = now, time.Now()
 	}

@@ -80,8 +80,8 @@ type Entry struct {
 	Claim    bool       // a reply or an error that a program sent without being asked: it answers nothing
 
 	Principal principal.ID // whom it acted for or, if it is an answer, whom it answers
-	Name      string       // of the principal, at that time
-	Wire      string       // that it came over, or that its request came over; "" within the process
+	Name      string       // the principal's name at that time
+	Wire      string       // the wire that the message or its request came over; "" within the process
 
 	Message message.Message
 }
@@ -90,9 +90,9 @@ type Entry struct {
 type Journal struct {
 	s    store.Store
 	opts Options
-	who  [8]byte // tells the tails of this Journal from those of others
+	who  [8]byte // distinguishes the tails of this Journal from the tails of others
 
-	mu sync.Mutex // of what waits to be written
+	mu sync.Mutex // guards writing
 	writing
 
 	flushMu sync.Mutex // held to write pages; taken before mu
@@ -109,8 +109,8 @@ type Journal struct {
 	meaning   meaning
 	classes   classes
 
-	wake chan struct{} // for the flusher: there is something to write, or a lot
-	over chan struct{} // for the caller of Trim: there is too much
+	wake chan struct{} // wakes the flusher: there is something to write, or a lot
+	over chan struct{} // signals that Trim should be called: there is too much
 	stop chan struct{} // closed by Close
 	done sync.WaitGroup
 
@@ -120,10 +120,10 @@ type Journal struct {
 
 // totals is what has been written, ever.
 type totals struct {
-	seq      uint64         // of the last record
-	at       int64          // of the last record
-	bytes    uint64         // of pages
-	revision store.Revision // of the key that says so
+	seq      uint64         // number of the last record
+	at       int64          // when the last record was recorded
+	bytes    uint64         // bytes of all pages
+	revision store.Revision // revision of the key that holds the totals
 }
 
 // New returns a journal in a store. It does nothing before it is used. The

@@ -14,14 +14,14 @@ import (
 // matcher is a filter in the form that records are compared with.
 type matcher struct {
 	id, correlation, causation []byte
-	whole                      bool           // the workflow
+	whole                      bool           // the whole workflow is wanted
 	kinds                      []message.Kind // nil for all, as the lists below
 	types                      []pattern
 	codes                      []int
 	principals                 []string     // ids or names
-	own                        principal.ID // or ""
+	own                        principal.ID // the only principal whose messages are seen, or ""
 	since, until               int64
-	words                      [][]byte // in lower case
+	words                      [][]byte // lower-case texts that must all be there
 
 	data wantedData
 }

@@ -132,7 +132,7 @@ func (j *Journal) embedder() {
 			if !more {
 				break
 			}
-			if pause = pace.rest(time.Since(start)); failures > 0 {
+			if pause = pace.pause(time.Since(start)); failures > 0 {
 				pause = min(time.Second<<min(failures-1, 10), giveUp)
 			}
 		}

@@ -119,9 +119,9 @@ func storedNames(dst []name, p *pageReader, seq uint64, b []byte) ([]name, error
 
 // pageNames appends the names of the records that a reader comes to, some more than once.
 func pageNames(dst []name, p *pageReader) ([]name, error) {
-	names := dst[len(dst):]      // of this page only
-	var types [len(kinds)][]byte // that have been named, the last one of each kind
-	var principal []byte         // that was named last
+	names := dst[len(dst):]      // the names of this page only
+	var types [len(kinds)][]byte // the type that was named last, of each kind
+	var principal []byte         // the principal that was named last
 	var r record
 	for {
 		ok, err := p.next(&r)

@@ -71,10 +71,10 @@ var kinds = [...]message.Kind{message.KindCommand, message.KindQuery, message.Ki
 // page is a page that is being filled or waits to be written.
 type page struct {
 	heads, data []byte
-	head        []byte // that is being written
+	head        []byte // the head that is being written
 	count       int
 	base, last  int64  // the times of the first and the last record
-	tails       []tail // to be deleted when the page is written
+	tails       []tail // tails to delete when the page is written
 	lost        Losses // what the page says was not recorded
 }
 
@@ -242,7 +242,7 @@ var errPage = errors.New("the page is damaged")
 // pageReader goes through the records of one page after the other, in memory that it uses
 // again.
 type pageReader struct {
-	seq  uint64 // of the next record
+	seq  uint64 // number of the next record
 	base int64
 	left int
 	rest []byte // heads that have not been read
@@ -430,7 +430,7 @@ type record struct {
 	at        int64
 	timestamp int64
 	flags     byte
-	code      int // of an error
+	code      int // the code of an error
 	from, to  int // where its data are
 	data      []byte
 

@@ -26,15 +26,14 @@ type Filter struct {
 	Causation message.ID
 	Kinds     []message.Kind
 	Type      string // a type, all of a domain as in Memory.*, an action as in *.Set, * for all; or several, with commas
-	Codes     []int  // of errors
+	Codes     []int  // error codes
 
-	// Principals are those that messages act for: ids or names. Own is the id of the only principal
-	// whose messages are seen, whatever else is asked for; "" means that all are.
+	// Principals are the ids or names of principals that messages act for. Own is the id of the only
+	// principal whose messages are seen, whatever else is asked for; "" means all principals.
 	Principals []string
 	Own        principal.ID
 
-	// Since and Until are times of recording in milliseconds since 1970; Until is no
-	// more part of it.
+	// Since and Until are times of recording in milliseconds since 1970. Until is exclusive.
 	Since, Until int64
 
 	// Words are texts that messages have, all of them, in their type, id or data. Letter case
@@ -45,10 +44,10 @@ type Filter struct {
 // A Query asks for messages in the order in which they were recorded.
 type Query struct {
 	Filter
-	After   uint64 // the number of a message: those after it are wanted. 0 means all
+	After   uint64 // only messages after this number; 0 means all
 	Reverse bool   // from the last to the first
-	Limit   int    // the most that are returned; 0 means 100
-	Brief   bool   // without their data, but for those of errors
+	Limit   int    // 0 means DefaultLimit
+	Brief   bool   // without data, except for errors
 }
 
 // DefaultLimit is how many messages are returned if the caller sets no limit.

@@ -18,11 +18,11 @@ import (
 // How much waits to be written, and for how long.
 const (
 	maxWaiting    = 4 << 20               // bytes of pages that are not packed; then recorders wait
-	maxWait       = 2 * time.Second       // and then it is lost
+	maxWait       = 2 * time.Second       // how long recorders wait; then the record is lost
 	maxBatch      = 1 << 20               // bytes of pages that are written at once
-	maxSparePages = 128                   // that are kept for later
-	maxDelay      = 20 * time.Millisecond // from a record to its write
-	liveDelay     = 2 * time.Millisecond  // the same, while a reader follows
+	maxSparePages = 128                   // written pages whose memory is kept for reuse
+	maxDelay      = 20 * time.Millisecond // from recording a message to writing it
+	liveDelay     = 2 * time.Millisecond  // maxDelay while a reader follows
 )
 
 // Lost is the type of the event that stands where records are missing.
@@ -31,15 +31,15 @@ const Lost message.Type = "Journal.Lost"
 // writing is what waits to be written, guarded by Journal.mu.
 type writing struct {
 	open     *page   // the page that records go to, or nil
-	closed   bool    // the journal is
-	started  bool    // the flusher is
+	closed   bool    // the journal is closed
+	started  bool    // the flusher is started
 	queue    []*page // closed pages, oldest first
 	waiting  int     // bytes of closed pages
 	refusing bool    // the store does not take pages
-	lost     Losses  // what is not recorded and has not been said
+	lost     Losses  // losses that have not been recorded yet
 	lastTail int64
 	room     chan struct{} // closed and replaced when there is room in the queue again
-	spare    []*page       // that have been written
+	spare    []*page       // written pages, kept for reuse
 }
 
 func (w *writing) unwritten() bool {
@@ -108,7 +108,7 @@ func (j *Journal) openPage() {
 	}
 }
 
-// closePage puts the open page after those that wait to be written.
+// closePage appends the open page to the pages that wait to be written.
 func (j *Journal) closePage() {
 	if j.open == nil {
 		return
@@ -179,7 +179,7 @@ func (j *Journal) recordLoss() {
 func (j *Journal) RecordWith(b *store.Batch, rs []kernel.Record, apply func() error) error {
 	d := drafts.Get().(*draft)
 	defer d.free()
-	first := 0 // of items that has not been recorded yet
+	first := 0 // the first of rs that has not been recorded yet
 	for i := range rs {
 		if !recorded(&rs[i]) {
 			continue

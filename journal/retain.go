@@ -18,14 +18,14 @@ const MinAge = time.Hour
 // Retention says how much is kept. What is 0 has no limit.
 type Retention struct {
 	MaxAge   time.Duration // at least MinAge
-	MaxBytes int64         // of the pages of records, as they are stored
+	MaxBytes int64         // bytes of the pages of records, as stored
 }
 
 // spansKept is how many spans there are in what is kept, at least, if they are full.
 const spansKept = 10
 
-// span is how long a span may last, and how many bytes of pages it may have: those that are
-// dropped together must be few of those that are kept.
+// span is how long a span may last, and how many bytes of pages it may have. Retention drops whole
+// spans, so a span must be a small part of what is kept.
 func (r Retention) span() (longest time.Duration, most uint64) {
 	longest, most = math.MaxInt64, spanBytes
 	if r.MaxAge > 0 {

@@ -19,7 +19,7 @@ import (
 
 const (
 	maxQueryWords = 32
-	searchWait    = time.Second // for the index to catch up
+	searchWait    = time.Second // how long a search waits for the index to catch up
 )
 
 // A SearchQuery asks for messages with words, or with a meaning.
@@ -37,10 +37,10 @@ type SearchQuery struct {
 // A Horizon is how far a search has looked, and how much there was then, which scores depend
 // on. A search with the same horizon finds the same, whatever has been recorded since.
 type Horizon struct {
-	Seq   uint64 // the last message
-	Docs  uint64 // how many there were
-	Words uint64 // that they had
-	Near  uint64 // the last message that was embedded
+	Seq   uint64 // number of the last message
+	Docs  uint64 // number of messages
+	Words uint64 // number of words in the messages
+	Near  uint64 // number of the last message that was embedded
 }
 
 // A SearchResult is the best messages for some words.
@@ -53,7 +53,7 @@ type SearchResult struct {
 	// Unavailable is why a search that should go by meaning went by words only, or nil.
 	Unavailable error
 
-	Horizon Horizon // for the next page
+	Horizon Horizon // the horizon for the next page
 }
 
 // A Hit is a message that was found. Those with the better score come first. By words that is a message that
@@ -257,21 +257,21 @@ type search struct {
 	s     store.Snapshot
 	match matcher
 	words [][]byte
-	names hasWords  // those that are names, codes and ids
-	idf   []float64 // of the words
+	names hasWords  // the words that are names, codes and ids
+	idf   []float64 // inverse document frequency of each word
 
 	horizon Horizon
 	within  bounds
 	best    candidates
 	total   int
 	perWord float64 // how much less a word counts for each word that its message has
-	bonus   float64 // of a message that is exact: more than any other message can have
+	bonus   float64 // extra score of an exact message: more than any other message can have
 
 	among   []uint64   // the messages that the filter wants, if they are few
-	classed *classView // or those whose class it wants
+	classed *classView // the messages whose class the filter wants, if they are many
 
 	nearby []candidate // the nearest in meaning, the nearest first
-	both   int         // how many of them have a word
+	both   int         // how many of nearby have a word
 
 	// Of the span that is being looked at, by message.
 	scores  []float64
@@ -291,7 +291,7 @@ const (
 type cursor struct {
 	next  func() (store.Entry, error, bool)
 	entry store.Entry
-	first uint64 // of the span, or 0 at the end
+	first uint64 // number of the span's first message, or 0 at the end
 	idf   float64
 }
 

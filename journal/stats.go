@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Stats says how much there is.
+// Stats is how much the journal holds.
 type Stats struct {
 	Messages          uint64
-	FirstSeq, LastSeq uint64 // 0 if there are none
-	FirstAt, LastAt   int64  // in milliseconds since 1970
-	Bytes             uint64 // of pages
-	Indexed           uint64 // the last message whose words are indexed
+	FirstSeq, LastSeq uint64 // 0 if the journal is empty
+	FirstAt, LastAt   int64  // times of recording, in milliseconds since 1970
+	Bytes             uint64 // bytes of pages
+	Indexed           uint64 // number of the last message whose words are indexed
 }
 
-// Stats returns how much there is.
+// Stats returns how much the journal holds.
 func (j *Journal) Stats() (Stats, error) {
 	if err := j.visible(); err != nil {
 		return Stats{}, err
@@ -37,12 +37,12 @@ func (j *Journal) Stats() (Stats, error) {
 	return st, err
 }
 
-// Dropped says what is not there any more, or never was.
+// Dropped is what retention has dropped, and what was never recorded.
 type Dropped struct {
-	Messages uint64 `json:"messages"` // that retention has dropped
-	Bytes    uint64 `json:"bytes"`    // of their pages
-	Seq      uint64 `json:"seq"`      // the last of them
-	At       int64  `json:"at"`       // when it was recorded, in milliseconds since 1970
+	Messages uint64 `json:"messages"` // messages that retention has dropped
+	Bytes    uint64 `json:"bytes"`    // bytes of the dropped pages
+	Seq      uint64 `json:"seq"`      // number of the last dropped message
+	At       int64  `json:"at"`       // when the last dropped message was recorded, in milliseconds since 1970
 	Why      string `json:"why"`      // what made retention drop the last ones: "age" or "bytes"
 	Losses
 }

@@ -28,10 +28,10 @@ type Call struct {
 	request message.Message
 	send    Emit   // where events and the outcome go
 	origin  Origin // through which they go; nil for a nested call
-	sender  Sender // for whom the call acts
+	sender  Sender // the principal, wire and session that the call acts for
 	caller  *Call  // the call that made this one, or nil
 	work    Work   // the work that the call is a part of, or nil
-	depth   int32  // of nested calls
+	depth   int32  // how many calls this one is nested in
 	taken   bool   // its events go to its caller's handler, and to no other place
 
 	expired  bool        // guarded by mu
@@ -48,7 +48,7 @@ type Call struct {
 	after   map[*func()]struct{} // called when done is closed
 	outcome message.Message
 
-	secrets atomic.Pointer[secret.Values] // that its request has held; nil until they are looked for
+	secrets atomic.Pointer[secret.Values] // the secrets of the request; nil until they are looked for
 
 	effect
 }

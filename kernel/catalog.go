@@ -19,11 +19,11 @@ import (
 // catalog is one state of a registry. It never changes once it is the registry's. What a call needs is
 // looked up in tables, which the next state shares; lists are made when they are first asked for.
 type catalog struct {
-	sections []*section // by name
+	sections []*section // sorted by name
 	byType   *table[message.Type, *entry]
-	methods  *table[string, *Route]        // by the names that RPC calls them by
+	methods  *table[string, *Route]        // by RPC method name
 	folded   *table[string, message.Type]  // what is listed, by names in lower case
-	events   map[message.Type]message.Type // that built-in syscalls emit, with those syscalls
+	events   map[message.Type]message.Type // event types of built-in syscalls, and the syscall that emits each
 
 	modules func() []Module
 	types   func() []message.Type // sorted, without aliases and what is hidden
@@ -31,7 +31,7 @@ type catalog struct {
 	routes  func() *routes
 	index   func() *index
 
-	views atomic.Pointer[views] // of principals that see a part of it
+	views atomic.Pointer[views] // the views of principals that see a part of the catalog
 }
 
 // A section is a module of a catalog. It never changes.
@@ -44,10 +44,10 @@ type section struct {
 type entry struct {
 	Syscall
 	module string
-	routes []Route // its own, and those of its aliases
+	routes []Route // the routes of the syscall and of its aliases
 
 	once   sync.Once
-	digest digest // of what callers see of it, once it was asked for
+	digest digest // the hash of what callers see of the syscall; set by once
 }
 
 func newEntry(module string, s Syscall) *entry {

@@ -17,12 +17,12 @@ type Definition struct {
 	Type    message.Type
 	Kind    message.Kind   // KindCommand, or KindQuery for a syscall that changes nothing
 	Summary string         // what it does, in one sentence
-	Input   *schema.Schema // of the request's data; [schema.ExampleOf] makes an example of it
-	Output  *schema.Schema // of the reply's data
+	Input   *schema.Schema // the schema of a request's data; [schema.ExampleOf] makes an example
+	Output  *schema.Schema // the schema of a reply's data
 
 	Emits   []EventDefinition // the events that may come before the outcome
 	Aliases []message.Type    // other names; answered, but listed nowhere
-	Errors  []ErrorDefinition // beside those that every syscall may give
+	Errors  []ErrorDefinition // errors of this syscall, beside the errors that every syscall may give
 
 	// Volatile names the members of the reply that differ from one call to the next although
 	// nothing has changed, such as headers.date, or entries.modified for all entries of a list;
@@ -183,7 +183,7 @@ func (s *Syscall) unrecorded(m *message.Message, from Sender) bool {
 
 // An EventDefinition describes an event that a syscall emits.
 type EventDefinition struct {
-	Type    message.Type // in the past tense: Job.Completed
+	Type    message.Type // a name in the past tense: Job.Completed
 	Summary string
 
 	// Unrecorded events are sent to the caller only: what they tell is recorded when it is whole.
@@ -193,7 +193,7 @@ type EventDefinition struct {
 // An ErrorDefinition describes an error that a syscall gives.
 type ErrorDefinition struct {
 	Code int
-	When string // in a few words: the key doesn't exist
+	When string // the condition in a few words: the key doesn't exist
 }
 
 // SettingChanged is the event that records a change of a setting of the kernel: {name, from, to}.

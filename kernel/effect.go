@@ -15,15 +15,15 @@ type effect struct {
 	staged    *store.Batch        // applied with the reply
 	published []message.Message   // events that are recorded with the reply
 	delayed   []message.Message   // events that are sent with the reply
-	nested    *store.Commit       // of nested calls: the outcome waits for it too
-	run       *idempotency.Run    // if the call has an idempotency key
+	nested    *store.Commit       // the commit of nested calls, which the outcome waits for too
+	run       *idempotency.Run    // the idempotent run; nil without an idempotency key
 	begun     atomic.Bool         // an effect outside the store may have happened
-	unkept    bool                // the outcome is not kept under that key
+	unkept    bool                // the outcome is not kept under the idempotency key
 	conflict  bool                // a condition did not hold: the handler runs again
 	applying  bool                // the outcome is given, and on its way to the store
-	commit    *store.Commit       // of what was staged
-	applied   func(*store.Commit) // called when what was staged is part of the store's state; or nil
-	decided   func(error)         // called when it is known whether that is durable; or nil
+	commit    *store.Commit       // the commit of staged
+	applied   func(*store.Commit) // called when staged is part of the store's state; or nil
+	decided   func(error)         // called when it is known whether staged is durable; or nil
 }
 
 // both returns a function that calls two, of which the first may be nil.

@@ -14,8 +14,8 @@ import (
 type IDs struct {
 	mu      sync.Mutex
 	entropy *ulid.MonotonicEntropy
-	id      ulid.ULID // the last one
-	time    uint64    // of the last one
+	id      ulid.ULID // the last id
+	time    uint64    // the time in the last id
 }
 
 // Next returns an id that is made now.

@@ -80,14 +80,14 @@ func (r *Route) Name() string { return r.Namespace + "_" + r.Method }
 // A Namespace is the methods of one domain, whichever modules they come from.
 type Namespace struct {
 	Name    string // memory
-	Version string // of the module of this name, or of the first that has methods in it
-	Summary string // of the same
+	Version string // the version of the module with this name, or of the first module with methods in it
+	Summary string // the summary of the same module
 	Methods []*Route
 }
 
 // routes is how RPC lists a catalog.
 type routes struct {
-	namespaces []Namespace // by name
+	namespaces []Namespace // sorted by name
 	byDomain   map[string]*Namespace
 }
 

@@ -17,7 +17,7 @@ import (
 // blob. Blob.Read reads it.
 type Reference struct {
 	DataRef   message.BlobPointer `json:"dataRef"`
-	Size      int64               `json:"size"` // in bytes
+	Size      int64               `json:"size"` // bytes of the value
 	MediaType string              `json:"mediaType"`
 }
 

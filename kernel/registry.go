@@ -58,7 +58,7 @@ func NewRegistry(modules ...Module) (*Registry, error) {
 	return r, nil
 }
 
-// put makes a catalog the registry's, and tells those that wait for a change. mu is held.
+// put makes a catalog the registry's, and wakes callers that wait for a change. mu is held.
 func (r *Registry) put(c *catalog) {
 	r.state.Store(c)
 	if r.changed != nil {

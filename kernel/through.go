@@ -9,7 +9,7 @@ import (
 
 // ThroughType is the syscall that calls another one: {type, data}. The kernel answers it itself:
 // the call that it asks for takes its place before anything is decided or recorded, so that all
-// rules are those of the syscall that is called.
+// rules of the called syscall apply.
 const ThroughType message.Type = "Syscall.Call"
 
 // through returns the call that a request for [ThroughType] makes, and what sends the answers

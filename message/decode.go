@@ -27,7 +27,7 @@ type Decoder struct {
 
 	scan  jsonscan.Scanner
 	types map[string]Type // types seen before: no check and no allocation for them
-	last  Type            // of them
+	last  Type            // the type decoded last
 }
 
 // maxTypes bounds what a hostile sender can make a Decoder remember.
@@ -36,7 +36,7 @@ const maxTypes = 256
 // A Rejection is the error of a line that is not a message.
 type Rejection struct {
 	Err  Error
-	Line []byte // for [Salvage]; it aliases the line
+	Line []byte // what [Salvage] reads; it aliases the line that was decoded
 }
 
 func (r *Rejection) Error() string { return r.Err.Message }

@@ -10,7 +10,7 @@ import (
 // A Dialect names the members of a message on the wire. Two drafts of the
 // specification differ in these names and in little else.
 type Dialect struct {
-	Version string // of the specification
+	Version string // the version of the specification
 	Kind    string // the member that holds the kind
 	Type    string // the member that holds the type
 	Data    string // the member that holds the data

@@ -18,8 +18,8 @@ type Salvage struct {
 	inString bool
 	escaped  bool   // the last byte was a backslash in a string
 	isName   bool   // the next string is a member's name
-	name     string // of the last member of the top level
-	inner    string // of the last member of metadata
+	name     string // the name of the last member of the top level
+	inner    string // the name of the last member of metadata
 	token    []byte // the string that is being read, quotes included
 	number   []byte // the value of the top level that is being read, if it is a number
 	members  []salvaged

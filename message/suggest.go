@@ -79,7 +79,7 @@ func unknownMetadata(unknown string, absent []string) string {
 	return fmt.Sprintf("unknown field %q in metadata%s", Clip(unknown, 64), hint)
 }
 
-// maxNamed is how many unknown members are named beside those that are missing.
+// maxNamed is how many unknown members are named beside the missing ones.
 const maxNamed = 8
 
 // missing returns the error for required members that the envelope lacks, or nil. It also names

@@ -13,7 +13,7 @@ import (
 // the same part, each with two references, and so on, double the work with each level. The
 // library knows no limit, so it is counted what it does.
 const (
-	leastSteps   = 50_000 // for the smallest value
+	leastSteps   = 50_000 // steps for the smallest value
 	stepsPerByte = 8      // more for a larger one; four forms for each number of a list take five
 	maxChecking  = 5 * time.Second
 

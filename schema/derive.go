@@ -55,7 +55,7 @@ type Shared interface {
 // derivation derives one schema, and the definitions that it refers to.
 type derivation struct {
 	bounded     bool
-	types       map[string]reflect.Type // of the definitions, by name
+	types       map[string]reflect.Type // the Go types of the definitions, by name
 	definitions jsonschema.Definitions
 }
 

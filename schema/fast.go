@@ -15,7 +15,7 @@ import (
 type node struct {
 	kinds int // bits of the types that are allowed
 
-	enum             []string // for strings; nil means any
+	enum             []string // allowed strings; nil means any
 	minRunes         int
 	maxRunes         int
 	minimum, maximum float64 // whole numbers within ±2^53, or infinite
@@ -31,7 +31,7 @@ type node struct {
 	forms   []uint64
 	exactly bool
 
-	additional *node // for other members; nil means that there may be none
+	additional *node // schema of other members; nil means that there may be none
 }
 
 type property struct {
@@ -68,7 +68,7 @@ var nothing = &node{}
 // plain compiles the parts of a plain schema.
 type plain struct {
 	root  []byte
-	nodes map[string]*node // of definitions by name; nil while they are compiled
+	nodes map[string]*node // definitions by name; nil while one is compiled
 }
 
 // node compiles a part, or returns nil if it is not plain.

@@ -33,7 +33,7 @@ import (
 // for concurrent use.
 type Schema struct {
 	source func() (json.RawMessage, error)
-	goType reflect.Type // that it is derived from, or nil
+	goType reflect.Type // the type that the schema is derived from, or nil
 	quiet  bool         // no value is quoted
 
 	readOnce sync.Once
@@ -49,7 +49,7 @@ type Schema struct {
 	sensitiveOnce sync.Once
 	sensitive     bool
 
-	checkers chan *checker // those that no call uses; nil if the schema stands in the program
+	checkers chan *checker // checkers that no call uses; nil for a schema of the program itself
 }
 
 // Parse reads a schema from JSON. It may be of any draft from draft-04 to 2020-12

@@ -25,7 +25,7 @@ type typeWriter struct {
 	within      []string // the definitions that are being written
 }
 
-// scalarTypes are those of JSON Schema, in TypeScript.
+// scalarTypes are the scalar types of JSON Schema, in TypeScript.
 var scalarTypes = map[string]string{"string": "string", "number": "number", "integer": "number", "boolean": "boolean", "null": "null"}
 
 func (w *typeWriter) typeOf(text json.RawMessage, indent string) string {

@@ -159,8 +159,8 @@ type Store interface {
 // An Error is a failure of a store, with the code that a caller is answered with.
 type Error struct {
 	Code int    // an HTTP status
-	Text string // for the caller: what is wrong, and what to do
-	Err  error  // for the operator, or nil
+	Text string // tells the caller what is wrong, and what to do
+	Err  error  // the cause, for the operator's log; or nil
 }
 
 func (e *Error) Error() string {

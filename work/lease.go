@@ -19,7 +19,7 @@ type Lease struct {
 	q        *Queue
 	place    []byte
 	revision store.Revision
-	commit   *store.Commit // of the lease
+	commit   *store.Commit // the commit of the lease
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 

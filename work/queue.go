@@ -62,18 +62,18 @@ type Queue struct {
 	process int64 // tells the leases of this process from those of earlier ones
 
 	mu      sync.Mutex
-	lanes   map[string]*lane       // by the prefix of their keys: those that may have tasks
-	begun   *lane                  // of tasks that were leased when they were added
-	ready   [MaxPriority + 1]*lane // by descending priority
+	lanes   map[string]*lane       // lanes that may have tasks, by key prefix
+	begun   *lane                  // the lane of tasks that were leased when they were added
+	ready   [MaxPriority + 1]*lane // the lanes of tasks that are due, by descending priority
 	timers  *lane
 	running map[string]*Lease
 	held    bool          // tasks that were begun before are not begun again; see Hold
 	wake    chan struct{} // has a token when there may be something to do
 
-	working context.Context // that of workers; nil while Run doesn't run
+	working context.Context // the context of workers; nil while Run doesn't run
 	workers sync.WaitGroup  // leases that are claimed
 	idle    int             // goroutines that wait for a lease
-	leases  chan *Lease     // takes a lease if one of them waits
+	leases  chan *Lease     // passes a lease to an idle goroutine
 }
 
 // A lane is a range of places in which tasks wait in order.
@@ -81,8 +81,8 @@ type lane struct {
 	prefix  []byte
 	low     []byte // no task waits before it; nil means that none waits at all
 	group   string
-	limit   int // of a group, as its latest task says
-	running int // tasks of a group
+	limit   int // how many tasks of the group may run, as its latest task says
+	running int // how many tasks of the group run
 	paused  bool
 }
 
@@ -166,7 +166,7 @@ type State byte
 // The states of a task.
 const (
 	Absent  State = iota // it was never added, or is done
-	Waiting              // for its time, its turn, or its group
+	Waiting              // it waits until it is due, until a worker is free, or for its group
 	Running
 	Held // it was running when a backup was made, and waits for Resume
 )

@@ -114,7 +114,7 @@ type candidate struct {
 	Task
 	place    []byte
 	revision store.Revision
-	process  int64 // that has leased it before; 0 means none
+	process  int64 // the process that had leased the task before; 0 means none
 }
 
 // collect returns the first tasks of a lane, before a key, that don't run. mu is held.
@@ -308,7 +308,7 @@ func (q *Queue) lease(cs []candidate) (n int, err error) {
 	})
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, l := range leases { // that could not be stored
+	for _, l := range leases { // these leases could not be stored
 		l.unclaim()
 		q.workers.Done()
 		if err != nil {

@@ -12,30 +12,30 @@ import (
 
 const (
 	maxOutgoing    = 1024    // requests that a peer has not answered
-	maxUnread      = 4096    // events of one of them that wait for its call
-	maxUnreadBytes = 1 << 20 // of their data
+	maxUnread      = 4096    // events of one request that its call has not read
+	maxUnreadBytes = 1 << 20 // bytes of unread events of one request
 )
 
 // outgoing is the requests that a peer was sent and has not answered.
 type outgoing struct {
-	n       atomic.Int64 // how many; most connections have none
-	offered atomic.Int64 // how many types the peer serves
+	n       atomic.Int64 // requests without an answer; most connections have none
+	offered atomic.Int64 // types that the peer serves
 
-	mu       sync.Mutex // guards what follows, and what requests have received
+	mu       sync.Mutex // guards the fields below, and the unread messages of requests
 	leaving  bool       // nothing is added to whenGone any more
 	over     bool       // nothing is sent any more
 	whenGone []func()
 	requests map[message.ID]*request
-	offers   map[message.Type]func() bool // what the peer serves, and what reports whether it rests
+	offers   map[message.Type]func() bool // types that the peer serves; the function reports whether it gets no requests for a while
 }
 
 type request struct {
-	call    *kernel.Call // that asks
+	call    *kernel.Call // the call that sends the request
 	m       message.Message
-	unread  []message.Message // what the peer has said to it
-	bytes   int               // of the data of that
-	news    chan struct{}     // gets a token when there is something to read
-	overrun bool              // it was ended since too much was unread; set before the outcome
+	unread  []message.Message // the peer's messages that the call has not read
+	bytes   int               // bytes of data in unread
+	news    chan struct{}     // gets a token when unread has messages
+	overrun bool              // the request was ended because too much was unread; set before the outcome
 }
 
 // serves reports whether calls of other connections wait for what the peer says, or may.

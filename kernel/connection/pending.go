@@ -13,12 +13,12 @@ import (
 	"kernos/store"
 )
 
-// pending is the answers of a connection that wait: one whose commit is not durable yet, and
-// those that come after it, so that answers keep their order while thousands of commits are
-// on their way. As long as nothing waits, an answer is sent by the goroutine that gives it.
+// pending is the queue of a connection's answers: an answer whose commit is not durable yet, and
+// the answers after it, so that answers keep their order while thousands of commits are
+// on their way. While the queue is empty, an answer is sent by the goroutine that posts it.
 //
-// What waits is sent by the engine's goroutine that decides the commit, if the wire has room
-// for it, which saves waking another goroutine for each answer: in one run each of bench's
+// Queued answers are sent by the engine's goroutine that decides the commit, if the wire has room
+// for them, which saves waking another goroutine for each answer: in one run each of bench's
 // durable part, 64 connections reached 0.66 of Pebble alone with it and 0.57 without. A
 // goroutine of the connection, the sender, does everything that may have to wait.
 //
@@ -28,34 +28,34 @@ import (
 //	    an error is sent in its place
 //	O2  what is posted by one goroutine is sent in the order in which it is posted
 type pending struct {
-	errors  atomic.Uint64 // that were posted
-	waiting atomic.Int64  // answers that are queued or being sent by the sender
+	errors  atomic.Uint64 // errors posted
+	waiting atomic.Int64  // answers in queue, and answers that the sender is sending
 
 	mu     sync.Mutex
 	queue  []answer
-	bytes  int           // that those in queue take
+	bytes  int           // size of the answers in queue
 	idle   bool          // the sender waits until it is woken
-	wake   chan struct{} // wakes it; nil if there is no sender
+	wake   chan struct{} // wakes the sender; nil if there is none
 	ready  func(error)   // c.sendReady
-	room   *sync.Cond    // told when answers leave
+	room   *sync.Cond    // signalled when answers leave queue
 	closed bool
 	done   chan struct{} // closed when the sender has ended
 }
 
-// answer is one message that waits for those before it, and for a commit if it is not nil.
+// answer is one message that waits for earlier answers, and for its commit if that is not nil.
 type answer struct {
 	send   kernel.Emit
 	m      message.Message
 	commit *store.Commit
-	posted time.Time // if there is a commit
+	posted time.Time // when it was posted, if there is a commit
 }
 
 const (
-	maxPending      = 8192     // that wait on one connection
-	maxPendingBytes = 4 << 20  // that they take, but one always fits
-	maxPendingAll   = 64 << 20 // that those of all connections take before each has to do with less
-	fewPendingBytes = 64 << 10 // which is this
-	perAnswer       = 256      // that one takes beside its data
+	maxPending      = 8192     // answers of one connection
+	maxPendingBytes = 4 << 20  // bytes of one connection; one answer always fits
+	maxPendingAll   = 64 << 20 // bytes of all connections; above it, each may have fewPendingBytes
+	fewPendingBytes = 64 << 10 // bytes of one connection when all together have too many
+	perAnswer       = 256      // bytes of an answer beside its data
 	maxCommit       = 30 * time.Second
 
 	// maxReady is how much data an answer may have that surely fits into a line; a larger one
@@ -173,8 +173,8 @@ func (p *pending) wakeSender() {
 	}
 }
 
-// allowed is how many bytes may wait before a call with more has to wait too. If those of
-// all connections are many, because many peers do not read, it is little.
+// allowed is how many bytes the queue may hold before Post waits. If the queues of all connections
+// hold much, because many peers do not read, it is little.
 func (c *Connection) allowed() int {
 	if c.k.Connections().PendingBytes.Load() > maxPendingAll {
 		return fewPendingBytes
@@ -182,8 +182,8 @@ func (c *Connection) allowed() int {
 	return maxPendingBytes
 }
 
-// sendPending is the sender: it sends what waits, until the connection has ended. No other
-// goroutine waits for commits, so a connection has one of them however many commits it has
+// sendPending is the sender: it sends queued answers until the connection has ended. No other
+// goroutine waits for commits, so a connection has one sender however many commits are
 // on the way. Most of the time sendReady leaves it nothing to do.
 func (c *Connection) sendPending() {
 	p := &c.pending
@@ -247,14 +247,14 @@ func (c *Connection) sendAnswer(a *answer, patience *time.Timer) {
 	}
 }
 
-// ready tells the source that what has been sent does not have to wait for more.
+// ready flushes the source if no answer is queued.
 func (c *Connection) ready() {
 	if c.pending.waiting.Load() == 0 {
 		c.src.Flush()
 	}
 }
 
-// close sends what waits and ends the sender.
+// close sends the queued answers and ends the sender.
 func (p *pending) close() {
 	p.mu.Lock()
 	if p.wake == nil {

@@ -60,11 +60,11 @@ func (k Key) stored() string {
 // A Run is a command with an idempotency key that is running. No other one with this key is.
 type Run struct {
 	runs        *Runs
-	key         string   // as it is stored
-	shown       string   // as it was sent
-	fingerprint [16]byte // of the command
+	key         string   // the key as it is stored
+	shown       string   // the key as it was sent
+	fingerprint [16]byte // a hash of the command
 	ended       chan struct{}
-	work        bool // see OfWork
+	work        bool // set by OfWork
 
 	// What the store has under the key: an outcome that has expired, the run's own intent,
 	// or nothing.
@@ -79,7 +79,7 @@ type Kind byte
 const (
 	Reply  Kind = 'r'
 	Error  Kind = 'e'
-	intent Kind = 'i' // of a command that has begun; the outcome takes its place
+	intent Kind = 'i' // a command has begun; the outcome replaces it
 )
 
 // An outcome in the store: when it expires (8 bytes), the fingerprint of the command (16), its
@@ -127,7 +127,7 @@ func (r *Runs) Begin(ctx context.Context, key Key, t message.Type, data []byte) 
 	}
 }
 
-// End ends the run: those that wait for it look at what is kept.
+// End ends the run. Calls that wait for it then look at what is kept.
 func (run *Run) End() {
 	run.runs.mu.Lock()
 	delete(run.runs.running, run.key)

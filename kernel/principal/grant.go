@@ -37,19 +37,19 @@ const (
 	Bare    Preset = "" // nothing but what is allowed by name
 )
 
-// Presets are those that a token can have.
+// Presets are the presets that a token can have.
 var Presets = []Preset{Agent, Handler, Viewer, Console}
 
 // A preset says what a principal may call, and what it reaches.
 type preset struct {
 	allow    []string // patterns
 	deny     []string
-	queries  bool // all queries
-	others   bool // whatever is not built in: what programs serve, and what an embedding program adds
-	history  bool // the messages of all principals
-	settings bool // of the kernel
-	serves   bool // requests of others, over its connections
-	code     bool // registers code
+	queries  bool // may send all queries
+	others   bool // may call what is not built in: what programs serve, and what an embedding program adds
+	history  bool // sees the messages of all principals
+	settings bool // may change settings of the kernel
+	serves   bool // may serve requests of other principals over its connections
+	code     bool // may register code
 }
 
 var presets = map[Preset]preset{
@@ -69,7 +69,7 @@ var presets = map[Preset]preset{
 	Console: {allow: []string{"*"}, history: true, settings: true, serves: true, code: true, deny: []string{"Crypto.Open", "Kernel.Backup", "Syscall.Shutdown"}},
 }
 
-// domains are those of the syscalls that are built in, or will be.
+// domains are the domains of syscalls that are built in, or will be.
 var domains = []string{
 	"Agent", "Blob", "Content", "Crypto", "Event", "FileSystem", "Http", "Job", "Kernel", "Mcp", "Memory", "Message",
 	"Model", "Network", "Service", "Session", "Sys", "Syscall", "Token", "VFS", "Vector",
@@ -83,7 +83,7 @@ func Builtin(t message.Type) bool {
 }
 
 // always are the syscalls that every principal may call: a caller finds out what it may do.
-// Syscall.Call is one since its rights are those of the syscall that it calls.
+// Syscall.Call is among them because the syscall that it calls is checked itself.
 var always = []string{"Ping", "Syscall.List", "Syscall.Describe", "Sys.Describe", "Syscall.Search", "Syscall.Call", "Syscall.Cancel", "Kernel.Modules"}
 
 // ownersOnly is what no grant gives: to make tokens, to get one of the owner's, and to mount servers,

@@ -19,12 +19,12 @@ type Target struct {
 // A rule decides about some syscalls.
 type rule struct {
 	allows bool
-	text   string // why not, for a caller that is refused
-	flags  string // of kernos token update, which lift it; "" means to allow the syscall
+	text   string // the reason that a refused caller is given
+	flags  string // the flags of kernos token update that lift the rule; "" means to allow the syscall
 	holds  func(Target) bool
 }
 
-// rules are those of a grant. The first that holds decides, and the last holds always.
+// rules returns the rules of the grant. The first that holds decides, and the last holds always.
 func (g *Grant) rules() []rule {
 	preset := presets[g.Preset]
 	rules := []rule{

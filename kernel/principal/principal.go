@@ -49,8 +49,8 @@ type Principal struct {
 	decided atomic.Pointer[verdicts]
 	mu      sync.Mutex // serialises additions to decided
 
-	parts  []*Principal // of [Both]: the principal may do what all of them may; nil for others
-	person bool         // of [Principal.Deciding]
+	parts  []*Principal // set by [Both]: the principal may do what all of parts may
+	person bool         // set by [Principal.Deciding]
 
 	life context.Context // ends when the principal may do nothing more
 	end  context.CancelCauseFunc

@@ -47,7 +47,7 @@ const (
 	maxKey    = 64 << 10
 	maxValue  = 64 << 20 // more than anything keeps under one key; what is large is in blobs
 	maxBlob   = 1 << 50
-	maxWindow = 8 << 20 // of the decompressor; a writer has half of it
+	maxWindow = 8 << 20 // window of the decompressor; a writer has half of it
 )
 
 // A Header says what a backup is of.
@@ -181,7 +181,7 @@ type Reader struct {
 
 	zip  *zstd.Decoder
 	room limited       // what comes out of zip
-	in   *bufio.Reader // of room
+	in   *bufio.Reader // reads room
 	sum  hash.Hash
 	blob *content // the blob that is being read, or nil
 	err  error    // the first one; nothing is read after it

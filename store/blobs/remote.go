@@ -27,7 +27,7 @@ const PathPrefix = "/v1/blobs/"
 
 type remoteKey struct{}
 
-// WithRemote marks the calls under a context as those of a remote caller.
+// WithRemote marks calls under a context as made by a remote caller.
 func WithRemote(ctx context.Context, r *Remote) context.Context {
 	return context.WithValue(ctx, remoteKey{}, r)
 }

@@ -23,12 +23,12 @@ import (
 type absence struct {
 	filter atomic.Pointer[filter] // nil if there is none
 	missed atomic.Int64           // lookups in vain since the last filter was dropped
-	worth  int64                  // lookups in vain that pay for a filter; guarded by Engine.turn
+	worth  int64                  // lookups in vain that pay for a filter; guarded by Engine.applyLock
 	limit  int                    // keys that Pebble may have, and again that may be added
 }
 
 const (
-	filterWords  = 1 << 18               // of 64 bits: 2 MB
+	filterWords  = 1 << 18               // 64-bit words: 2 MB
 	filterLimit  = filterWords * 64 / 16 // keys: with twice as many, 2 % of absent keys are not recognised
 	filterWorth  = 4096                  // lookups in vain that cost about as much as to read all keys
 	filterProbes = 4                     // bits per key
@@ -42,7 +42,7 @@ type filter struct {
 	seed  maphash.Seed
 	words []atomic.Uint64
 	state atomic.Int32
-	added int // keys that batches have added; guarded by Engine.turn
+	added int // keys that batches have added; guarded by Engine.applyLock
 }
 
 // The states of a filter.
@@ -98,8 +98,8 @@ func (a *absence) miss(key []byte) {
 }
 
 // add adds the keys of a batch that is about to become visible. It makes a filter if that
-// pays off, and returns it for fill; and it drops a filter that is full. The caller has the
-// turn, so all later batches are added to a new filter.
+// pays off, and returns it for fill; and it drops a filter that is full. The caller holds
+// applyLock, so all later batches are added to a new filter.
 func (a *absence) add(b *store.Batch) (fresh *filter) {
 	f := a.filter.Load()
 	if f == nil {

@@ -48,9 +48,9 @@ func present(t *testing.T, e *Engine, want map[string]bool) {
 		if err != nil || (got.Revision != 0) != is {
 			t.Errorf("Get of %s: revision %d, %v", key, got.Revision, err)
 		}
-		e.turn <- struct{}{}
+		e.applyLock <- struct{}{}
 		got, err = e.latest([]byte(key))
-		<-e.turn
+		<-e.applyLock
 		if err != nil || (got.Revision != 0) != is {
 			t.Errorf("the revision of %s is %d: %v", key, got.Revision, err)
 		}

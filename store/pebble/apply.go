@@ -51,12 +51,12 @@ func (e *Engine) Apply(b *store.Batch) (*store.Commit, error) {
 	if err := e.enter(e.slots, c); err != nil {
 		return nil, err
 	}
-	if err := e.enter(e.turn, c); err != nil {
+	if err := e.enter(e.applyLock, c); err != nil {
 		<-e.slots
 		return nil, err
 	}
 	if err := e.check(b.Conditions); err != nil || b.Empty() {
-		<-e.turn
+		<-e.applyLock
 		<-e.slots
 		if err != nil {
 			return nil, err
@@ -68,14 +68,14 @@ func (e *Engine) Apply(b *store.Batch) (*store.Commit, error) {
 	if f := e.absence.add(b); f != nil {
 		e.filling.Go(func() { e.fill(f) })
 	}
-	e.touches = e.cache.begin(b, e.touches[:0])
+	e.cacheChanges = e.cache.begin(b, e.cacheChanges[:0])
 	takes, wants := roomFor(b, size)
 	if !e.room.take(takes, wants) {
 		return e.applyAlone(b, commit, c, !e.room.large(wants))
 	}
 	due := e.join(b, commit, wants)
-	e.cache.end(b, e.touches, commit.Revision)
-	<-e.turn
+	e.cache.end(b, e.cacheChanges, commit.Revision)
+	<-e.applyLock
 	if due {
 		e.flush()
 	}
@@ -87,7 +87,7 @@ func (e *Engine) Apply(b *store.Batch) (*store.Commit, error) {
 	return commit, nil
 }
 
-// check checks the conditions of a batch. The caller has the turn.
+// check checks the conditions of a batch. The caller holds applyLock.
 func (e *Engine) check(conditions []store.Condition) error {
 	for _, c := range conditions {
 		entry, err := e.latest(c.Key)
@@ -103,7 +103,7 @@ func (e *Engine) check(conditions []store.Condition) error {
 
 // join adds a batch to the open group, which makes it visible. It reports whether the caller
 // has to give the group to Pebble, because it is large, or because there is one writer, and
-// waking the syncer would only make it wait longer. The caller has the turn.
+// waking the syncer would only make it wait longer. The caller holds applyLock.
 func (e *Engine) join(b *store.Batch, c *store.Commit, room int64) (due bool) {
 	q := &e.queue
 	q.mu.Lock()
@@ -124,9 +124,9 @@ func (e *Engine) join(b *store.Batch, c *store.Commit, room int64) (due bool) {
 
 // A slowChange is a batch that Pebble may have to wait for.
 type slowChange struct {
-	group   *group        // of this batch alone
+	group   *group        // a group with this batch alone
 	full    bool          // Pebble's table in memory is full
-	table   int64         // the number of that table
+	table   int64         // the number of the full table
 	visible chan struct{} // gets a token when the batch is visible, or has failed
 
 	mu   sync.Mutex
@@ -136,7 +136,7 @@ type slowChange struct {
 }
 
 // applyAlone makes a batch visible that Pebble may have to wait for, because its table in
-// memory is full or the batch is large. The caller has the turn, and applyAlone passes it to
+// memory is full or the batch is large. The caller holds applyLock, and applyAlone passes it to
 // a goroutine of its own: if the disk fails, Pebble may wait for a long time, and the caller
 // must not.
 func (e *Engine) applyAlone(b *store.Batch, commit *store.Commit, c *condition, full bool) (*store.Commit, error) {
@@ -166,7 +166,7 @@ func (e *Engine) applyAlone(b *store.Batch, commit *store.Commit, c *condition, 
 	return commit, nil
 }
 
-// applySlowly gives a batch to Pebble, however long that takes, and gives the turn back.
+// applySlowly gives a batch to Pebble, however long that takes, and releases applyLock.
 func (e *Engine) applySlowly(s *slowChange) {
 	commit := s.group.commits[0]
 	err := e.give(s.group)
@@ -187,7 +187,7 @@ func (e *Engine) applySlowly(s *slowChange) {
 	s.done, s.err = true, err
 	left := s.left
 	s.mu.Unlock()
-	<-e.turn
+	<-e.applyLock
 	if left == nil {
 		s.visible <- struct{}{}
 	} else if err == nil {
@@ -225,7 +225,7 @@ func (e *Engine) enter(place chan struct{}, c *condition) error {
 	select {
 	case place <- struct{}{}:
 		return nil
-	case <-e.closing: // Close has the turn
+	case <-e.closing: // Close holds applyLock
 		return store.ErrClosed
 	case <-c.fails:
 		return e.failure(c)
@@ -252,7 +252,7 @@ func (e *Engine) newGroup() *group {
 	}
 }
 
-// encode adds a batch to a group. The caller has the turn.
+// encode adds a batch to a group. The caller holds applyLock.
 func (e *Engine) encode(g *group, b *store.Batch, c *store.Commit, room int64) {
 	var number [binary.MaxVarintLen64]byte
 	prefix := binary.AppendUvarint(number[:0], uint64(c.Revision))
@@ -277,6 +277,6 @@ func (e *Engine) encode(g *group, b *store.Batch, c *store.Commit, room int64) {
 		_ = g.batch.Set([]byte(revisionKey), binary.AppendUvarint(nil, uint64(e.lease)), nil)
 	}
 	g.commits = append(g.commits, c)
-	g.touches = append(g.touches, e.touches...)
+	g.cacheChanges = append(g.cacheChanges, e.cacheChanges...)
 	g.room += room
 }

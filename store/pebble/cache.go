@@ -131,8 +131,8 @@ func (s *cacheSet) clear() {
 	}
 }
 
-// A touch is what one change of a batch means for the cache.
-type touch struct {
+// A cacheChange is what one change of a batch means for the cache.
+type cacheChange struct {
 	set    uint16 // allSets for the deletion of a range
 	cached bool   // the key was in the cache
 }
@@ -140,23 +140,23 @@ type touch struct {
 const allSets = cacheSets
 
 // begin is called before a batch is visible. Only one batch is between begin and end.
-func (c *cache) begin(b *store.Batch, touches []touch) []touch {
+func (c *cache) begin(b *store.Batch, cacheChanges []cacheChange) []cacheChange {
 	for _, op := range b.Ops {
 		if op.Kind == store.OpDeleteRange {
 			for i := range c.sets {
 				c.sets[i].change(nil)
 			}
-			touches = append(touches, touch{set: allSets})
+			cacheChanges = append(cacheChanges, cacheChange{set: allSets})
 			continue
 		}
 		set := c.setOf(op.Key)
-		touches = append(touches, touch{set, c.sets[set].change(op.Key)})
+		cacheChanges = append(cacheChanges, cacheChange{set, c.sets[set].change(op.Key)})
 	}
-	return touches
+	return cacheChanges
 }
 
 // end is called when a batch is visible.
-func (c *cache) end(b *store.Batch, touches []touch, r store.Revision) {
+func (c *cache) end(b *store.Batch, cacheChanges []cacheChange, r store.Revision) {
 	for i, op := range b.Ops {
 		if op.Kind == store.OpDeleteRange { // an earlier change of the batch may be in the range
 			for i := range c.sets {
@@ -164,9 +164,9 @@ func (c *cache) end(b *store.Batch, touches []touch, r store.Revision) {
 			}
 			continue
 		}
-		s := &c.sets[touches[i].set]
+		s := &c.sets[cacheChanges[i].set]
 		way, _ := s.find(op.Key) // of an earlier change of the batch
-		if way < 0 && !touches[i].cached && !checkedSoon(op.Key) {
+		if way < 0 && !cacheChanges[i].cached && !checkedSoon(op.Key) {
 			continue
 		}
 		if op.Kind == store.OpSet && len(op.Key)+len(op.Value) <= cachedSize {
@@ -180,12 +180,12 @@ func (c *cache) end(b *store.Batch, touches []touch, r store.Revision) {
 }
 
 // checkedSoon reports whether a key is cached when it is set, since the batch that ends a task has a
-// condition on it. Without that, the turn would wait until Pebble has all batches, for each task.
+// condition on it. Without that, applying would wait until Pebble has all batches, for each task.
 func checkedSoon(key []byte) bool { return key[0] == store.SpaceWork }
 
 // applied is called when Pebble has the batches, or refused them.
-func (c *cache) applied(touches []touch) {
-	for _, t := range touches {
+func (c *cache) applied(cacheChanges []cacheChange) {
+	for _, t := range cacheChanges {
 		if t.set != allSets {
 			c.sets[t.set].pending.Add(-1)
 			continue

@@ -67,9 +67,9 @@ func TestTheCacheHasAbsentKeysAndNoLargeEntries(t *testing.T) {
 		return at
 	}
 	change := func(b *store.Batch, r store.Revision) {
-		touches := h.begin(b, nil)
-		h.end(b, touches, r)
-		h.applied(touches)
+		cacheChanges := h.begin(b, nil)
+		h.end(b, cacheChanges, r)
+		h.applied(cacheChanges)
 	}
 	h.put(store.Entry{Key: key}, look())
 	if e, _ := h.get(key); e == nil || e.Revision != 0 {
@@ -78,17 +78,17 @@ func TestTheCacheHasAbsentKeysAndNoLargeEntries(t *testing.T) {
 	var b store.Batch
 	b.Set(key, []byte("new"))
 	old := look()
-	touches := h.begin(&b, nil)
+	cacheChanges := h.begin(&b, nil)
 	e, during := h.get(key)
 	if e != nil || !during.pending {
 		t.Error("an entry is found while it is replaced, or looked for in the library as if that were complete")
 	}
 	h.put(store.Entry{Key: key, Value: []byte("old"), Revision: 1}, during) // read and put meanwhile
-	h.end(&b, touches, 7)
+	h.end(&b, cacheChanges, 7)
 	if e, _ := h.get(key); e == nil || e.Revision != 7 || string(e.Value) != "new" {
 		t.Errorf("after a change: %v", e)
 	}
-	h.applied(touches)
+	h.applied(cacheChanges)
 	h.put(store.Entry{Key: key, Value: []byte("old"), Revision: 1}, old)    // read before, put after
 	h.put(store.Entry{Key: key, Value: []byte("old"), Revision: 1}, during) // read meanwhile, put after
 	if e, _ := h.get(key); e == nil || e.Revision != 7 {
@@ -110,13 +110,13 @@ func TestTheCacheHasAbsentKeysAndNoLargeEntries(t *testing.T) {
 	var all store.Batch
 	all.Set(key, []byte("new"))
 	all.DeleteRange([]byte("m"), []byte("n"))
-	touches = h.begin(&all, nil)
+	cacheChanges = h.begin(&all, nil)
 	other := []byte("mother")
 	if e, at := h.get(other); e != nil || !at.pending {
 		t.Error("a range is deleted, and a key is looked for as if it were not")
 	}
-	h.end(&all, touches, 9)
-	h.applied(touches)
+	h.end(&all, cacheChanges, 9)
+	h.applied(cacheChanges)
 	h.put(store.Entry{Key: key, Value: []byte("old"), Revision: 1}, old)
 	if e, at := h.get(key); e != nil || at.pending {
 		t.Errorf("a key in a range that was deleted is %v", e)

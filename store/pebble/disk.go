@@ -306,7 +306,7 @@ type vitalFile struct {
 
 	at       bool   // File was opened again: it wants WriteAt
 	synced   int64  // bytes at the front that are on the disk
-	unsynced []byte // those after them
+	unsynced []byte // bytes after synced
 }
 
 func (f *vitalFile) Write(p []byte) (int, error) {

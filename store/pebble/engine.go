@@ -14,7 +14,7 @@
 //
 // # How a batch becomes durable
 //
-// Commits are grouped. Apply takes its turn: one batch at a time is checked, encoded and
+// Commits are grouped. Apply holds a lock: one batch at a time is checked, encoded and
 // added to the open group of the queue (queue.go), and is visible from then on. The syncer
 // (sync.go) waits for the log of Pebble and resolves the commits in their order. While it
 // waits for one fsync, batches join the open group; then it gives that group to Pebble, for
@@ -52,8 +52,8 @@ import (
 type Options struct {
 	FS           vfs.FS        // nil means the disk
 	Log          *slog.Logger  // nil means that nothing is logged
-	CacheSize    int64         // of blocks that were read, in bytes; 0 means 64 MB
-	MemTableSize int           // of changes that are in the log only, in bytes; 0 means 16 MB
+	CacheSize    int64         // bytes of cached blocks; 0 means 64 MB
+	MemTableSize int           // bytes of changes that are in the log only; 0 means 16 MB
 	CloseTimeout time.Duration // how long Close waits for a disk that fails; 0 means 2 s
 	Address      string        // where this process is reached, for processes that find the store in use
 
@@ -61,7 +61,7 @@ type Options struct {
 	// so that watchers survive. Nil means those of this store only.
 	Watchers *store.Watchers
 
-	schema *schema // another one, for tests
+	schema *schema // replaces the schema in tests
 }
 
 func (o *Options) defaults() Options {
@@ -125,21 +125,21 @@ type Engine struct {
 	health *health
 	lock   *lock // nil if the file system is not the disk
 
-	retryAt  time.Time     // of an engine that was opened for reading: see refusal
+	retryAt  time.Time     // when an engine that was opened for reading may be opened again: see refusal
 	closing  chan struct{} // closed when Close begins
-	closed   chan struct{} // closed when it has ended
+	closed   chan struct{} // closed when Close has ended
 	closeErr error
 
 	// Writing: see apply.go.
-	slots    chan struct{} // one for each batch that is not durable yet
-	turn     chan struct{} // the right to apply
-	room     room
-	touches  []touch        // of the batch that has the turn; guarded by turn
-	revision store.Revision // of the last batch; guarded by turn
-	lease    store.Revision // up to which revisions may be given; guarded by turn
-	flushing sync.Mutex     // the right to give the open group to Pebble
-	queue    queue
-	groups   chan *group // empty ones, to be used again
+	slots        chan struct{} // one for each batch that is not durable yet
+	applyLock    chan struct{} // held to apply a batch; a channel, so that waiting for it can end
+	room         room
+	cacheChanges []cacheChange  // cache changes of the batch that is being applied; guarded by applyLock
+	revision     store.Revision // revision of the last batch; guarded by applyLock
+	lease        store.Revision // the last revision that may be given out; guarded by applyLock
+	flushing     sync.Mutex     // the right to give the open group to Pebble
+	queue        queue
+	groups       chan *group // empty ones, to be used again
 
 	writing     sync.WaitGroup // the syncer, and applySlowly
 	filling     sync.WaitGroup // fill: see absent.go
@@ -202,7 +202,7 @@ func newEngine(dir string, opts Options, l *lock) *Engine {
 	e := &Engine{
 		dir: dir, opts: opts, disk: newDisk(opts.FS, h), health: h, lock: l, cache: newCache(), absence: newAbsence(),
 		closing: make(chan struct{}), closed: make(chan struct{}), stopMonitor: make(chan struct{}),
-		slots: make(chan struct{}, maxPending), turn: make(chan struct{}, 1), groups: make(chan *group, spareGroups),
+		slots: make(chan struct{}, maxPending), applyLock: make(chan struct{}, 1), groups: make(chan *group, spareGroups),
 	}
 	e.queue.news.L = &e.queue.mu
 	e.queue.single = true
@@ -340,7 +340,7 @@ func (e *Engine) close() error {
 	var patience sync.WaitGroup
 	patience.Go(func() { e.giveUp(finished) })
 
-	e.turn <- struct{}{} // and never give it back: nothing is applied any more
+	e.applyLock <- struct{}{} // and never give it back: nothing is applied any more
 	e.filling.Wait()
 	e.flush()
 	e.queue.stop()

@@ -19,12 +19,12 @@ type health struct {
 
 	mu        sync.Mutex // a leaf: nothing is called while it is held
 	insisting int        // calls that are being repeated until they succeed
-	insistErr error      // of the latest of them
-	flushErr  error      // of the latest flush
-	compactEr error      // of the latest compaction
+	insistErr error      // the error of the latest repeated call
+	flushErr  error      // the error of the latest flush
+	compactEr error      // the error of the latest compaction
 	stalled   bool       // a batch waits for a flush or a compaction
 	unflushed int        // full memtables that are not in a table yet
-	final     error      // it won't get better
+	final     error      // an error that ends writing for good
 }
 
 // A condition is a state of health. It never changes, it is replaced.

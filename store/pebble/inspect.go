@@ -20,7 +20,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/wal"
 )
 
-// inspect looks whether a directory of ours is whole, and changes nothing. Pebble
+// inspect checks that the directory of a store is whole, and changes nothing. Pebble
 // finds some damage only after it has begun to write, and some not at all: it takes
 // a manifest with a broken record for one that ends there, and removes the tables that
 // the rest of it names.

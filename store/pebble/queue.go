@@ -10,17 +10,17 @@ import (
 
 // A group is a number of batches that Pebble gets as one. They become durable together.
 type group struct {
-	batch   *crdb.Batch
-	commits []*store.Commit
-	touches []touch
-	room    int64 // bytes that Pebble needs for it in its table in memory
+	batch        *crdb.Batch
+	commits      []*store.Commit
+	cacheChanges []cacheChange
+	room         int64 // bytes that Pebble needs for it in its table in memory
 }
 
 func (g *group) reset() {
 	clear(g.commits)
-	g.commits, g.touches, g.room = g.commits[:0], g.touches[:0], 0
-	if cap(g.touches) > maxGroup/8 {
-		g.touches = nil // it had a very large batch
+	g.commits, g.cacheChanges, g.room = g.commits[:0], g.cacheChanges[:0], 0
+	if cap(g.cacheChanges) > maxGroup/8 {
+		g.cacheChanges = nil // it had a very large batch
 	}
 	g.batch.Reset()
 }
@@ -32,9 +32,9 @@ func (g *group) reset() {
 type queue struct {
 	mu       sync.Mutex
 	news     sync.Cond // tells the syncer that there is something to do
-	open     *group    // or nil
-	applying *group    // or nil
-	applied  []*group  // in Pebble, and not known to be durable
+	open     *group    // the group that batches join, or nil
+	applying *group    // the group that Pebble is being given, or nil
+	applied  []*group  // groups that Pebble has, and that may not be durable yet
 	single   bool      // the last durable group had one batch: there is one writer
 	stopped  bool
 }
@@ -107,7 +107,7 @@ func (q *queue) groups() []*group {
 	return all
 }
 
-// commits returns those of all batches, in their order.
+// commits returns the commits of all batches, in their order.
 func (q *queue) commits() (all []*store.Commit) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -11,15 +11,15 @@ import (
 // if the disk fails. A guess that is too cautious costs a change of goroutines; one
 // that is not cautious enough makes one caller wait for the disk.
 type room struct {
-	size   atomic.Int64 // of the table in memory
-	used   atomic.Int64 // by what was given to it since it was made, at most
-	tables atomic.Int64 // that there were
+	size   atomic.Int64 // size of the memtable
+	used   atomic.Int64 // upper bound of what the memtable's batches take
+	tables atomic.Int64 // memtables so far
 }
 
 const (
-	firstTable = 256 << 10 // Pebble's first table in memory; each next one is twice as large
+	firstTable = 256 << 10 // Pebble's first memtable; each next one is twice as large
 	perEntry   = 32        // bytes that an entry takes beside its key, its value and numbers, rather too many
-	perWish    = 192       // that Pebble wants to be free in addition, for each entry
+	perWish    = 192       // bytes that Pebble wants to be free in addition, for each entry
 )
 
 // renewed is called when there is a new log, which means a new table.

@@ -29,7 +29,7 @@ func (e *Engine) flush() {
 // give gives a group to Pebble. Only one goroutine does so at a time.
 func (e *Engine) give(g *group) error {
 	err := e.db.ApplyNoSyncWait(g.batch, crdb.Sync)
-	e.cache.applied(g.touches)
+	e.cache.applied(g.cacheChanges)
 	if err != nil {
 		return e.readError(err)
 	}

@@ -16,7 +16,7 @@ type Cache struct {
 	loading sync.Mutex // held while blocks are read, so that two searches don't both load an index
 
 	mu    sync.Mutex
-	views map[string]*view // by prefix
+	views map[string]*view // views by the prefix of their index
 	bytes int
 	timer *time.Timer // nil while the cache is empty
 }
@@ -25,7 +25,7 @@ type Cache struct {
 type view struct {
 	revision store.Revision
 	blocks   []*block
-	numbers  []uint64 // of the blocks
+	numbers  []uint64 // the numbers of blocks
 	bytes    int
 	used     time.Time
 }

@@ -248,7 +248,7 @@ type packer struct {
 	r       store.Snapshot
 	b       *store.Batch
 	m       *manifest
-	changed map[uint64]*block // by number
+	changed map[uint64]*block // changed blocks, by number
 }
 
 // get returns a block as it is in the batch.
@@ -318,7 +318,7 @@ func (p *packer) dropBelow(floor uint64) {
 // append packs new rows into the last block, and into further ones, and reports whether more are left.
 func (p *packer) append() (more bool, err error) {
 	k := &block{}
-	var e *extent // of k
+	var e *extent // the extent of k
 	if n := len(p.m.blocks); n > 0 && p.m.blocks[n-1].count < blockEntries {
 		e = &p.m.blocks[n-1]
 		last, err := p.get(e.number)

@@ -241,9 +241,9 @@ func (k *Keyed) seed() (more bool, err error) {
 // A KeyQuery is what a search of keys looks for. Its filters apply before the best hits are picked.
 type KeyQuery struct {
 	Text   string
-	Vector []float32 // in place of the text
+	Vector []float32 // replaces Text
 	Limit  int
-	Prefix []byte                // of the keys
+	Prefix []byte                // the prefix of wanted keys
 	Keys   [][]byte              // the only keys to look at; nil means all
 	Accept func(key []byte) bool // nil accepts all; see [Query]
 }

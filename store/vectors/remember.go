@@ -27,8 +27,8 @@ type remembered struct {
 
 	mu    sync.Mutex
 	begun bool
-	half  byte // that is written to: 'a' or 'b'; the other one is older
-	count int  // vectors in it
+	half  byte // the half that is written to, 'a' or 'b'; the other half is older
+	count int  // vectors in half
 }
 
 func (r *remembered) key(half byte, hash []byte) []byte {

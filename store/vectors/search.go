@@ -19,8 +19,8 @@ const (
 
 // A Query is what a search looks for. All of its filters apply before the best hits are picked.
 type Query struct {
-	Vector []float32 // of the index's length; it needn't have unit length
-	Limit  int       // of hits
+	Vector []float32 // has the index's dimensions; it needn't have unit length
+	Limit  int       // how many hits are wanted
 
 	From, To uint64   // ids from From on and before To; without an end if To is 0
 	Among    []uint64 // the only ids to look at, ascending; nil means all
@@ -163,7 +163,7 @@ func (x *Index) candidates(ctx context.Context, r store.Snapshot, f *filter, hit
 	return ids, ctx.Err()
 }
 
-// A distance is how many signs of each entry differ from those of a query.
+// A distance is how many signs of an entry differ from the query's.
 type distance struct {
 	of     []uint16 // each entry of the blocks, in their order
 	counts []int    // how many entries have a distance
@@ -193,7 +193,7 @@ func (d *distance) measure(ctx context.Context, blocks []*block, query []uint64)
 	return nil
 }
 
-// differing counts the signs of entries that differ from those of a query.
+// differing counts the signs of entries that differ from the query's.
 func differing(counts []uint16, signs, query []uint64) {
 	switch len(query) {
 	case 4: // 256 dimensions: 1.6 times as fast as the loop below

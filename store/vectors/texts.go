@@ -21,7 +21,7 @@ import (
 type Text struct {
 	ID     uint64
 	Text   string    // "" is near to nothing
-	Vector []float32 // in place of a text, where the owner has it
+	Vector []float32 // the vector of the text, if the owner has it; then Text is not embedded
 }
 
 // A Source yields the texts after an id. Their ids ascend, from 1 on, and are never given again: a changed text has a new
@@ -52,7 +52,7 @@ type Texts struct {
 	unpacked int // rows that were added since the last packing
 
 	mu      sync.Mutex
-	failure error // of the last attempt to embed, or nil
+	failure error // why the last attempt to embed failed, or nil
 }
 
 // NewTexts returns the texts under a prefix. It reads nothing.
@@ -149,8 +149,8 @@ func (t *Texts) gone(r store.Reader) (ids []uint64, below uint64, err error) {
 }
 
 const (
-	growTexts = 256  // that one step embeds
-	growLooks = 8192 // texts that it looks at
+	growTexts = 256  // texts that one step embeds
+	growLooks = 8192 // texts that one step reads
 	growBytes = 1 << 20
 	packRows  = 1024
 )
@@ -436,12 +436,12 @@ func (t *Texts) Position() (uint64, error) {
 
 // Progress is how far texts are embedded.
 type Progress struct {
-	Model    string `json:"model"`            // that made the vectors which are searched
-	Entries  int    `json:"entries"`          // that are embedded
-	Position uint64 `json:"-"`                // the id of the last one that is
-	Pending  int    `json:"pending,omitzero"` // changed keys that wait for their turn
-	Next     string `json:"next,omitempty"`   // the model that embeds all of them again
-	Done     int    `json:"done,omitzero"`    // entries that it has embedded
+	Model    string `json:"model"`            // the model of the vectors that are searched
+	Entries  int    `json:"entries"`          // embedded entries
+	Position uint64 `json:"-"`                // the id of the last embedded entry
+	Pending  int    `json:"pending,omitzero"` // changed keys that are not embedded yet
+	Next     string `json:"next,omitempty"`   // the model that embeds all entries again
+	Done     int    `json:"done,omitzero"`    // entries that Next has embedded
 	Waiting  string `json:"waiting,omitempty"`
 }
 
