@@ -66,7 +66,7 @@ func (c *conversation) wantsFiles() bool {
 }
 
 // tree returns the tree of files of a conversation: its own at the root, and the memory.
-func (c *conversation) tree(t *testing.T, m *memory.Memory, b kernel.Blobs) *vfs.Tree {
+func (c *conversation) tree(t *testing.T, m *memory.Memory, b kernel.BlobPutter) *vfs.Tree {
 	t.Helper()
 	root, err := mounts.DefaultRoot(c.makeFiles(t), nil)
 	if err != nil {

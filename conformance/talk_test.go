@@ -38,6 +38,7 @@ import (
 	"kernos/internal/testkit"
 	"kernos/journal"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
@@ -157,7 +158,7 @@ func newKernel(t *testing.T, c *conversation, open func() (store.Store, error)) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts := &kernel.Options{Store: state, Blobs: tempBlobs{kept}}
+	opts := &kernel.Options{Store: state, Blobs: tempBlobs{dir: kept}}
 	recorded := journal.New(state, &journal.Options{Models: []embed.Model{embed.English()}, Vectors: vectors.NewCache(1<<20, time.Minute)})
 	registry, err := kernel.NewRegistry()
 	if err != nil {
@@ -259,7 +260,10 @@ func run(all []runner, k *kernel.Kernel) (stop func()) {
 	}
 }
 
-type tempBlobs struct{ dir *blobs.Dir }
+type tempBlobs struct {
+	kerneltest.NoBlobs
+	dir *blobs.Dir
+}
 
 func (b tempBlobs) Put(_ context.Context, data []byte) (message.BlobPointer, error) {
 	blob, err := b.dir.Put(data)

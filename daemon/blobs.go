@@ -81,7 +81,7 @@ func (s *state) callerReaches(ctx context.Context, h blobs.Hash) (bool, error) {
 	return s.reaches(kernel.PrincipalOf(ctx), h)
 }
 
-// Share implements [kernel.BlobSharer].
+// Share implements [kernel.Blobs].
 func (s *state) Share(ctx context.Context, data, asked []byte, from, to *principal.Principal) error {
 	mentions := s.blobs.Mentions(data)
 	if len(mentions) == 0 {
@@ -104,7 +104,7 @@ func (s *state) Share(ctx context.Context, data, asked []byte, from, to *princip
 	return s.give(ctx, given, to)
 }
 
-// Beginning implements [kernel.BlobReader].
+// Beginning implements [kernel.Blobs].
 func (s *state) Beginning(ctx context.Context, p message.BlobPointer, n int) (first []byte, size int64, err error) {
 	found := s.blobs.Mentions(p.Append(nil))
 	if len(found) != 1 {

@@ -11,25 +11,18 @@ import (
 	"kernos/message"
 )
 
-// BlobReader is what Blobs may be in addition: it can show the beginning of a blob.
-type BlobReader interface {
-	// Beginning returns at most n bytes of the beginning of a blob, and how many it has. That of a pointer to anything else,
-	// or to a blob that the caller of ctx may not fetch, is an error.
-	Beginning(ctx context.Context, p message.BlobPointer, n int) (first []byte, size int64, err error)
-}
-
 // A Moved is a value of a reply that is in a blob.
 type Moved struct {
-	Name    string // of the member that it would be; "data" is the whole reply
+	Name    string // the member that the value would be; "data" is the whole reply
 	Pointer message.BlobPointer
-	Size    int64 // in bytes
+	Size    int64 // bytes of the value
 }
 
 // Excerpt returns what a model is shown of a reply. Beside each member that points to a blob, as [Kernel.Fit] makes them, it has
 // the beginning of the value, of at most so many bytes, and a note that says how large the value is and how to read on.
 func (k *Kernel) Excerpt(ctx context.Context, reply []byte, begin int) (shown []byte, moved []Moved) {
-	blobs, ok := k.opts.Blobs.(BlobReader)
-	if !ok || len(reply) == 0 || reply[0] != '{' || !bytes.Contains(reply, []byte(`Ref"`)) {
+	blobs := k.opts.Blobs
+	if blobs == nil || len(reply) == 0 || reply[0] != '{' || !bytes.Contains(reply, []byte(`Ref"`)) {
 		return reply, nil
 	}
 	shown = append(shown, reply[:bytes.LastIndexByte(reply, '}')]...)

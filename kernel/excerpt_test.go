@@ -14,14 +14,13 @@ import (
 )
 
 // shelf is blobs by their paths.
-type shelf map[string]string
-
-func (shelf) Put(context.Context, []byte) (message.BlobPointer, error) {
-	return message.BlobPointer{}, errors.New("full")
+type shelf struct {
+	kerneltest.NoBlobs
+	files map[string]string
 }
 
 func (s shelf) Beginning(_ context.Context, p message.BlobPointer, n int) ([]byte, int64, error) {
-	data, ok := s[p.Path]
+	data, ok := s.files[p.Path]
 	if !ok {
 		return nil, 0, errors.New("not for this caller")
 	}
@@ -29,9 +28,9 @@ func (s shelf) Beginning(_ context.Context, p message.BlobPointer, n int) ([]byt
 }
 
 func TestExcerptShowsWhereEachValueBegins(t *testing.T) {
-	k := kerneltest.New(t, &kernel.Options{Blobs: shelf{
+	k := kerneltest.New(t, &kernel.Options{Blobs: shelf{files: map[string]string{
 		"/short": "hello", "/long": strings.Repeat("abc ", 1000), "/wide": strings.Repeat("€", 1000), "/lines": strings.Repeat("\x01\n", 1000), "/image": "\x89PNG\xff" + strings.Repeat("x", 100),
-	}})
+	}}})
 	ref := func(path string) string { return `{"scheme":"file","path":"` + path + `"}` }
 	note := func(name string, size, first int) string {
 		return fmt.Sprintf("%s has %d bytes, and %[1]sBeginning the first %[3]d; Blob.Read {ref: %[1]sRef, offset: %[3]d} reads on.", name, size, first)

@@ -16,36 +16,45 @@ import (
 	"kernos/store"
 )
 
-// Blobs keeps data that is too large for a message.
+// Blobs keeps data that is too large for a message: it knows where each blob is, who needs it,
+// and which principal may fetch it. It is safe for concurrent use.
 type Blobs interface {
-	// Put keeps data and says where it is.
+	BlobPutter
+	BlobOwners
+
+	// Share lets a principal fetch the blobs that data mentions and that another principal may
+	// fetch, except for blobs that the principal has named itself, in asked.
+	Share(ctx context.Context, data, asked []byte, from, to *principal.Principal) error
+
+	// Beginning returns at most n bytes of the beginning of a blob, and the blob's size. It fails if
+	// the pointer isn't to a blob, or if the caller of ctx may not fetch it.
+	Beginning(ctx context.Context, p message.BlobPointer, n int) (first []byte, size int64, err error)
+}
+
+// A BlobPutter is the part of [Blobs] that keeps data.
+type BlobPutter interface {
+	// Put keeps data, which the caller of ctx may then fetch, and returns where it is.
 	Put(ctx context.Context, data []byte) (message.BlobPointer, error)
 }
 
-// BlobOwners is what Blobs may be in addition: it knows the owners of each blob. Refer adds to
-// a batch that an owner needs the blobs that data mentions, Unrefer that it does not any
-// more.
+// BlobOwners is the part of [Blobs] that knows the owners of each blob. A blob without an owner is
+// removed in time.
 type BlobOwners interface {
+	// Refer adds to a batch that an owner needs the blobs that data mentions.
 	Refer(b *store.Batch, data, owner []byte)
-	Unrefer(b *store.Batch, data, owner []byte)
-}
 
-// BlobSharer is what Blobs may be in addition: it knows which principal may fetch which blob.
-type BlobSharer interface {
-	// Share lets a principal fetch those of the blobs that data mentions which another one may
-	// fetch, but for those that the principal has named itself, in asked.
-	Share(ctx context.Context, data, asked []byte, from, to *principal.Principal) error
+	// Unrefer adds to a batch that an owner doesn't need the blobs that data mentions any more.
+	Unrefer(b *store.Batch, data, owner []byte)
 }
 
 // Share lets a principal that is given data by another fetch the blobs that it mentions. One that
 // the giver may not fetch stays out of reach, and so does one that only repeats what the principal
 // has asked with: a program that answers with what it was asked gives nothing away.
 func (k *Kernel) Share(ctx context.Context, data, asked []byte, from, to *principal.Principal) error {
-	sharer, ok := k.opts.Blobs.(BlobSharer)
-	if !ok || to.SeesAll() || from.ID() == to.ID() {
+	if k.opts.Blobs == nil || to.SeesAll() || from.ID() == to.ID() {
 		return nil
 	}
-	return sharer.Share(ctx, data, asked, from, to)
+	return k.opts.Blobs.Share(ctx, data, asked, from, to)
 }
 
 // tooLong begins the text of the error that takes the place of an answer which does not fit

@@ -17,6 +17,7 @@ import (
 
 // memoryBlobs keeps blobs under numbers.
 type memoryBlobs struct {
+	kerneltest.NoBlobs
 	kept []string
 	err  error
 }
@@ -201,27 +202,19 @@ func TestSecretsDoNotGoToBlobs(t *testing.T) {
 		{"Test.Echo", `{"headers":{"Set-Cookie":"id=1"},"text":"` + long + `"}`, false},
 		{"Crypto.Open", `"` + long + `"`, false},
 	} {
-		kept := new(keptBlobs)
+		blobs := new(memoryBlobs)
 		stored := kerneltest.Echo("Test.Kept")
 		stored.Answers = kernel.FromStore
-		k := kerneltest.New(t, &kernel.Options{Blobs: kept}, kerneltest.Echo("Test.Echo"), kerneltest.Echo("Crypto.Open"), stored)
+		k := kerneltest.New(t, &kernel.Options{Blobs: blobs}, kerneltest.Echo("Test.Echo"), kerneltest.Echo("Crypto.Open"), stored)
 		m := message.Message{Kind: message.KindReply, Type: c.name, Data: []byte(c.data), Metadata: message.Metadata{ID: "a", Timestamp: 1, Causation: "b"}}
 		fitted := k.Fit(context.Background(), m, message.MaxLine, func(m *message.Message) int { return len(message.Append(nil, m)) })
-		if (fitted.Kind == message.KindReply) != c.fits || (len(*kept) > 0) != c.fits {
-			t.Errorf("%s %.60s: %s, %d blobs", c.name, c.data, fitted.Kind, len(*kept))
+		if (fitted.Kind == message.KindReply) != c.fits || (len(blobs.kept) > 0) != c.fits {
+			t.Errorf("%s %.60s: %s, %d blobs", c.name, c.data, fitted.Kind, len(blobs.kept))
 		}
 		if !c.fits && (fitted.Err == nil || fitted.Err.Code != 413) {
 			t.Errorf("%s: %s", c.name, fitted.Data)
 		}
 	}
-}
-
-// keptBlobs keeps blobs in memory.
-type keptBlobs [][]byte
-
-func (b *keptBlobs) Put(_ context.Context, data []byte) (message.BlobPointer, error) {
-	*b = append(*b, data)
-	return message.FileBlob("/blob"), nil
 }
 
 // What is stored may look like a reference. It comes by reference then, so that a reader can rely

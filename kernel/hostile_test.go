@@ -78,7 +78,7 @@ func TestErrorsThatWereChangedAfterwardsAreStillErrors(t *testing.T) {
 	}
 }
 
-type brokenBlobs struct{}
+type brokenBlobs struct{ kerneltest.NoBlobs }
 
 func (brokenBlobs) Put(context.Context, []byte) (message.BlobPointer, error) { panic("no disk") }
 
@@ -223,7 +223,7 @@ func TestFitKeepsBlobsAfterTheConnectionIsDone(t *testing.T) {
 	}
 }
 
-type slowBlobs struct{}
+type slowBlobs struct{ kerneltest.NoBlobs }
 
 func (slowBlobs) Put(ctx context.Context, _ []byte) (message.BlobPointer, error) {
 	return message.FileBlob("/b"), ctx.Err()

@@ -152,8 +152,8 @@ func (c *Call) keepOutcome(b *store.Batch, m *message.Message) {
 	}
 	data := c.kept(m).Data
 	c.run.Keep(b, kind, data)
-	if r, ok := c.k.opts.Blobs.(BlobOwners); ok {
-		r.Refer(b, data, c.run.Key())
+	if c.k.opts.Blobs != nil {
+		c.k.opts.Blobs.Refer(b, data, c.run.Key())
 	}
 }
 
@@ -182,10 +182,9 @@ func (k *Kernel) Sweep(ctx context.Context, now time.Time) (int, error) {
 	if k.runs == nil {
 		return 0, nil
 	}
-	owners, owned := k.opts.Blobs.(BlobOwners)
 	return k.runs.Sweep(ctx, now, func(b *store.Batch, data, key []byte) {
-		if owned {
-			owners.Unrefer(b, data, key)
+		if k.opts.Blobs != nil {
+			k.opts.Blobs.Unrefer(b, data, key)
 		}
 	})
 }

@@ -8,11 +8,12 @@ import (
 	"testing"
 
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/message/osevent"
 )
 
-type noBlobs struct{}
+type noBlobs struct{ kerneltest.NoBlobs }
 
 func (noBlobs) Put(context.Context, []byte) (message.BlobPointer, error) {
 	return message.FileBlob("/blobs/1"), nil

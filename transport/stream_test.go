@@ -222,7 +222,10 @@ func TestStreamAnswersEveryRequestOnceAndInOrder(t *testing.T) {
 	}
 }
 
-type pathBlobs struct{ kept [][]byte }
+type pathBlobs struct {
+	kerneltest.NoBlobs
+	kept [][]byte
+}
 
 func (b *pathBlobs) Put(_ context.Context, data []byte) (message.BlobPointer, error) {
 	b.kept = append(b.kept, append([]byte(nil), data...))

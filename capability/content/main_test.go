@@ -136,10 +136,13 @@ func newKernel(t testing.TB, c *Content) *kernel.Kernel {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return kerneltest.Of(t, &kernel.Options{Blobs: keeper{dir}}, c.Module())
+	return kerneltest.Of(t, &kernel.Options{Blobs: keeper{dir: dir}}, c.Module())
 }
 
-type keeper struct{ dir *blobs.Dir }
+type keeper struct {
+	kerneltest.NoBlobs
+	dir *blobs.Dir
+}
 
 func (k keeper) Put(_ context.Context, data []byte) (message.BlobPointer, error) {
 	b, err := k.dir.Put(data)

@@ -11,6 +11,7 @@ import (
 
 	"kernos/journal"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/store/storetest"
 )
@@ -136,7 +137,7 @@ func TestAWatchHasNoGapAndNoRepeat(t *testing.T) {
 }
 
 // namedBlobs keeps nothing, and names what it is given by its content.
-type namedBlobs struct{}
+type namedBlobs struct{ kerneltest.NoBlobs }
 
 func (namedBlobs) Put(_ context.Context, data []byte) (message.BlobPointer, error) {
 	return message.BlobPointer{Scheme: "file", Path: fmt.Sprintf("/blobs/%x", sha256.Sum256(data))}, nil

@@ -62,7 +62,7 @@ type Options struct {
 	Resolve func(context.Context, message.BlobPointer) ([]byte, error)
 
 	// Blobs keeps what doesn't fit into a request to a program. Nil means that such a request fails.
-	Blobs kernel.Blobs
+	Blobs kernel.BlobPutter
 
 	// Cassettes is the directory of recorded exchanges. "" means that there are none.
 	Cassettes string

@@ -35,7 +35,7 @@ import (
 
 // Blobs keeps what is too large for a message.
 type Blobs interface {
-	kernel.Blobs
+	kernel.BlobPutter
 	kernel.BlobOwners
 }
 

@@ -18,6 +18,7 @@ import (
 	"kernos/capability/vfs/memoryfs"
 	"kernos/capability/vfs/vfstest"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/store"
 	"kernos/store/blobs"
@@ -28,6 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // world is a tree with everything mounted, and a kernel around it.
 type world struct {
+	kerneltest.NoBlobs
 	t      testing.TB
 	dir    string
 	tree   *vfs.Tree
@@ -42,7 +44,7 @@ type world struct {
 	records []string
 }
 
-// Put implements [kernel.Blobs].
+// Put implements [kernel.BlobPutter].
 func (w *world) Put(_ context.Context, data []byte) (message.BlobPointer, error) {
 	b, err := w.blobs.Put(data)
 	return b.Pointer(), err

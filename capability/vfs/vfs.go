@@ -40,7 +40,7 @@ type Options struct {
 
 	// Blobs keeps what VFS.Read can't put into a message. Nil means that only small
 	// binary files, which fit into a pointer, and texts can be read.
-	Blobs kernel.Blobs
+	Blobs kernel.BlobPutter
 
 	// Resolve fetches what a contentRef points to; see [blobs.Resolver]. Nil takes data
 	// pointers only.

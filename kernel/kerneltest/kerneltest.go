@@ -5,6 +5,7 @@ package kerneltest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -12,8 +13,10 @@ import (
 	"time"
 
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
+	"kernos/store"
 )
 
 // New returns a kernel of these syscalls. Nil options mean defaults.
@@ -43,6 +46,31 @@ func Around(t testing.TB, opts *kernel.Options, module func(*kernel.Registry) ke
 		t.Fatal(err)
 	}
 	return k
+}
+
+// NoBlobs is the rest of [kernel.Blobs] for a test that needs a part of it: no blob has owners, is shared, or can be
+// read.
+type NoBlobs struct{}
+
+// Put implements [kernel.Blobs].
+func (NoBlobs) Put(context.Context, []byte) (message.BlobPointer, error) {
+	return message.BlobPointer{}, errors.New("no blobs are kept")
+}
+
+// Refer implements [kernel.Blobs].
+func (NoBlobs) Refer(*store.Batch, []byte, []byte) {}
+
+// Unrefer implements [kernel.Blobs].
+func (NoBlobs) Unrefer(*store.Batch, []byte, []byte) {}
+
+// Share implements [kernel.Blobs].
+func (NoBlobs) Share(context.Context, []byte, []byte, *principal.Principal, *principal.Principal) error {
+	return nil
+}
+
+// Beginning implements [kernel.Blobs].
+func (NoBlobs) Beginning(context.Context, message.BlobPointer, int) ([]byte, int64, error) {
+	return nil, 0, errors.New("no blobs are kept")
 }
 
 // Module is a module of these syscalls.

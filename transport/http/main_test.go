@@ -16,6 +16,7 @@ import (
 
 	"kernos/capability/introspect"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
@@ -45,7 +46,10 @@ func raw(t message.Type, kind message.Kind, h kernel.Handler) kernel.Syscall {
 }
 
 // kept is a place for blobs.
-type kept struct{ *blobs.Dir }
+type kept struct {
+	kerneltest.NoBlobs
+	*blobs.Dir
+}
 
 func (k kept) Put(_ context.Context, data []byte) (message.BlobPointer, error) {
 	b, err := k.Dir.Put(data)
@@ -106,7 +110,7 @@ func open(t testing.TB, o siteOptions) *site {
 		t.Fatal(err)
 	}
 	s := &site{
-		Server: NewServer(kernel.New(r, &kernel.Options{Blobs: kept{dir}}), &o.Options), t: t, addr: l.Addr().String(), url: "http://" + l.Addr().String(),
+		Server: NewServer(kernel.New(r, &kernel.Options{Blobs: kept{Dir: dir}}), &o.Options), t: t, addr: l.Addr().String(), url: "http://" + l.Addr().String(),
 		client: &http.Client{Transport: o.client}, blobs: dir, ended: make(chan error, 1),
 	}
 	if o.cert != nil {

@@ -26,12 +26,12 @@ import (
 // durability of those hold.
 type values struct {
 	of    *memory.Memory
-	blobs kernel.Blobs
+	blobs kernel.BlobPutter
 }
 
 // New returns the driver of the memory. The blobs are those that Memory.Set takes
 // pointers to; without them, only small files can be written.
-func New(of *memory.Memory, blobs kernel.Blobs) vfs.Driver { return &values{of, blobs} }
+func New(of *memory.Memory, blobs kernel.BlobPutter) vfs.Driver { return &values{of, blobs} }
 
 func (v *values) Can() vfs.Can { return vfs.Can{Read: true, Write: true} }
 
