@@ -144,7 +144,7 @@ func (k *Kernel) resolve(m *message.Message, from Sender) (*Syscall, error) {
 	if !ok {
 		c = k.registry.complete()
 		if s, ok = c.lookup(m.Type); !ok {
-			return nil, unknown(m, c, from)
+			return nil, unknown(m, c, k.opts.Needs, from)
 		}
 	}
 	if m.Kind == message.KindQuery && s.Kind == message.KindCommand {
@@ -157,7 +157,7 @@ func (k *Kernel) resolve(m *message.Message, from Sender) (*Syscall, error) {
 
 // unknown is the error for a type that has no handler. It names the types that were probably
 // meant, of those that the sender may call, and the way to add a handler.
-func unknown(m *message.Message, c *catalog, from Sender) error {
+func unknown(m *message.Message, c *catalog, needs []Need, from Sender) error {
 	t := m.Type
 	text := fmt.Sprintf("No handler for %s", t)
 	c = c.of(from.Principal())
@@ -165,7 +165,7 @@ func unknown(m *message.Message, c *catalog, from Sender) error {
 	slices.SortStableFunc(near, func(a, b message.Type) int { return c.misfit(a, m.Data) - c.misfit(b, m.Data) })
 	if len(near) > 0 {
 		text += ": " + nearest.Ask(near)
-	} else if other := c.instead(t); other != "" {
+	} else if other := c.instead(t, needs); other != "" {
 		text += ": " + other
 	}
 	text += fmt.Sprintf(" (Syscall.List names what there is; a handler for %s ", t)

@@ -62,6 +62,10 @@ type Options struct {
 	// no rules.
 	Rules func(session string, s *Syscall, m *message.Message, nested bool) error
 
+	// Needs are what an unknown type may stand for: its error names the syscalls that meet the first
+	// need with a word of the type.
+	Needs []Need
+
 	// IdempotencyTTL is how long the outcome of a command with an idempotency key is
 	// kept. 0 means DefaultIdempotencyTTL.
 	IdempotencyTTL time.Duration

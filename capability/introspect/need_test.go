@@ -1,15 +1,17 @@
-package kernel
+package introspect
 
 import (
 	"strings"
 	"testing"
 
+	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 )
 
 // What isn't there is said, and a name is suggested only if it is near.
 func TestAnUnknownDomainNamesWhatToUse(t *testing.T) {
-	k := newKernel(t, nil, echo("Memory.Set"), echo("Memory.Get"), echo("VFS.Read"), echo("Http.Fetch"), echo("Message.List"), echo("Syscall.List"))
+	k := kerneltest.New(t, &kernel.Options{Needs: Needs}, kerneltest.Echo("Memory.Set"), kerneltest.Echo("Memory.Get"), kerneltest.Echo("VFS.Read"), kerneltest.Echo("Http.Fetch"), kerneltest.Echo("Message.List"), kerneltest.Echo("Syscall.List"))
 	for name, want := range map[string]string{
 		"Timer.Start":     "nothing here runs by the clock",
 		"Schedule.Create": "nothing here runs by the clock",
@@ -22,7 +24,7 @@ func TestAnUnknownDomainNamesWhatToUse(t *testing.T) {
 		"Memory.Gett":     "did you mean Memory.Get",
 		"Quantum.Flip":    "No handler for Quantum.Flip (",
 	} {
-		got := string(answer(t, k, query("q", message.Type(name), `{}`)).Data)
+		got := string(kerneltest.Answer(t, k, kerneltest.Query("q", message.Type(name), `{}`)).Data)
 		if !strings.Contains(got, want) || strings.Contains(got, "did you mean") != strings.Contains(want, "did you mean") {
 			t.Errorf("%s: got %s", name, got)
 		}
