@@ -243,6 +243,9 @@ func TestAnEndlessStreamEndsWithTheServer(t *testing.T) {
 	}
 }
 
+// keepAlive is how often a stream that is silent gets a comment.
+const keepAlive = 20 * time.Second
+
 // While there is nothing to say, something is said now and then.
 func TestSilentEventsAreKeptAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -6,14 +6,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"kernos/internal/mcp"
 	"kernos/transport"
 )
-
-// keepAlive is how often a comment is sent on a stream that has nothing to say.
-const keepAlive = 20 * time.Second
 
 // An eventStream is the answer to one request of HTTP: one JSON text, or server-sent events as soon as
 // something comes before the response. It implements [outlet].
@@ -24,17 +20,15 @@ type eventStream struct {
 	session *session // nil in the stateless era
 	id      int64
 
-	mu      sync.Mutex
-	done    chan struct{}       // closed at the end; nil until the goroutine of the request waits for it
-	w       http.ResponseWriter // nil while no client reads
-	begun   bool                // the answer is events
-	over    bool
-	seq     int64
-	written bool        // since the last comment
-	alive   *time.Timer // sends comments on a stream that has nothing to say
-	final   []byte      // the response, if it is the whole answer
-	status  int         // of the answer
-	alone   bool        // the goroutine of the request doesn't come to serve
+	mu     sync.Mutex
+	done   chan struct{}       // closed at the end; nil until the goroutine of the request waits for it
+	w      http.ResponseWriter // nil while no client reads
+	events *transport.Events   // to w; nil if it hasn't got any
+	over   bool
+	seq    int64
+	final  []byte // the response, if it is the whole answer
+	status int    // of the answer
+	alone  bool   // the goroutine of the request doesn't come to serve
 }
 
 func newEventStream(n *session, w http.ResponseWriter) *eventStream {
@@ -67,7 +61,7 @@ func (e *eventStream) respond(frame []byte, f *failure) {
 	if e.over {
 		return
 	}
-	if e.w != nil && !e.begun {
+	if e.w != nil && e.events == nil {
 		// The goroutine that waits in serve writes it: its stack is large enough already, which saves a
 		// seventh of the time of a call.
 		e.final, e.status = frame, statusOf(f, e.session == nil)
@@ -120,9 +114,7 @@ func (e *eventStream) end() {
 		if e.done != nil {
 			close(e.done)
 		}
-		if e.alive != nil {
-			e.alive.Stop()
-		}
+		e.events.End()
 	}
 }
 
@@ -144,8 +136,7 @@ func (e *eventStream) event(frame []byte) {
 }
 
 func (e *eventStream) appendID(dst []byte, seq int64) []byte {
-	dst = strconv.AppendInt(append(dst, "id: "...), e.id, 10)
-	return append(strconv.AppendInt(append(dst, '-'), seq, 10), '\n')
+	return transport.AppendEventID(dst, strconv.FormatInt(e.id, 10), '-', seq)
 }
 
 // write writes to the client, if one reads. mu is held.
@@ -153,42 +144,16 @@ func (e *eventStream) write(text []byte) {
 	if e.w == nil {
 		return
 	}
-	if !e.begun {
-		e.begun = true
-		h := e.w.Header()
-		h.Set("Content-Type", "text/event-stream")
-		h.Set("X-Accel-Buffering", "no") // proxies are to pass on what comes
-		e.w.WriteHeader(http.StatusOK)
-		if e.alive == nil {
-			e.alive = time.AfterFunc(keepAlive, e.wake)
-		}
+	if e.events == nil {
+		e.events = transport.BeginEvents(e.w, nil)
 	}
-	e.written = true
-	_, err := e.w.Write(text)
-	if err == nil {
-		err = http.NewResponseController(e.w).Flush()
-	}
-	if err != nil {
+	if !e.events.Write(text, true) {
 		e.w = nil
 	}
 }
 
-// wake sends a comment if nothing else was sent for a while.
-func (e *eventStream) wake() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.over {
-		return
-	}
-	if e.begun && !e.written {
-		e.write([]byte(":\n\n"))
-	}
-	e.written = false
-	e.alive.Reset(keepAlive)
-}
-
 // serve waits until the stream has ended, or its client has left, which it reports.
-func (e *eventStream) serve(r *http.Request, stopping <-chan struct{}) (left bool) {
+func (e *eventStream) serve(w http.ResponseWriter, r *http.Request, stopping <-chan struct{}) (left bool) {
 	if e.session != nil {
 		e.session.reads(+1)
 		defer e.session.reads(-1)
@@ -198,13 +163,12 @@ func (e *eventStream) serve(r *http.Request, stopping <-chan struct{}) (left boo
 	if !e.over {
 		left = e.wait(r.Context().Done(), stopping)
 	}
-	if !left {
+	if !left && e.w == w {
 		e.writeFinal()
 	}
-	e.w = nil
-	if e.alive != nil {
-		e.alive.Stop()
-		e.alive = nil
+	if e.w == w { // another request may have taken its place
+		e.events.End()
+		e.w, e.events = nil, nil
 	}
 	return left
 }
@@ -268,7 +232,8 @@ func (n *session) resume(last string, w http.ResponseWriter) *eventStream {
 		}
 	}
 	n.mu.Unlock()
-	e.w, e.begun = w, false
+	e.events.End()
+	e.w, e.events = w, nil
 	e.write(bytes.Join(missed, nil))
 	if e.final != nil { // the client had left before it was written
 		e.write(append(append(append(e.appendID(nil, e.seq+1), "data: "...), e.final...), "\n\n"...))

@@ -225,7 +225,7 @@ func (s *Server) answer(requests *transport.Server, w http.ResponseWriter, r *ht
 			m.answer(x)
 		})
 	}
-	if !h.events.serve(r, nil) {
+	if !h.events.serve(w, r, nil) {
 		return
 	}
 	if c.session != nil {
@@ -311,7 +311,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 			refuse(w, http.StatusNotFound, nil, &failure{code: mcp.InvalidRequest, text: "Invalid request: the events of this stream aren't kept any more; send the request again"})
 			return
 		}
-		e.serve(r, stopping.Done())
+		e.serve(w, r, stopping.Done())
 		return
 	}
 	e := newEventStream(n, w)
@@ -321,5 +321,5 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 	n.mu.Lock()
 	n.alone = e
 	n.mu.Unlock()
-	e.serve(r, stopping.Done())
+	e.serve(w, r, stopping.Done())
 }

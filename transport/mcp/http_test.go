@@ -1,6 +1,7 @@
 package mcp_test
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 
 	"kernos/daemon"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
@@ -111,4 +113,74 @@ func TestSessionsOfOthersStay(t *testing.T) {
 	if !lives(two, reading) || lives(two, idle) {
 		t.Error("a session whose stream is open has ended before idle ones")
 	}
+}
+
+// A client that comes back for a stream before the server knows that its connection is lost gets what follows.
+func TestAStreamIsTakenOver(t *testing.T) {
+	k := kerneltest.New(t, nil)
+	s, requests := mcp.New(k, nil), transport.NewServer(k, transport.Limits{}, nil, nil, nil)
+	session := ""
+	send := func(ctx context.Context, w http.ResponseWriter, method, last, body string) {
+		r := httptest.NewRequestWithContext(ctx, method, "/mcp?tools=all", strings.NewReader(body))
+		r.Header = http.Header{"Mcp-Session-Id": {session}, "Last-Event-Id": {last}}
+		s.Serve(requests, w, r)
+	}
+	first := httptest.NewRecorder()
+	send(t.Context(), first, "POST", "", request(1, "initialize", `"protocolVersion":"2025-11-25","capabilities":{}`))
+	session = first.Header().Get("Mcp-Session-Id")
+	open := func(ctx context.Context, last string) (lines *bufio.Scanner, left chan struct{}) {
+		read, write := io.Pipe()
+		p := &piped{ResponseRecorder: httptest.NewRecorder(), to: write, begun: make(chan struct{})}
+		left = make(chan struct{})
+		go func() {
+			defer close(left)
+			send(ctx, p, "GET", last, "")
+			_ = write.Close()
+		}()
+		<-p.begun
+		return bufio.NewScanner(read), left
+	}
+	lost, lose := context.WithCancel(t.Context())
+	old, oldLeft := open(lost, "")
+	go func() {
+		for old.Scan() {
+		}
+	}()
+	current, currentLeft := open(t.Context(), "2-0")
+	lose()
+	<-oldLeft
+	send(t.Context(), httptest.NewRecorder(), "POST", "", `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	one := kernel.Definition{Type: "Another.One", Kind: message.KindQuery, Summary: "One.", Input: schema.Written(`{"type":"object"}`), Output: schema.Written(`{"type":"object"}`)}
+	if err := k.Registry().AddSyscall(kernel.Module{Name: "another", Version: "1.0.0", Summary: "One."}, one.BindHandler(func(context.Context, message.Message, kernel.Emit) {})); err != nil {
+		t.Fatal(err)
+	}
+	for !strings.Contains(current.Text(), "notifications/tools/list_changed") {
+		if !current.Scan() {
+			t.Fatal("the client isn't told")
+		}
+	}
+	go func() {
+		for current.Scan() {
+		}
+	}()
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	<-currentLeft
+}
+
+// piped is a response that is read while it is written.
+type piped struct {
+	*httptest.ResponseRecorder
+	to    io.Writer
+	begun chan struct{} // closed when the headers are sent
+}
+
+func (p *piped) WriteHeader(int) { close(p.begun) }
+
+func (p *piped) Write(b []byte) (int, error) {
+	if len(b) == 0 { // a pipe would wait for its reader
+		return 0, nil
+	}
+	return p.to.Write(b)
 }
