@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/kernel/kerneltest"
 	"kernos/message"
@@ -111,7 +112,7 @@ func TestResumeOfTheKernel(t *testing.T) {
 	const cuts, each = 5, 20
 	next := make(chan int)
 	proxy := newCutter(t, newKernel(t, next))
-	c, err := Dial(testContext(t), Target{URL: "ws://" + proxy.Addr().String() + "/", Patience: patience})
+	c, err := Dial(testContext(t), Target{URL: "ws://" + proxy.Addr().String() + "/", Patience: testkit.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}

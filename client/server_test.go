@@ -11,19 +11,17 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
 	"go.uber.org/goleak"
+
+	"kernos/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long something may take that must come.
-const patience = 30 * time.Second
-
 func testContext(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -71,7 +69,7 @@ type fakeServer struct {
 func newServer(t testing.TB, answer func(*session, call)) *fakeServer {
 	s := &fakeServer{t: t, answer: answer}
 	s.http = httptest.NewServer(s)
-	s.target = Target{URL: "ws" + s.http.URL[len("http"):], Patience: patience}
+	s.target = Target{URL: "ws" + s.http.URL[len("http"):], Patience: testkit.Patience}
 	t.Cleanup(s.close)
 	return s
 }
@@ -87,7 +85,7 @@ func newSocketServer(t testing.TB, path string, answer func(*session, call)) *fa
 	_ = s.http.Listener.Close()
 	s.http.Listener = l
 	s.http.Start()
-	s.target = Target{URL: "unix://" + path, Patience: patience}
+	s.target = Target{URL: "unix://" + path, Patience: testkit.Patience}
 	t.Cleanup(s.close)
 	return s
 }

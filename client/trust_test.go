@@ -41,7 +41,7 @@ func newTLSServer(t testing.TB, certFile, keyFile string) (s *fakeServer, show f
 	}}
 	s.http.Config.ErrorLog = log.New(io.Discard, "", 0) // clients that leave are what is tested
 	s.http.StartTLS()
-	s.target = Target{URL: "wss" + s.http.URL[len("https"):], Patience: patience}
+	s.target = Target{URL: "wss" + s.http.URL[len("https"):], Patience: testkit.Patience}
 	t.Cleanup(s.close)
 	return s, show
 }

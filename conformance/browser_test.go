@@ -195,7 +195,7 @@ func startBrowser(t *testing.T, names ...string) *browser {
 		_ = write.Close()
 		select {
 		case <-b.ended:
-		case <-time.After(patience):
+		case <-time.After(testkit.Patience):
 			t.Error("the browser does not leave")
 			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 			<-b.ended
@@ -250,7 +250,7 @@ func (b *browser) visit(t *testing.T, origin string, query url.Values, before fu
 	if err != nil {
 		t.Fatalf("the browser can't be told to open a page: %v", err)
 	}
-	late := time.After(3 * patience)
+	late := time.After(3 * testkit.Patience)
 	waiting := true
 	defer func() {
 		if waiting {
@@ -340,14 +340,14 @@ func (k *kernelProcess) check(before map[string]float64, refused map[string]int,
 	}
 	// A page does not learn when a beacon has come, nor when it has had its effect.
 	got := grown()
-	for end := time.Now().Add(patience); sum(got) < sum(want) && time.Now().Before(end); {
+	for end := time.Now().Add(testkit.Patience); sum(got) < sum(want) && time.Now().Before(end); {
 		got = grown()
 	}
 	if !maps.Equal(got, want) {
 		k.t.Errorf("the kernel counts %v, want %v", got, want)
 	}
 	there := k.stored()
-	for end := time.Now().Add(patience); len(there) < len(stored) && time.Now().Before(end); {
+	for end := time.Now().Add(testkit.Patience); len(there) < len(stored) && time.Now().Before(end); {
 		there = k.stored()
 	}
 	if !slices.Equal(there, stored) {

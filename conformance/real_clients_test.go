@@ -93,7 +93,7 @@ func runClient(t *testing.T, script string, args ...string) (string, error) {
 	if _, err := os.Stat(filepath.Join("npm", "node_modules", "@polkadot")); err != nil {
 		t.Fatalf("the clients are not installed; make npm does it: %v", err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*testkit.Patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, node, append([]string{script}, args...)...)
 	cmd.Dir = "npm"

@@ -91,7 +91,7 @@ func startKernel(t *testing.T, binary, address string, flags ...string) *kernelP
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-ended:
-		case <-time.After(patience):
+		case <-time.After(testkit.Patience):
 			_ = cmd.Process.Kill()
 			<-ended
 		}
@@ -100,7 +100,7 @@ func startKernel(t *testing.T, binary, address string, flags ...string) *kernelP
 	case k := <-where:
 		return k
 	case <-ended:
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 	}
 	t.Fatal("the kernel does not serve")
 	return nil

@@ -64,9 +64,6 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// patience is how long a line may take to come.
-const patience = 20 * time.Second
-
 // wire is one way to talk to a kernel.
 type wire struct {
 	name, carries string
@@ -362,8 +359,8 @@ func (c *part) hold(t *testing.T, in io.WriteCloser, out io.Reader) {
 		select {
 		case line, ok := <-lines:
 			return line, ok
-		case <-time.After(patience):
-			t.Errorf("nothing came for %v", patience)
+		case <-time.After(testkit.Patience):
+			t.Errorf("nothing came for %v", testkit.Patience)
 			return "", false
 		}
 	}

@@ -11,13 +11,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
 	"kernos/daemon"
 	"kernos/daemon/daemontest"
+	"kernos/internal/testkit"
 	"kernos/internal/testkit/browser"
 	"kernos/kernel"
 	"kernos/message"
@@ -25,9 +25,6 @@ import (
 
 // pictures is where docs has its pictures: go test ./conformance/console -run Pictures -pictures ../../docs/console
 var pictures = flag.String("pictures", "", "a folder for a picture of each view")
-
-// patience is how long a condition is waited for.
-const patience = 60 * time.Second
 
 // The tests share a browser; each has a profile of its own in it.
 var theBrowser = sync.OnceValues(func() (context.Context, error) {
@@ -127,7 +124,7 @@ func (w *world) enter(link string) {
 // do takes steps in the page.
 func (w *world) do(steps ...chromedp.Action[chromedp.Void]) {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(w.ctx, patience)
+	ctx, cancel := context.WithTimeout(w.ctx, testkit.Patience)
 	defer cancel()
 	if err := chromedp.Do(ctx, steps...); err != nil {
 		w.fail(err)
@@ -137,7 +134,7 @@ func (w *world) do(steps ...chromedp.Action[chromedp.Void]) {
 // wait waits until an expression is true in the page.
 func (w *world) wait(expression string) {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(w.ctx, patience)
+	ctx, cancel := context.WithTimeout(w.ctx, testkit.Patience)
 	defer cancel()
 	if _, err := chromedp.Run(ctx, chromedp.Poll[bool]("!!("+expression+")")); err != nil {
 		w.fail(fmt.Errorf("%s: %w", expression, err))
@@ -147,7 +144,7 @@ func (w *world) wait(expression string) {
 // fail ends the test, and leaves a picture of the page.
 func (w *world) fail(err error) {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), testkit.Patience)
 	defer cancel()
 	if png, e := chromedp.Run(ctx, chromedp.CaptureScreenshot()); e == nil {
 		path := filepath.Join(os.TempDir(), strings.ReplaceAll(w.Name(), "/", "_")+".png")

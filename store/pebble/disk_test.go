@@ -107,7 +107,7 @@ func TestCloseOfAFullDiskComesToAnEnd(t *testing.T) {
 			if err != nil {
 				fails(t, err, 507)
 			}
-		case <-time.After(patience):
+		case <-time.After(testkit.Patience):
 			t.Fatal("Close hangs")
 		}
 		if _, err := e.Get([]byte("m/1")); !errors.Is(err, store.ErrClosed) {

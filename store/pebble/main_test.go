@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
+	"kernos/internal/testkit"
 	"kernos/store"
 )
 
@@ -22,9 +22,6 @@ func TestMain(m *testing.M) {
 	}
 	goleak.VerifyTestMain(m)
 }
-
-// patience is how long anything may take before it counts as hanging.
-const patience = 30 * time.Second
 
 func mustOpen(t testing.TB, dir string, opts *Options) *Engine {
 	t.Helper()
@@ -61,7 +58,7 @@ func sets(key, value string) *store.Batch {
 }
 
 func wait(c *store.Commit) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	return c.Wait(ctx)
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/store/blobs"
@@ -145,7 +146,7 @@ func TestWhoLeavesACall(t *testing.T) {
 func TestAnEndlessCallEndsWithTheServer(t *testing.T) {
 	syscall, begun, _, _ := running("Test.Watch", message.KindQuery)
 	syscall.Runs = kernel.Endless
-	s := open(t, siteOptions{Options: Options{Grace: enough}, syscalls: []kernel.Syscall{syscall}})
+	s := open(t, siteOptions{Options: Options{Grace: testkit.Patience}, syscalls: []kernel.Syscall{syscall}})
 	answers := make(chan answer, 1)
 	go func() { answers <- s.do("POST", "/v1/call/test/watch", "") }()
 	soon(t, "it begins", begun)

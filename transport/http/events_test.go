@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/transport/rpc"
@@ -224,14 +225,14 @@ func stepping(what message.Type, kind message.Kind) (_ kernel.Syscall, steps cha
 		}
 	})
 	syscall.Emits = []kernel.EventDefinition{{Type: "Test.Happened", Summary: "It happened."}}
-	syscall.Timeout = 10 * enough
+	syscall.Timeout = 10 * testkit.Patience
 	return syscall, steps, cancelled
 }
 
 func TestAnEndlessStreamEndsWithTheServer(t *testing.T) {
 	syscall, begun, _, _ := running("Test.Watch", message.KindQuery)
 	syscall.Runs = kernel.Endless
-	s := open(t, siteOptions{Options: Options{Grace: enough}, syscalls: []kernel.Syscall{syscall}})
+	s := open(t, siteOptions{Options: Options{Grace: testkit.Patience}, syscalls: []kernel.Syscall{syscall}})
 	answers := make(chan answer, 1)
 	go func() { answers <- s.do("POST", "/v1/call/test/watch", "", "Accept", "text/event-stream") }()
 	soon(t, "it begins", begun)

@@ -103,7 +103,7 @@ func TestHeadersThatAreTooLarge(t *testing.T) {
 
 // A client that does not read does not hold up the server for ever.
 func TestWhoDoesNotRead(t *testing.T) {
-	s := open(t, siteOptions{Options: Options{WriteTime: 50 * time.Millisecond, Idle: enough}})
+	s := open(t, siteOptions{Options: Options{WriteTime: 50 * time.Millisecond, Idle: testkit.Patience}})
 	c, err := net.Dial("tcp", s.addr)
 	if err != nil {
 		t.Fatal(err)

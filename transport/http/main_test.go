@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"kernos/capability/introspect"
+	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/kernel/kerneltest"
 	"kernos/kernel/principal"
@@ -24,9 +25,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// enough is how long something may take that is expected to happen.
-const enough = time.Minute
 
 const secret = "0123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -219,7 +217,7 @@ func soon[T any](t testing.TB, what string, c <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-c:
-	case <-time.After(enough):
+	case <-time.After(testkit.Patience):
 		t.Fatalf("it did not happen: %s", what)
 	}
 	return v

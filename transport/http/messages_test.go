@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/message"
 )
@@ -176,7 +177,7 @@ func TestASilentStreamIsEnded(t *testing.T) {
 // A server that stops finishes what has come, and reads no more.
 func TestStreamsAreDrained(t *testing.T) {
 	syscall, begun, _, release := running("Test.Wait", message.KindQuery)
-	s := open(t, siteOptions{Options: Options{Grace: enough}, syscalls: []kernel.Syscall{syscall}})
+	s := open(t, siteOptions{Options: Options{Grace: testkit.Patience}, syscalls: []kernel.Syscall{syscall}})
 	busy, idle := s.talk(), s.talk()
 	busy.say(ask("w", "Test.Wait", "1"))
 	soon(t, "it begins", begun)

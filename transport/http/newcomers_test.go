@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kernos/internal/testkit"
 	"kernos/kernel/kerneltest"
 	"kernos/transport"
 )
@@ -40,7 +41,7 @@ func TestAConnectionThatSaysNothingDoesNotHoldUpTheEnd(t *testing.T) {
 // served beside them.
 func TestHalfRequestsTakeFewPlaces(t *testing.T) {
 	const most, flood = 8, 200
-	s := open(t, siteOptions{guard: &Guard{Authenticate: authenticate}, Options: Options{MaxConnections: 16, MaxNewcomers: most, NewcomerTime: enough}})
+	s := open(t, siteOptions{guard: &Guard{Authenticate: authenticate}, Options: Options{MaxConnections: 16, MaxNewcomers: most, NewcomerTime: testkit.Patience}})
 	for range flood {
 		conn, err := net.Dial("tcp", s.addr)
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -20,9 +21,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// patience is how long something may take that is about to happen.
-const patience = 20 * time.Second
 
 // pipe is a wire in memory.
 type pipe struct {
@@ -106,7 +104,7 @@ func (c *talk) wait() {
 	select {
 	case err := <-c.served:
 		c.served <- err
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		c.t.Fatal("the connection is still being served")
 	}
 }
@@ -123,7 +121,7 @@ func (c *talk) next() string {
 	select {
 	case line := <-c.out:
 		return line
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		c.t.Fatal("nothing came")
 		return ""
 	}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -40,7 +41,7 @@ func (c *collector) next(t *testing.T) string {
 			t.Errorf("%v: %s %d is %s", err, i.Type, i.Seq, i.JSON)
 		}
 		return fmt.Sprint(i.Type, " ", i.Seq)
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		t.Fatal("nothing came")
 		return ""
 	}
@@ -79,7 +80,7 @@ func soon(t *testing.T, what string, c <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-c:
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		t.Fatal("it never came about that ", what)
 	}
 }

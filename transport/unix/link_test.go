@@ -52,7 +52,7 @@ func TestThoseThatNeverReadAreClosed(t *testing.T) {
 	}
 	works(t, d, "after")
 	for _, p := range deaf { // what it was sent before it still gets, and no more
-		_ = p.SetReadDeadline(time.Now().Add(patience))
+		_ = p.SetReadDeadline(time.Now().Add(testkit.Patience))
 		if n, err := io.Copy(io.Discard, p); n == 0 || err != nil && !strings.Contains(err.Error(), "reset") {
 			t.Errorf("%d bytes, %v", n, err)
 		}
@@ -95,7 +95,7 @@ func TestOneThatReadsSlowlyGetsEverything(t *testing.T) {
 	}()
 	answers, buf := 0, make([]byte, 16<<10)
 	for answers < messages {
-		_ = p.SetReadDeadline(time.Now().Add(patience))
+		_ = p.SetReadDeadline(time.Now().Add(testkit.Patience))
 		n, err := p.Read(buf)
 		if err != nil {
 			t.Fatalf("after %d answers: %v", answers, err)

@@ -22,9 +22,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long something may take that must come.
-const patience = 30 * time.Second
-
 // newKernel returns a kernel with the built-in syscalls and those of a test.
 func newKernel(t testing.TB, opts *kernel.Options, syscalls ...kernel.Syscall) *kernel.Kernel {
 	t.Helper()
@@ -89,7 +86,7 @@ func (d *daemon) ended() error {
 	select {
 	case err := <-d.done:
 		return err
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		d.t.Fatal("the server does not end")
 		return nil
 	}
@@ -139,7 +136,7 @@ func (p *peer) say(lines ...string) {
 // hear returns the next line in brief, or how the connection has ended.
 func (p *peer) hear() string {
 	p.t.Helper()
-	_ = p.SetReadDeadline(time.Now().Add(patience))
+	_ = p.SetReadDeadline(time.Now().Add(testkit.Patience))
 	line, err := p.lines.ReadString('\n')
 	if err != nil {
 		return err.Error()
@@ -170,7 +167,7 @@ func arrives[T any](t testing.TB, what string, c <-chan T) T {
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		t.Fatalf("it does not come to this: %s", what)
 		panic("unreachable")
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/kernel/connection"
 	"kernos/message"
@@ -47,7 +48,7 @@ func offering(names ...string) (all []kernel.Syscall) {
 // asked waits for a request and returns the line that answers it.
 func (p *peer) asked(data string) string {
 	p.t.Helper()
-	_ = p.SetReadDeadline(time.Now().Add(patience))
+	_ = p.SetReadDeadline(time.Now().Add(testkit.Patience))
 	line, err := p.lines.ReadString('\n')
 	if err != nil {
 		p.t.Fatal(err)

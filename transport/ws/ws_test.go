@@ -31,9 +31,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long something may take that is about to happen.
-const patience = 20 * time.Second
-
 // server is a handler of a kernel with some syscalls.
 type server struct {
 	*Handler
@@ -134,7 +131,7 @@ func send(t *testing.T, c *websocket.Conn, format string, args ...any) {
 
 func read(t *testing.T, c *websocket.Conn) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	_, text, err := c.Read(ctx)
 	if err != nil {
