@@ -3,8 +3,8 @@ package mcp
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"slices"
-	"strings"
 
 	"kernos/internal/jsonscan"
 	"kernos/internal/mcp"
@@ -12,8 +12,8 @@ import (
 	"kernos/message"
 )
 
-// versions are all of them, as JSON.
-var versions = `["` + mcp.Stateless + `","` + strings.Join(mcp.StatefulRevisions, `","`) + `"]`
+// versions are all of them.
+var versions = append([]string{mcp.Stateless}, mcp.StatefulRevisions...)
 
 // A client is what is known of the peer of an exchange.
 type client struct {
@@ -50,14 +50,14 @@ func modernClient(f *frame) (*client, *failure) {
 
 // unsupported is the failure for a version of the protocol that isn't served.
 func unsupported(version string) *failure {
-	data := appendString([]byte(`{"supported":`+versions+`,"requested":`), version)
-	return &failure{code: mcp.UnsupportedVersion, text: "Unsupported protocol version", data: append(data, '}')}
+	return &failure{code: mcp.UnsupportedVersion, text: "Unsupported protocol version", data: marshal(struct {
+		Supported []string `json:"supported"`
+		Requested string   `json:"requested"`
+	}{versions, version})}
 }
 
 // known reports whether a version of the protocol is served.
-func known(version string) bool {
-	return version == mcp.Stateless || slices.Contains(mcp.StatefulRevisions, version)
-}
+func known(version string) bool { return slices.Contains(versions, version) }
 
 // instructions are what a model is told about the server as a whole.
 const instructions = "Kernos keeps memory, files, jobs, sealed secrets and history for agents. " +
@@ -65,14 +65,19 @@ const instructions = "Kernos keeps memory, files, jobs, sealed secrets and histo
 	"Use Memory_Set and Memory_Get for what should outlast this conversation. " +
 	"Syscall.Register makes a new tool of JavaScript; Syscall_Describe says how."
 
-// capabilities returns what the server can do, as JSON.
-func (s *Server) capabilities(modern bool) []byte {
-	dst := []byte(`{"tools":{"listChanged":true},"resources":{"subscribe":true},"prompts":{"listChanged":true},"completions":{},"logging":{}`)
-	dst = append(dst, `,"extensions":{"`+mcp.SkillsExtension+`":{"directoryRead":true}`...)
+// A capability has what the server can do of one kind.
+type capability map[string]bool
+
+// capabilities returns what the server can do.
+func capabilities(modern bool) any {
+	extensions := map[string]capability{mcp.SkillsExtension: {"directoryRead": true}}
 	if modern {
-		dst = append(dst, `,"`+tasksExtension+`":{}`...)
+		extensions[tasksExtension] = capability{}
 	}
-	return append(dst, "}}"...)
+	return map[string]any{
+		"tools": capability{"listChanged": true}, "resources": capability{"subscribe": true}, "prompts": capability{"listChanged": true},
+		"completions": capability{}, "logging": capability{}, "extensions": extensions,
+	}
 }
 
 // initialize begins the stateful era.
@@ -83,15 +88,19 @@ func initialize(x *exchange) {
 		c.version = wanted
 	}
 	c.capabilities, c.info = bytes.Clone(jsonscan.Member(x.params, "capabilities")), bytes.Clone(jsonscan.Member(x.params, "clientInfo"))
-	dst := appendString([]byte(`"protocolVersion":`), c.version)
-	dst = append(append(dst, `,"capabilities":`...), x.s.capabilities(false)...)
-	dst = append(append(dst, `,"serverInfo":`...), x.s.info...)
-	x.respond(appendString(append(dst, `,"instructions":`...), instructions))
+	x.respondWith(struct {
+		ProtocolVersion string          `json:"protocolVersion"`
+		Capabilities    any             `json:"capabilities"`
+		ServerInfo      json.RawMessage `json:"serverInfo"`
+		Instructions    string          `json:"instructions"`
+	}{c.version, capabilities(false), x.s.info, instructions})
 }
 
 // discover tells a client of the stateless era what there is.
 func discover(x *exchange) {
-	dst := append([]byte(`"supportedVersions":`+versions+`,"capabilities":`), x.s.capabilities(true)...)
-	dst = appendString(append(dst, `,"instructions":`...), instructions)
-	x.respondFor(hour, dst)
+	x.respondWithFor(hour, struct {
+		SupportedVersions []string `json:"supportedVersions"`
+		Capabilities      any      `json:"capabilities"`
+		Instructions      string   `json:"instructions"`
+	}{versions, capabilities(true), instructions})
 }

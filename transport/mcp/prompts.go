@@ -124,15 +124,15 @@ func listPrompts(x *exchange) {
 		x.fail(x.failedCall(err))
 		return
 	}
-	page := all[from:min(len(all), from+pageSize)]
-	dst := []byte(`"prompts":[]`)
-	if len(page) > 0 {
-		dst = append([]byte(`"prompts":`), marshal(page)...)
+	end := min(len(all), from+pageSize)
+	page := struct {
+		Prompts    []prompt `json:"prompts"`
+		NextCursor string   `json:"nextCursor,omitempty"`
+	}{Prompts: append([]prompt{}, all[from:end]...)}
+	if end < len(all) {
+		page.NextCursor = newCursor(end, "")
 	}
-	if end := from + len(page); end < len(all) {
-		dst = appendString(append(dst, `,"nextCursor":`...), newCursor(end, ""))
-	}
-	x.respondFor(soon, dst)
+	x.respondWithFor(soon, page)
 }
 
 // getPrompt answers prompts/get.
@@ -171,9 +171,18 @@ func getPrompt(x *exchange) {
 		x.fail(x.failedCall(err))
 		return
 	}
-	dst := appendString([]byte(`"description":`), all[i].Description)
-	dst = appendString(append(dst, `,"messages":[{"role":"user","content":{"type":"text","text":`...), text)
-	x.respond(append(dst, `}}]`...))
+	type content struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}
+	type said struct {
+		Role    string  `json:"role"`
+		Content content `json:"content"`
+	}
+	x.respondWith(struct {
+		Description string `json:"description"`
+		Messages    []said `json:"messages"`
+	}{all[i].Description, []said{{"user", content{"text", text}}}})
 }
 
 // hydrated returns the text of an agent or a skill.

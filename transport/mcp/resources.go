@@ -342,17 +342,20 @@ func readResource(x *exchange) {
 		x.fail(x.failedCall(err))
 		return
 	}
-	x.respondFor(never, append([]byte(`"contents":`), marshal(all)...))
+	x.respondWithFor(never, map[string][]contents{"contents": all})
 }
 
 // noResource is the failure for a resource that isn't there, or not for this caller.
 func (x *exchange) noResource(uri, text string) *failure {
-	f := &failure{code: mcp.ResourceNotFound, text: text, data: append(appendString([]byte(`{"uri":`), uri), '}')}
+	f := &failure{code: mcp.ResourceNotFound, text: text, data: aboutURI(uri)}
 	if x.client.modern {
 		f.code = mcp.InvalidParams
 	}
 	return f
 }
+
+// aboutURI is the data of what is about a URI.
+func aboutURI(uri string) []byte { return marshal(map[string]string{"uri": uri}) }
 
 // pageSize is how many entries a page of a list has, where pages are made here.
 const pageSize = 500
@@ -379,11 +382,14 @@ func listResources(x *exchange) {
 			break
 		}
 	}
-	dst := append([]byte(`"resources":`), marshal(all)...)
+	page := struct {
+		Resources  []resource `json:"resources"`
+		NextCursor string     `json:"nextCursor,omitempty"`
+	}{Resources: all}
 	if kind < len(x.s.kinds) {
-		dst = appendString(append(dst, `,"nextCursor":`...), newCursor(kind, after))
+		page.NextCursor = newCursor(kind, after)
 	}
-	x.respondFor(soon, dst)
+	x.respondWithFor(soon, page)
 }
 
 // listTemplates answers resources/templates/list.
@@ -400,7 +406,7 @@ func listTemplates(x *exchange) {
 			all = append(all, template{k.template, k.name, k.description, k.mimeType})
 		}
 	}
-	x.respondFor(hour, append([]byte(`"resourceTemplates":`), marshal(all)...))
+	x.respondWithFor(hour, map[string][]template{"resourceTemplates": all})
 }
 
 // complete answers completion/complete.
@@ -416,15 +422,11 @@ func complete(x *exchange) {
 			}
 		}
 	}
+	type completion struct {
+		Values  []string `json:"values"`
+		Total   int      `json:"total"`
+		HasMore bool     `json:"hasMore"`
+	}
 	total := len(values)
-	dst := append([]byte(`"completion":{"values":`), marshal(values[:min(total, 100)])...)
-	dst = append(dst, `,"total":`...)
-	dst = append(dst, marshal(total)...)
-	dst = append(append(dst, `,"hasMore":`...), marshal(total > 100)...)
-	x.respond(append(dst, '}'))
-}
-
-func marshal(v any) []byte {
-	text, _ := json.Marshal(v) // never fails: strings, numbers and lists of them
-	return text
+	x.respondWith(map[string]completion{"completion": {values[:min(total, 100)], total, total > 100}})
 }

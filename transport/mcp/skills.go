@@ -98,7 +98,7 @@ func listSkills(x *exchange) {
 		x.fail(x.failedCall(err))
 		return
 	}
-	x.respondFor(soon, append([]byte(`"skills":`), marshal(found)...))
+	x.respondWithFor(soon, map[string][]skill{"skills": found})
 }
 
 // getSkill answers skills/get.
@@ -113,9 +113,9 @@ func getSkill(x *exchange) {
 	case err != nil:
 		x.fail(x.failedCall(err))
 	case i < 0:
-		x.fail(&failure{code: mcp.InvalidParams, text: "Unknown skill", data: append(appendString([]byte(`{"uri":`), uri), '}')})
+		x.fail(&failure{code: mcp.InvalidParams, text: "Unknown skill", data: aboutURI(uri)})
 	default:
-		x.respondFor(soon, append([]byte(`"skill":`), marshal(all[i])...))
+		x.respondWithFor(soon, map[string]skill{"skill": all[i]})
 	}
 }
 
@@ -174,7 +174,7 @@ func readDirectory(x *exchange) {
 		files, err = x.listTree(map[string]any{"uri": inside, "limit": maxSkillFiles})
 	}
 	if err != nil || inside == "" {
-		x.fail(&failure{code: mcp.InvalidParams, text: "The URI isn't that of a folder", data: append(appendString([]byte(`{"uri":`), uri), '}')})
+		x.fail(&failure{code: mcp.InvalidParams, text: "The URI isn't that of a folder", data: aboutURI(uri)})
 		return
 	}
 	all := []resource{}
@@ -185,5 +185,5 @@ func readDirectory(x *exchange) {
 		}
 		all = append(all, r)
 	}
-	x.respondFor(soon, append([]byte(`"resources":`), marshal(all)...))
+	x.respondWithFor(soon, map[string][]resource{"resources": all})
 }

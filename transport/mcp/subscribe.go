@@ -161,7 +161,7 @@ func subscribe(x *exchange) {
 	if !there && !n.ended {
 		ctx, cancel := context.WithCancel(kernel.ActFor(n.life, kernel.SenderIn(x.ctx)))
 		n.subscribed[uri] = cancel
-		n.hear(s.watchResource(ctx, uri), "notifications/resources/updated", append(appendString([]byte(`{"uri":`), uri), '}'))
+		n.hear(s.watchResource(ctx, uri), "notifications/resources/updated", aboutURI(uri))
 	}
 	n.mu.Unlock()
 	x.respond(nil)
