@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"kernos/internal/jsonscan"
@@ -89,11 +90,16 @@ func (a *approval) elsewhere() string {
 		" asks, and kernos session decide --session " + a.session + " --call " + a.call + " --decision allow decides, or deny"
 }
 
+// decisionForm is the schema of what a person fills in.
+const decisionForm = `{"type":"object","properties":{"decision":{"type":"string","title":"Decision","enum":["deny","once","session"],` +
+	`"enumNames":["Deny","Allow once","Allow in this session"]}},"required":["decision"]}`
+
 // request is the form that a person sees.
 func (a *approval) request() askRequest {
-	params := appendString([]byte(`{"message":`), a.text())
-	return askRequest{Method: "elicitation/create", Params: append(params, `,"requestedSchema":{"type":"object","properties":{"decision":{"type":"string","title":"Decision",`+
-		`"enum":["deny","once","session"],"enumNames":["Deny","Allow once","Allow in this session"]}},"required":["decision"]}}`...)}
+	return askRequest{Method: "elicitation/create", Params: marshal(struct {
+		Message         string          `json:"message"`
+		RequestedSchema json.RawMessage `json:"requestedSchema"`
+	}{a.text(), json.RawMessage(decisionForm)})}
 }
 
 // decide asks the person at the client. It reports false if the client fails to ask, and the call still waits.
@@ -158,18 +164,21 @@ func (x *exchange) person() *principal.Principal {
 
 // decided has the kernel record a decision as the principal's, made by a person. A form that is declined or closed denies the call.
 func (x *exchange) decided(ctx context.Context, person *principal.Principal, a approval, response []byte) {
-	data := appendString([]byte(`{"session":`), a.session)
-	data = appendString(append(data, `,"call":`...), a.call)
+	decision := struct {
+		Session  string `json:"session"`
+		Call     string `json:"call"`
+		Decision string `json:"decision"`
+		Remember string `json:"remember,omitempty"`
+		Reason   string `json:"reason,omitempty"`
+	}{Session: a.session, Call: a.call, Decision: "deny"}
 	choice := textOf(jsonscan.Member(jsonscan.Member(response, "content"), "decision"))
 	switch action := textOf(jsonscan.Member(response, "action")); {
 	case action == "accept" && (choice == "once" || choice == "session"):
-		data = appendString(append(data, `,"decision":"allow","remember":`...), choice)
-	case action == "accept":
-		data = append(data, `,"decision":"deny"`...)
-	default:
-		data = append(data, `,"decision":"deny","reason":"the person has closed the question"`...)
+		decision.Decision, decision.Remember = "allow", choice
+	case action != "accept":
+		decision.Reason = "the person has closed the question"
 	}
-	m := message.Message{Kind: message.KindCommand, Type: "Session.Decide", Data: append(data, '}')}
+	m := message.Message{Kind: message.KindCommand, Type: "Session.Decide", Data: marshal(decision)}
 	m.Metadata.Causation = x.asked
 	x.s.k.Stamp(&m)
 	ctx = kernel.ActFor(ctx, kernel.From(person, "mcp"))

@@ -142,12 +142,13 @@ func (x *exchange) askLegacy(ctx context.Context, requests map[string]askRequest
 		id, response := n.expect()
 		defer n.forget(id)
 		waits[name], ids = response, append(ids, id)
-		text := appendString([]byte(`{"jsonrpc":"2.0","id":`+id+`,"method":`), r.Method)
-		if len(r.Params) > 0 {
-			text = append(append(text, `,"params":`...), r.Params...)
-		}
+		text := marshal(struct {
+			Version string          `json:"jsonrpc"`
+			ID      json.RawMessage `json:"id"`
+			askRequest
+		}{"2.0", json.RawMessage(id), r})
 		x.mu.Lock()
-		x.out.notify(append(text, '}'))
+		x.out.notify(text)
 		x.mu.Unlock()
 	}
 	responses := make(map[string]json.RawMessage)
@@ -179,19 +180,14 @@ func (x *exchange) askModern(ctx context.Context, requests map[string]askRequest
 		x.mu.Lock()
 		given := jsonscan.Member(x.params, "inputResponses")
 		x.mu.Unlock()
-		missing := []byte{}
-		for _, name := range slices.Sorted(maps.Keys(requests)) {
-			r := requests[name]
+		missing := make(map[string]askRequest)
+		for name, r := range requests {
 			if responses[name] == nil && r.answeredBy(jsonscan.Member(given, name)) {
 				responses[name] = bytes.Clone(jsonscan.Member(given, name))
 			}
-			if responses[name] != nil {
-				continue
+			if responses[name] == nil {
+				missing[name] = r
 			}
-			if len(missing) > 0 {
-				missing = append(missing, ',')
-			}
-			missing = r.append(appendString(missing, name))
 		}
 		if len(missing) == 0 {
 			return responses, nil
@@ -200,15 +196,6 @@ func (x *exchange) askModern(ctx context.Context, requests map[string]askRequest
 			return nil, err
 		}
 	}
-}
-
-// append appends the request as the value of a member.
-func (r *askRequest) append(dst []byte) []byte {
-	dst = appendString(append(dst, `:{"method":`...), r.Method)
-	if len(r.Params) > 0 {
-		dst = append(append(dst, `,"params":`...), r.Params...)
-	}
-	return append(dst, '}')
 }
 
 // answeredBy reports whether a response has the shape that the request asks for.
@@ -247,7 +234,7 @@ const parkTime = 5 * time.Minute
 
 // wait answers the request of an exchange with what is missing, and returns when another request
 // continues it.
-func (p *parking) wait(ctx context.Context, x *exchange, missing []byte) error {
+func (p *parking) wait(ctx context.Context, x *exchange, missing map[string]askRequest) error {
 	state, again := rand.Text(), make(chan struct{})
 	p.mu.Lock()
 	if p.all == nil {
@@ -265,9 +252,12 @@ func (p *parking) wait(ctx context.Context, x *exchange, missing []byte) error {
 		defer p.mu.Unlock()
 		delete(p.all, state)
 	}
-	dst := append(append(x.opened(nil), `"resultType":"input_required","inputRequests":{`...), missing...)
-	dst = appendString(append(dst, `},"requestState":`...), state)
-	if !x.pause(x.closed(dst)) {
+	asks := membersOf(struct {
+		ResultType    string                `json:"resultType"`
+		InputRequests map[string]askRequest `json:"inputRequests"`
+		RequestState  string                `json:"requestState"`
+	}{"input_required", missing, state})
+	if !x.pause(x.closed(append(x.opened(nil), asks...))) {
 		leave()
 		return message.Errorf(409, "The call has its outcome, and can't ask any more")
 	}

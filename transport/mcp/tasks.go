@@ -6,8 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
-	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -59,9 +57,11 @@ var needsTasks = &failure{code: mcp.MissingCapability, text: "The request needs 
 
 // asJob returns the message that calls a tool as a job.
 func asJob(t message.Type, data []byte) message.Message {
-	payload := appendString([]byte(`{"name":`), string(t))
-	payload = append(append(append(payload, `,"payload":`...), data...), '}')
-	return message.Message{Kind: message.KindCommand, Type: "Job.Start", Data: payload}
+	start := marshal(struct {
+		Name    message.Type    `json:"name"`
+		Payload json.RawMessage `json:"payload"`
+	}{t, data})
+	return message.Message{Kind: message.KindCommand, Type: "Job.Start", Data: start}
 }
 
 // pollPause and taskLife are what a client is told of a task: how often to look at it, and how long it is kept.
@@ -74,18 +74,39 @@ const (
 func (x *exchange) sendTask(id string) {
 	x.s.opts.Tasks.name(x.asked, id)
 	now := time.Now().UnixMilli()
-	x.send(x.closed(appendTask(append(x.opened(nil), `"resultType":"task",`...), id, "working", now, now)), nil)
+	task := newTask(id, now, now)
+	task.ResultType = "task"
+	x.send(x.closed(append(x.opened(nil), membersOf(task)...)), nil)
 }
 
-func appendTask(dst []byte, id, status string, created, updated int64) []byte {
-	stamp := func(dst []byte, at int64) []byte {
-		return append(time.UnixMilli(at).UTC().AppendFormat(append(dst, '"'), "2006-01-02T15:04:05.000Z"), '"')
+// A shownTask is what a client is told of a task.
+type shownTask struct {
+	ResultType     string                `json:"resultType,omitempty"`
+	TaskID         string                `json:"taskId"`
+	Status         string                `json:"status"`
+	CreatedAt      string                `json:"createdAt"`
+	LastUpdatedAt  string                `json:"lastUpdatedAt"`
+	TTLMs          int64                 `json:"ttlMs"`
+	PollIntervalMs int64                 `json:"pollIntervalMs"`
+	StatusMessage  string                `json:"statusMessage,omitempty"`
+	InputRequests  map[string]askRequest `json:"inputRequests,omitempty"`
+	Result         json.RawMessage       `json:"result,omitempty"`
+	Error          *taskError            `json:"error,omitempty"`
+}
+
+type taskError struct {
+	Code    int             `json:"code"`
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data"`
+}
+
+// newTask returns a task that has begun, and is as of a time.
+func newTask(id string, created, updated int64) shownTask {
+	stamp := func(at int64) string { return time.UnixMilli(at).UTC().Format("2006-01-02T15:04:05.000Z") }
+	return shownTask{
+		TaskID: id, Status: "working", CreatedAt: stamp(created), LastUpdatedAt: stamp(updated),
+		TTLMs: taskLife.Milliseconds(), PollIntervalMs: pollPause.Milliseconds(),
 	}
-	dst = appendString(append(dst, `"taskId":`...), id)
-	dst = append(append(append(dst, `,"status":"`...), status...), `","createdAt":`...)
-	dst = stamp(append(stamp(dst, created), `,"lastUpdatedAt":`...), updated)
-	dst = strconv.AppendInt(append(dst, `,"ttlMs":`...), taskLife.Milliseconds(), 10)
-	return strconv.AppendInt(append(dst, `,"pollIntervalMs":`...), pollPause.Milliseconds(), 10)
 }
 
 // A jobInfo is what Job.Status replies.
@@ -131,55 +152,51 @@ func getTask(x *exchange) {
 	if !ok {
 		return
 	}
-	status, rest := "working", []byte(nil)
+	task := newTask(info.JobID, info.Created, cmp.Or(info.Ended, info.Began, info.Created))
 	pending, note := x.s.opts.Tasks.pending(info.JobID), info.Progress.Message
-	if len(approvals) > 0 {
-		asked := make(map[string]askRequest)
-		for call, a := range approvals {
-			asked[call], note = a.request(), a.elsewhere()
-		}
-		if x.person() != nil {
-			pending = appendRequests(pending, asked)
+	decides := len(approvals) > 0 && x.person() != nil
+	for call, a := range approvals {
+		if note = a.elsewhere(); decides {
+			pending[call] = a.request()
 		}
 	}
 	switch {
 	case info.Status == "completed":
-		status, rest = "completed", x.taskResult(&info)
+		task.Status, task.Result = "completed", x.taskResult(&info)
 	case info.Status == "failed":
-		status, rest = x.taskFailure(&info)
-	case pending != nil:
-		status, rest = "input_required", append(append([]byte(`,"inputRequests":{`), pending...), '}')
+		task.fail(&info)
+	case len(pending) > 0:
+		task.Status, task.InputRequests = "input_required", pending
+	default:
+		task.StatusMessage = note
 	}
-	if note != "" && status == "working" {
-		rest = appendString([]byte(`,"statusMessage":`), note)
-	}
-	x.respond(append(appendTask(nil, info.JobID, status, info.Created, cmp.Or(info.Ended, info.Began, info.Created)), rest...))
+	x.respondWith(task)
 }
 
 // taskResult is the result of the tool that a completed job has called.
-func (x *exchange) taskResult(info *jobInfo) []byte {
-	members := x.appendResult(nil, info.Result, info.Result, nil)
+func (x *exchange) taskResult(info *jobInfo) json.RawMessage {
 	set, _ := x.s.toolsOf(kernel.SenderIn(x.ctx).Principal())
 	if t := set.byName[string(info.Name)]; t != nil && t.content && len(jsonscan.Member(info.Result, "content")) > 0 {
-		members = info.Result[1 : len(info.Result)-1]
+		return info.Result
 	}
-	return append(append([]byte(`,"result":{`), members...), '}')
+	return append(x.appendResult([]byte{'{'}, info.Result, info.Result, nil), '}')
 }
 
-// taskFailure is what has become of a failed job. An error of the caller's is a result, as it is for a
+// fail shows what has become of a failed job. An error of the caller's is a result, as it is for a
 // call that isn't a task; others are failures.
-func (x *exchange) taskFailure(info *jobInfo) (status string, rest []byte) {
+func (t *shownTask) fail(info *jobInfo) {
 	e, err := message.ParseError(info.Error)
 	switch {
 	case err != nil:
 		e = &message.Error{Code: 500, Message: "An error that can't be read"}
 	case e.Code == 499:
-		return "cancelled", nil
+		t.Status = "cancelled"
+		return
 	case e.Code < 500:
-		return "completed", append(append([]byte(`,"result":{`), appendError(nil, info.Error)...), '}')
+		t.Status, t.Result = "completed", append(appendError([]byte{'{'}, info.Error), '}')
+		return
 	}
-	rest = appendString([]byte(`,"error":{"code":-32603,"message":`), e.Message)
-	return "failed", append(append(append(rest, `,"data":`...), e.Append(nil)...), '}')
+	t.Status, t.Error = "failed", &taskError{mcp.InternalError, e.Message, e.Append(nil)}
 }
 
 // updateTask answers tasks/update: the client answers what the job has asked.
@@ -257,27 +274,15 @@ func (t *Tasks) name(starter message.ID, job string) {
 	}
 }
 
-// pending returns what a job has asked, as members of an object; nil if there is nothing.
-func (t *Tasks) pending(job string) (members []byte) {
+// pending returns what a job has asked, which is the caller's to change.
+func (t *Tasks) pending(job string) map[string]askRequest {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	one := t.byJob[job]
-	if one == nil {
-		return nil
+	requests := make(map[string]askRequest)
+	if one := t.byJob[job]; one != nil {
+		maps.Copy(requests, one.requests)
 	}
-	return appendRequests(nil, one.requests)
-}
-
-// appendRequests appends requests as members of an object.
-func appendRequests(members []byte, requests map[string]askRequest) []byte {
-	for _, name := range slices.Sorted(maps.Keys(requests)) {
-		r := requests[name]
-		if members != nil {
-			members = append(members, ',')
-		}
-		members = r.append(appendString(members, name))
-	}
-	return members
+	return requests
 }
 
 // answer takes what a client says to what a job has asked. What wasn't asked is ignored.
