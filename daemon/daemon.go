@@ -54,14 +54,14 @@ type Daemon struct {
 	sessions *session.Sessions
 	vectors  *vector.Vectors
 	scripts  *script.Scripts
-	engine   *engine.Engine // of scripts
+	engine   *engine.Engine // runs scripts
 	mcp      *mcphost.Host
 	files    scriptFiles
-	clients  *mcp.Server // of the Model Context Protocol; nil if there is no Web
-	tasks    mcp.Tasks   // that clients of the Model Context Protocol follow
+	clients  *mcp.Server // serves clients of the Model Context Protocol; nil without Web
+	tasks    mcp.Tasks   // tasks that clients of the Model Context Protocol follow
 	folders  folders     // whose agents and skills they follow
 	kernel   *kernel.Kernel
-	lock     *unix.Listener // of the socket, which keeps a second daemon from the home; nil if there is no socket
+	lock     *unix.Listener // the lock of the socket, which keeps a second daemon from the home; nil without a socket
 	socket   *unix.Server   // likewise
 	doors    []door
 	console  *console.Console // nil if no web address is served
@@ -72,7 +72,7 @@ type Daemon struct {
 	end    context.CancelCauseFunc
 
 	closing   sync.Once
-	closedErr error // of the first Close
+	closedErr error // the error of the first Close
 }
 
 // A door serves the kernel at some addresses.

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	vectorBytes = 256 << 20       // of memory for searches by meaning
+	vectorBytes = 256 << 20       // bytes of memory for searches by meaning
 	vectorsKept = 5 * time.Minute // after the last one
 
 	// Vectors of an endpoint are kept by their text, below this letter of the keyspace of vectors.

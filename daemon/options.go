@@ -103,9 +103,9 @@ type Options struct {
 
 // Retention says how much is kept of what happened.
 type Retention struct {
-	MaxAge   time.Duration // of messages in the journal, at least journal.MinAge; 0 means no limit
-	MaxBytes int64         // of the journal; 0 means DefaultJournalBytes, and less than 0 no limit
-	Outcomes time.Duration // of commands with an idempotency key; 0 means kernel.DefaultIdempotencyTTL
+	MaxAge   time.Duration // age of messages in the journal, at least journal.MinAge; 0 means no limit
+	MaxBytes int64         // bytes of the journal; 0 means DefaultJournalBytes, and less than 0 no limit
+	Outcomes time.Duration // how long outcomes of commands with an idempotency key are kept; 0 means kernel.DefaultIdempotencyTTL
 }
 
 // Files says what is in the tree of files.
@@ -128,8 +128,8 @@ type Fetch struct {
 	Allow   []string // hosts, addresses or blocks that are reached although they would be refused
 	Deny    []string // those that are not
 	Only    bool     // nothing but Allow is reached
-	MaxBody int64    // of one answer; 0 means the default of the capability
-	Retries int      // of what may be repeated, if the network fails; at most 10
+	MaxBody int64    // bytes of one answer; 0 means the default of the capability
+	Retries int      // attempts to repeat a safe request if the network fails; at most 10
 }
 
 // Keys says what seals and opens.
@@ -143,7 +143,7 @@ type Keys struct {
 // Limits bound what callers can use. 0 means the default of each, which for Idle, FrameRate and
 // RequestRate is no limit.
 type Limits struct {
-	Timeout        time.Duration // of one call
+	Timeout        time.Duration // how long one call may take
 	MaxConnections int           // at once, over each wire
 	InFlight       int           // slow calls of one connection at once
 	InFlightAll    int           // slow calls of all connections at once
@@ -153,7 +153,7 @@ type Limits struct {
 	LineTime       time.Duration // how long a connection may take to send one line
 	FrameRate      float64       // messages per second that are read from one connection
 	RequestRate    float64       // HTTP requests per second from one address
-	Grace          time.Duration // for running calls, when the daemon stops
+	Grace          time.Duration // how long running calls may go on when the daemon stops
 }
 
 // Socket serves NDJSON over a unix socket. The path follows from the home; see [Home.Socket].

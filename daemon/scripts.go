@@ -25,7 +25,7 @@ import (
 // os://syscalls/Text.Count.ts is Text.Count.
 const scriptFolder = "os://syscalls"
 
-// scriptLanguages are those of the files, by how their names end.
+// scriptLanguages are the languages of script files, by file name extension.
 var scriptLanguages = map[string]string{".ts": "ts", ".js": "js", ".wasm": "wasm"}
 
 // watchEvery is how often the folder is looked at. A listing of one folder costs some microseconds, works

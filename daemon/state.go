@@ -42,14 +42,14 @@ type state struct {
 	journal  *journal.Journal
 	memory   *memory.Memory
 	resolve  func(context.Context, message.BlobPointer) ([]byte, error) // fetches what a pointer points to
-	client   *http.Client                                               // of requests that callers cause
-	own      *http.Client                                               // of those that the owner has set up
-	asking   *http.Client                                               // of those to language models
+	client   *http.Client                                               // sends requests that callers cause
+	own      *http.Client                                               // sends requests that the owner has set up
+	asking   *http.Client                                               // sends requests to language models
 	keys     *crypto.Keyring
 	embed    []embed.Model   // the one that is chosen, then others that may have made vectors
-	meaning  *ranked.Meaning // of texts that have no index
-	vectors  *vectors.Cache  // of all indexes of vectors
-	dropped  journal.Dropped // by maintain, since it was reported
+	meaning  *ranked.Meaning // searches texts that have no index by meaning
+	vectors  *vectors.Cache  // the cache of all indexes of vectors
+	dropped  journal.Dropped // what maintain has dropped since it was last reported
 
 	// These exist when the modules do.
 	tree      *vfs.Tree

@@ -35,7 +35,7 @@ type lead struct {
 	target target
 	skill  skill
 	tool   tool
-	next   *document // of a skill that was read
+	next   *document // the document of a skill that was read
 }
 
 // add looks up what some documents name, and returns the skills among it.

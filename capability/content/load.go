@@ -32,7 +32,7 @@ type document struct {
 	whole         bool   // text is kept
 	skills, tools []dependency
 	optional      []optional
-	sum           [sha256.Size]byte // of the file
+	sum           [sha256.Size]byte // hash of the file
 }
 
 // A dependency is what a document names. If it can't be resolved, its URI is what is written

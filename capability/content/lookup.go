@@ -31,7 +31,7 @@ type lookup struct {
 	ctx context.Context
 
 	mu    sync.Mutex
-	known map[string]byName // by the URI of their folder
+	known map[string]byName // names of each folder, by its URI
 }
 
 // byName has the files of a folder that can be found by name.
@@ -48,11 +48,11 @@ func (c *Content) newLookup(ctx context.Context) *lookup {
 
 // target is what a dependency is: a file, a syscall, a name of another host, or a problem.
 type target struct {
-	uri     string          // of the file; or the name
-	problem problem         // of a file that can't be looked up
+	uri     string          // the URI of the file, or the name
+	problem problem         // why a file can't be looked up
 	syscall *kernel.Syscall // or nil
 	foreign bool            // no file and no syscall has the name
-	found   string          // for noVersion: the versions that exist
+	found   string          // the versions that exist, for noVersion
 }
 
 // find says what a dependency is, which stands in a list of skills or in one of tools.

@@ -45,7 +45,7 @@ var (
 	schemes    = []string{"about", "blob", "data", "file", "ftp", "http", "https", "javascript", "mailto", "os", "tel", "urn", "vbscript", "ws", "wss"}
 )
 
-// extensions are those of files that are skills or tools.
+// extensions are the file name extensions of skills and tools.
 var extensions = []string{
 	".md", ".MD", ".mdc", ".mdx", ".markdown", ".txt", ".json", ".yaml", ".yml", ".toml",
 	".sh", ".bash", ".zsh", ".fish", ".ps1", ".bat", ".cmd", ".exe", ".bin",

@@ -15,10 +15,10 @@ import (
 
 // A look is how messages of a kind are drawn.
 type look struct {
-	glyph     string // in a tree
+	glyph     string // its sign in a tree
 	open, end string // around the label in Mermaid
-	class     string // in Mermaid
-	shape     string // in Graphviz, like colours
+	class     string // its class in Mermaid
+	shape     string // its shape in Graphviz, as are the colours
 	colours   string
 }
 
@@ -50,7 +50,7 @@ const failedColours = `fillcolor="#fee2e2",color="#dc2626"`
 type notation struct {
 	begin, end string
 	node       func(n *node) (open string, end [4]string) // around the label
-	newline    string                                     // in a label
+	newline    string                                     // a line break in a label
 	entity     string                                     // how an entity begins
 	backslash  string                                     // what follows the entity of a backslash
 	more       string                                     // the node that says that the workflow goes on

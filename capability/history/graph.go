@@ -19,8 +19,8 @@ type node struct {
 	typ       message.Type
 	id        message.ID
 	causation message.ID
-	code      int    // of an error
-	text      string // of an error
+	code      int    // the code of an error
+	text      string // the text of an error
 	principal string // the name of whom it acted for or, if it is an answer, whom it answers
 	wire      string
 	claim     bool // a program has sent it without being asked: it answers nothing

@@ -24,9 +24,9 @@ type request struct {
 	method  string
 	url     *url.URL
 	header  nethttp.Header                  // with what was in sealed strings, once they are opened
-	host    string                          // that the caller wants to be named to the server, or ""
-	sealed  map[string][]sealed.Destination // of the headers that hold sealed strings, by canonical name
-	secrets *secret.Values                  // that were in them
+	host    string                          // the value of the header Host, if the caller sets it
+	sealed  map[string][]sealed.Destination // destinations of sealed headers, by canonical header name
+	secrets *secret.Values                  // secrets that were in sealed headers
 	body    string
 	timeout time.Duration
 }

@@ -67,7 +67,7 @@ type Jobs struct {
 	kernel atomic.Pointer[kernel.Kernel] // set by Run
 	ids    kernel.IDs
 
-	schedules *recent.Cache[*schedule] // by their text and time zone
+	schedules *recent.Cache[*schedule] // parsed schedules, by text and time zone
 
 	mu       sync.Mutex
 	live     map[string]*live // what runs, or is waited for

@@ -41,7 +41,7 @@ type live struct {
 	stored   time.Time // when the lines were stored last
 	changes  chan struct{}
 	asked    map[string][]byte // the data of askedEvent of each call that waits for a decision
-	spec     *spec             // of a job that runs
+	spec     *spec             // the specification of a job that runs
 	from     kernel.Sender     // whom it acts for
 }
 
@@ -107,7 +107,7 @@ func (l *live) stop() {
 	l.tell()
 }
 
-// changed tells those who wait that there is news.
+// changed wakes callers that wait for a change of the job.
 func (l *live) changed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -459,7 +459,7 @@ func (a *run) fail(e *message.Error) {
 	a.settleAlone(w, &outcome)
 }
 
-// tell tells those who wait for the job when a commit is durable.
+// tell wakes callers that wait for a change of the job, when a commit is durable.
 func (a *run) tell(commit *store.Commit) {
 	if commit == nil {
 		a.live.changed()

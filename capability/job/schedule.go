@@ -23,7 +23,7 @@ import (
 // time that passes: it goes on through both changes without a gap.
 type schedule struct {
 	spec  cron.Schedule
-	every time.Duration // of @every
+	every time.Duration // the interval of @every
 	zone  *time.Location
 	wall  bool // about the clock on the wall
 

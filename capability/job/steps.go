@@ -49,7 +49,7 @@ type stepState struct {
 // A storedStep is a stepState as it is stored.
 type storedStep struct {
 	stepState
-	Fence uint64 `json:"fence,omitzero"` // of the lease that has ended the step
+	Fence uint64 `json:"fence,omitzero"` // the fence of the lease that has ended the step
 }
 
 // readSteps checks what a job calls: the syscalls exist, its caller may call them, and their data

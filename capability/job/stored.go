@@ -78,8 +78,8 @@ type state struct {
 	Error    jsontext.Value   `json:"error,omitzero"`
 	Began    int64            `json:"began,omitzero"`
 	Ended    int64            `json:"ended,omitzero"`
-	Attempt  int              `json:"attempt,omitzero"`  // that have failed
-	Failures []jsontext.Value `json:"failures,omitzero"` // of earlier attempts, the last one first
+	Attempt  int              `json:"attempt,omitzero"`  // attempts that have failed
+	Failures []jsontext.Value `json:"failures,omitzero"` // errors of earlier attempts, the last one first
 	Progress *progress        `json:"progress,omitzero"`
 
 	Absent    int64 `json:"absent,omitzero"`    // since when it waits for a program that serves its syscall, ms
@@ -113,7 +113,7 @@ type progress struct {
 type record struct {
 	spec
 	state
-	done     map[string]stepState // by the id of the step; each has a key of its own, so that steps end independently
+	done     map[string]stepState // steps that are done, by id; each has a key of its own, so that steps end independently
 	advanced uint64               // the fence of the last lease that has ended a step
 	revision store.Revision
 	queued   work.State

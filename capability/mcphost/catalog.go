@@ -27,7 +27,7 @@ const (
 	maxTemplates   = 100
 	maxPrompts     = 200
 	maxSkills      = 200
-	maxListBytes   = 4 << 20 // of each list
+	maxListBytes   = 4 << 20 // bytes of each list
 	maxDescription = 1000    // bytes of a description
 	maxName        = 128
 	maxLeftOut     = 20
@@ -39,7 +39,7 @@ const folderOfPrompts = "prompts"
 // A reading is what a server offers now.
 type reading struct {
 	r       *record
-	tools   map[string]*offer // by the names of the tools
+	tools   map[string]*offer // offers by tool name
 	order   []string
 	leftOut []leftOut
 }

@@ -28,9 +28,9 @@ import (
 )
 
 const (
-	startTime   = 2 * time.Minute // for a server to start, which may first be downloaded, and to say what it offers
+	startTime   = 2 * time.Minute // how long a server may take to start, which may include a download, and to say what it offers
 	refreshTime = 30 * time.Second
-	callTime    = time.Minute // for a tool, if the owner says nothing else
+	callTime    = time.Minute // how long a tool may take, unless the owner says otherwise
 
 	firstPause, longestPause = 250 * time.Millisecond, time.Minute // before a server that has failed is started again
 
@@ -40,7 +40,7 @@ const (
 // opens is the syscall that secrets of servers are sealed for.
 const opens = "Mcp.Connect"
 
-// A server is one that is mounted.
+// A server is a mounted MCP server.
 type server struct {
 	host *Host
 	name string
@@ -53,9 +53,9 @@ type server struct {
 	next    time.Time // when it may be started again
 	failed  error     // why it isn't connected
 	starts  int
-	asked   *challenge // for credentials, by a server that no person has logged in to since
+	asked   *challenge // the server's request for credentials; nil if a person has logged in since
 	removed bool
-	size    int // of the schemas that are charged
+	size    int // bytes of the schemas that are charged
 }
 
 // dialing is a connection that is being made.

@@ -19,7 +19,7 @@ func recordKey(name string) []byte { return append([]byte{store.SpaceMcp}, name.
 // A record is what is stored of a server. It never changes; a change makes another one.
 type record struct {
 	Name   string `json:"name"`   // as the owner has given it
-	Domain string `json:"domain"` // of its syscalls
+	Domain string `json:"domain"` // the domain of the server's syscalls
 
 	// How it is reached.
 	Command  []string          `json:"command,omitzero"`
@@ -28,7 +28,7 @@ type record struct {
 	Env      map[string]string `json:"env,omitzero"`     // sealed
 	Headers  map[string]string `json:"headers,omitzero"` // sealed
 	Secret   []string          `json:"secret,omitzero"`  // names of the variables and headers that were sealed when they came
-	Client   *oauthClient      `json:"client,omitzero"`  // that the owner has registered with its authorization server
+	Client   *oauthClient      `json:"client,omitzero"`  // the client that the owner has registered with the authorization server
 	Token    string            `json:"token,omitzero"`   // sealed: of its authorization server
 	Protocol string            `json:"protocol,omitzero"`
 	Fill     bool              `json:"fill,omitzero"`
@@ -39,9 +39,9 @@ type record struct {
 	Title        string     `json:"title,omitzero"`
 	Version      string     `json:"version,omitzero"`
 	Instructions string     `json:"instructions,omitzero"`
-	Tools        []tool     `json:"tools,omitzero"` // in the order of their types
+	Tools        []tool     `json:"tools,omitzero"` // sorted by type
 	Resources    []resource `json:"resources,omitzero"`
-	Templates    []string   `json:"templates,omitzero"` // of the URIs of resources
+	Templates    []string   `json:"templates,omitzero"` // URI templates of resources
 	Prompts      []prompt   `json:"prompts,omitzero"`
 	LeftOut      []leftOut  `json:"leftOut,omitzero"`
 }
@@ -52,7 +52,7 @@ type tool struct {
 	Type message.Type `json:"type"`
 	offer
 	Next    *offer `json:"next,omitzero"`    // what the server says now, until the owner has accepted it
-	Allowed bool   `json:"allowed,omitzero"` // in sessions, without asking
+	Allowed bool   `json:"allowed,omitzero"` // sessions may call the tool without asking
 }
 
 // An offer is what a server says of a tool.
@@ -137,7 +137,7 @@ func decodeRecord(e store.Entry) (*record, error) {
 	return r, nil
 }
 
-// failures are those of all tools.
+// failures are the errors that every tool may give.
 var failures = []kernel.ErrorDefinition{
 	{Code: 500, When: "the tool has failed; the message is its own"},
 	{Code: 502, When: "the MCP server can't be started, has ended, or its answer breaks the output schema"},

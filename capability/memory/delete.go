@@ -37,7 +37,7 @@ func (m *Memory) remove(ctx context.Context, in *deleteInput) error {
 	}
 	id := kernel.RequestOf(ctx).Metadata.ID
 	d := newDraft(key, recordHead+historyKeySize(key)+len(id))
-	var old was
+	var old prior
 	old.version, old.entry, err = findAt(m.store, d.keep(appendCurrentKey(d.buf, key)))
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func (m *Memory) remove(ctx context.Context, in *deleteInput) error {
 	if err != nil {
 		return err
 	}
-	v := version{trail: next, updated: now, message: []byte(id), deleted: true}
+	v := version{versionSpan: next, updated: now, message: []byte(id), deleted: true}
 	d.Delete(old.entry.Key)
 	leave(&d.Batch, key, next)
 	d.Set(d.keep(appendHistoryKey(d.buf, key, next.revision)), d.keep(v.append(d.buf)))

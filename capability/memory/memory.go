@@ -83,7 +83,7 @@ type Memory struct {
 	store    store.Store
 	blobs    *blobs.Dir
 	opts     Options
-	recorder atomic.Pointer[kernel.Recorder] // of what happens without a call
+	recorder atomic.Pointer[kernel.Recorder] // records changes that no call makes
 }
 
 // New returns the memory that is in a store, with its large values in a directory of

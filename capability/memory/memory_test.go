@@ -392,9 +392,9 @@ func TestBackendFailuresAreTold(t *testing.T) {
 
 func FuzzVersion(f *testing.F) {
 	for _, v := range []version{
-		{trail: trail{revision: 1, oldest: 1}, updated: start, message: []byte("m"), text: []byte(`"x"`)},
-		{trail: trail{revision: 2, oldest: 1, blobbed: 1}, updated: start, expires: start + 1, deleted: true},
-		{trail: trail{revision: 1 << 60, oldest: 1<<60 - 7, blobbed: 1 << 60}, large: 5, blob: blobs.Sum(nil)},
+		{versionSpan: versionSpan{revision: 1, oldest: 1}, updated: start, message: []byte("m"), text: []byte(`"x"`)},
+		{versionSpan: versionSpan{revision: 2, oldest: 1, blobbed: 1}, updated: start, expires: start + 1, deleted: true},
+		{versionSpan: versionSpan{revision: 1 << 60, oldest: 1<<60 - 7, blobbed: 1 << 60}, large: 5, blob: blobs.Sum(nil)},
 	} {
 		f.Add(v.append(nil))
 	}
@@ -407,7 +407,7 @@ func FuzzVersion(f *testing.F) {
 			return
 		}
 		again, err := parseVersion(v.append(nil))
-		if err != nil || again.trail != v.trail || again.updated != v.updated || again.expires != v.expires ||
+		if err != nil || again.versionSpan != v.versionSpan || again.updated != v.updated || again.expires != v.expires ||
 			!bytes.Equal(again.message, v.message) || again.deleted != v.deleted || again.large != v.large || again.blob != v.blob || !bytes.Equal(again.text, v.text) {
 			t.Fatalf("%+v came back as %+v, %v", v, again, err)
 		}

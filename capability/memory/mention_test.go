@@ -112,12 +112,12 @@ func TestOnlyBlobsThatAreThereAreKept(t *testing.T) {
 func FuzzParseVersion(f *testing.F) {
 	a, b := blobs.Sum([]byte("a")), blobs.Sum([]byte("b"))
 	for _, v := range []version{
-		{trail: trail{revision: 3, oldest: 1}, updated: start, message: []byte("c1"), text: []byte(`"x"`)},
-		{trail: trail{revision: 3, oldest: 1, blobbed: 2}, updated: start, expires: start + 1, text: []byte(`"x"`)},
-		{trail: trail{revision: 3, oldest: 3}, updated: start, blob: a, large: 7},
-		{trail: trail{revision: 3, oldest: 3}, updated: start, text: []byte(`{}`), mentions: []blobs.Hash{a, b}},
-		{trail: trail{revision: 3, oldest: 3}, updated: start, blob: a, large: 7, mentions: []blobs.Hash{b}},
-		{trail: trail{revision: 4, oldest: 3}, deleted: true},
+		{versionSpan: versionSpan{revision: 3, oldest: 1}, updated: start, message: []byte("c1"), text: []byte(`"x"`)},
+		{versionSpan: versionSpan{revision: 3, oldest: 1, blobbed: 2}, updated: start, expires: start + 1, text: []byte(`"x"`)},
+		{versionSpan: versionSpan{revision: 3, oldest: 3}, updated: start, blob: a, large: 7},
+		{versionSpan: versionSpan{revision: 3, oldest: 3}, updated: start, text: []byte(`{}`), mentions: []blobs.Hash{a, b}},
+		{versionSpan: versionSpan{revision: 3, oldest: 3}, updated: start, blob: a, large: 7, mentions: []blobs.Hash{b}},
+		{versionSpan: versionSpan{revision: 4, oldest: 3}, deleted: true},
 	} {
 		f.Add(v.append(nil))
 	}
@@ -127,7 +127,7 @@ func FuzzParseVersion(f *testing.F) {
 			return
 		}
 		again, err := parseVersion(v.append(nil))
-		if err != nil || again.trail != v.trail || again.updated != v.updated || again.expires != v.expires || again.deleted != v.deleted ||
+		if err != nil || again.versionSpan != v.versionSpan || again.updated != v.updated || again.expires != v.expires || again.deleted != v.deleted ||
 			string(again.message) != string(v.message) || string(again.text) != string(v.text) ||
 			again.blob != v.blob || again.large != v.large || !slices.Equal(again.mentions, v.mentions) {
 			t.Fatalf("%x\n%+v became\n%+v, %v", stored, v, again, err)

@@ -66,9 +66,9 @@ func splitTimeKey(b []byte) (ms int64, key Key) {
 	return int64(binary.BigEndian.Uint64(b[2:10])), Key(b[10:])
 }
 
-// A trail is what is known of a key's versions without looking at them.
-type trail struct {
-	revision uint64 // of the last one
+// A versionSpan is the range of versions that a key has, known without reading them.
+type versionSpan struct {
+	revision uint64 // the revision of the last version
 	oldest   uint64 // none before it is kept
 	blobbed  uint64 // none after it needs a blob; 0: none does
 }
@@ -76,14 +76,14 @@ type trail struct {
 // A version is one value that a key has or had, or its deletion. Times are milliseconds
 // of Unix time.
 type version struct {
-	trail   // up to this version
-	updated int64
-	expires int64  // 0: never
-	message []byte // id of the command that wrote it
-	deleted bool
-	text    []byte     // JSON, if it is not in a blob
-	blob    blobs.Hash // if large is not 0
-	large   int64      // size of the text in the blob
+	versionSpan // up to this version
+	updated     int64
+	expires     int64  // 0: never
+	message     []byte // id of the command that wrote it
+	deleted     bool
+	text        []byte     // JSON, if it is not in a blob
+	blob        blobs.Hash // if large is not 0
+	large       int64      // size of the text in the blob
 
 	// mentions are the blobs that the value points to. They are kept for it, as its own is.
 	mentions []blobs.Hash
@@ -234,7 +234,7 @@ func findAt(r store.Reader, at []byte) (v version, e store.Entry, err error) {
 
 // last returns what a key that has no current version has left: nothing if none is known.
 // The entry is for conditions.
-func last(r store.Reader, key Key) (t trail, e store.Entry, err error) {
+func last(r store.Reader, key Key) (t versionSpan, e store.Entry, err error) {
 	if e, err = r.Get(leftKey(key)); err != nil || e.Revision == 0 {
 		return t, e, err
 	}
@@ -242,15 +242,15 @@ func last(r store.Reader, key Key) (t trail, e store.Entry, err error) {
 	for _, n := range []*uint64{&t.revision, &t.oldest, &t.blobbed} {
 		size := 0
 		if *n, size = binary.Uvarint(b); size <= 0 {
-			return trail{}, e, errRecord
+			return versionSpan{}, e, errRecord
 		}
 		b = b[size:]
 	}
 	return t, e, nil
 }
 
-// leave notes the trail of a key that goes.
-func leave(b *store.Batch, key Key, t trail) {
+// leave notes the versions of a key that is deleted.
+func leave(b *store.Batch, key Key, t versionSpan) {
 	value := binary.AppendUvarint(nil, t.revision)
 	value = binary.AppendUvarint(value, t.oldest)
 	b.Set(leftKey(key), binary.AppendUvarint(value, t.blobbed))
@@ -267,17 +267,17 @@ func versions(key Key, before uint64, reverse bool) store.Range {
 	return r
 }
 
-// was is how a key was found before it changes.
-type was struct {
-	version             // the current one, or just the trail that is left
-	entry   store.Entry // of the current version
-	left    store.Entry // of what a key that is gone has left, if there is no current version
+// prior is the state of a key before it changes.
+type prior struct {
+	version             // the current one, or only the versionSpan that a deleted key has left
+	entry   store.Entry // the entry of the current version
+	left    store.Entry // the entry that a deleted key has left, if there is no current version
 }
 
 // supersede moves a key's current version into its history, if it has one, and removes
-// the versions from there that are too many. It returns the trail of the next version.
-func (m *Memory) supersede(d *draft, key Key, old *was) (next trail, err error) {
-	next = old.trail
+// the versions from there that are too many. It returns the versionSpan of the next version.
+func (m *Memory) supersede(d *draft, key Key, old *prior) (next versionSpan, err error) {
+	next = old.versionSpan
 	next.revision++
 	e := old.entry
 	d.IfRevision(e.Key, e.Revision)
@@ -314,7 +314,7 @@ const maxForgotten = 32
 
 // outdate removes a version from the history that is too many. It looks at the version
 // only if it may need a blob.
-func (m *Memory) outdate(d *draft, key Key, old *was, revision uint64) error {
+func (m *Memory) outdate(d *draft, key Key, old *prior, revision uint64) error {
 	switch {
 	case revision > old.blobbed:
 		d.Delete(d.keep(appendHistoryKey(d.buf, key, revision)))

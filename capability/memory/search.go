@@ -43,9 +43,9 @@ type hit struct {
 const (
 	defaultHits   = 10
 	maxSearched   = 200_000  // keys
-	maxTextBytes  = 64 << 20 // of their values
-	searchedBytes = 4 << 10  // of one value
-	shownBytes    = 512      // of a value in a reply
+	maxTextBytes  = 64 << 20 // bytes of the searched values
+	searchedBytes = 4 << 10  // bytes of one value that are searched
+	shownBytes    = 512      // bytes of a value in a reply
 	proseBytes    = 1000
 	cursorSearch  = 's'
 )

@@ -91,7 +91,7 @@ func (m *Memory) write(ctx context.Context, in *setInput, id string) (uint64, er
 
 // replace stages a new version of a key that follows from the one before: next returns its text,
 // and when it expires. If another change comes between, the handler runs again.
-func (m *Memory) replace(ctx context.Context, asked string, next func(key Key, old *was) (text []byte, expires int64, err error)) (uint64, error) {
+func (m *Memory) replace(ctx context.Context, asked string, next func(key Key, old *prior) (text []byte, expires int64, err error)) (uint64, error) {
 	key, err := reachWritable(ctx, asked)
 	if err != nil {
 		return 0, err
@@ -113,9 +113,9 @@ func (m *Memory) replace(ctx context.Context, asked string, next func(key Key, o
 }
 
 // stage stages a version with a text in the place of another one, and returns its revision.
-func (m *Memory) stage(ctx context.Context, d *draft, key Key, old *was, v version) (uint64, error) {
+func (m *Memory) stage(ctx context.Context, d *draft, key Key, old *prior, v version) (uint64, error) {
 	var err error
-	if v.trail, err = m.supersede(d, key, old); err != nil {
+	if v.versionSpan, err = m.supersede(d, key, old); err != nil {
 		return 0, err
 	}
 	v.updated = m.opts.Now().UnixMilli()
@@ -131,13 +131,13 @@ func (m *Memory) stage(ctx context.Context, d *draft, key Key, old *was, v versi
 
 // expect finds the current version of a key, or what it has left, and fails if the key is
 // not at the revision that the caller wants.
-func (m *Memory) expect(d *draft, asked string, key Key, ifRevision *uint64) (old was, err error) {
+func (m *Memory) expect(d *draft, asked string, key Key, ifRevision *uint64) (old prior, err error) {
 	if old.version, old.entry, err = findAt(m.store, d.keep(appendCurrentKey(d.buf, key))); err != nil {
 		return old, err
 	}
 	actual := old.revision
 	if old.entry.Revision == 0 {
-		if old.trail, old.left, err = last(m.store, key); err != nil {
+		if old.versionSpan, old.left, err = last(m.store, key); err != nil {
 			return old, err
 		}
 	} else if old.expires != 0 && old.expired(m.opts.Now().UnixMilli()) {

@@ -35,20 +35,20 @@ type answer struct {
 	finish finish // "" until the model has ended its answer
 	shown  bool   // something was streamed
 	size   int
-	key    []byte // that the model must not repeat
+	key    []byte // the provider's key, which answers must not repeat
 	event  []byte // the last one that was streamed
 }
 
 type part struct {
 	kind      string
 	text      []byte
-	signature []byte // of reasoning
+	signature []byte // the signature of reasoning
 	redacted  []byte // reasoning that is shown to its model only
 }
 
 // wanted is a call that a model wants.
 type wanted struct {
-	key    int    // by which the provider refers to it
+	key    int    // the provider's number of the call
 	theirs string // its id at the provider, or ""
 	id     string
 	name   string // as the provider knows it

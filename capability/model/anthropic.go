@@ -161,7 +161,7 @@ func (g *generation) anthropicBlock(k *block) anthropicBlock {
 // An anthropicReader adds the events of a stream to an answer.
 type anthropicReader struct {
 	answer *answer
-	kind   string // of the block that is streamed
+	kind   string // the kind of the block that is streamed
 }
 
 func (r *anthropicReader) take(data []byte) (done bool, err error) {

@@ -54,7 +54,7 @@ const (
 	endCut   = "cut"
 )
 
-// keptHeaders are those of an answer that decide what is made of it.
+// keptHeaders are the headers that decide how an answer is read.
 var keptHeaders = []string{"Content-Type", "Retry-After", "Retry-After-Ms"}
 
 // maxTape is how many bytes of an answer are recorded.

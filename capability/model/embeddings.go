@@ -24,11 +24,11 @@ type embeddings struct {
 }
 
 const (
-	maxTexts = 64        // of one request
+	maxTexts = 64        // texts of one request
 	maxInput = 128 << 10 // bytes of them
 
 	embedRetries = 2
-	embedTimeout = time.Minute // of one request
+	embedTimeout = time.Minute // how long one request may take
 
 	// After a failure, requests fail at once for a while, so that a search that goes by words instead
 	// doesn't wait.

@@ -18,7 +18,7 @@ type eventReader struct {
 	start int
 	end   int
 	begun bool   // a byte order mark can't come any more
-	err   error  // of from
+	err   error  // the error of from
 	lines []byte // the data of an event, where it isn't one line of buf
 }
 

@@ -13,7 +13,7 @@ import (
 // Syscall.Unregister or ends: a program that restarts, or whose kernel does, finds its name free,
 // and the program of another principal doesn't.
 
-// claims are those of all names. They are guarded by the directory's mu.
+// claims are the claims of all names. The directory's mu guards them.
 type claims struct {
 	store  store.Store // nil keeps them in memory only
 	find   func(principal.ID) (*principal.Principal, error)

@@ -105,7 +105,7 @@ type directory struct {
 
 	mu          sync.Mutex // serialises changes
 	services    map[message.Type]*service
-	connections map[uint64]*provider // by the ids of their peers
+	connections map[uint64]*provider // providers by the id of their peer
 	claims      claims
 }
 

@@ -30,7 +30,7 @@ const (
 	// MaxCode is how many bytes of code a script may have; of a WebAssembly module, without base64.
 	MaxCode = 4 << 20
 
-	maxVersions = 16 // that are kept of a script
+	maxVersions = 16 // versions that are kept of a script
 	maxWeight   = 10_000
 
 	registerBurst = 16 // registrations of one principal at once; then one per second
@@ -45,12 +45,12 @@ type Source struct {
 	Description   string
 	Version       string // "" means the next one
 	Code          string
-	CodeRef       *message.BlobPointer // in place of Code
+	CodeRef       *message.BlobPointer // replaces Code
 	Language      string               // ts, js or wasm; "" means ts
 	Emits         []Event
 	Limits        Limits
 	SafeToRepeat  bool
-	Weights       map[string]int // of versions; nil means that only this one is called
+	Weights       map[string]int // weights of versions; nil means that only this one is called
 }
 
 // A Prepared is code that can be registered.

@@ -70,7 +70,7 @@ type Scripts struct {
 	loaded bool
 	byName map[message.Type]*script
 	names  map[principal.ID]int           // how many scripts each principal has, beside those of files
-	paces  map[principal.ID]*rate.Limiter // of registrations
+	paces  map[principal.ID]*rate.Limiter // limits registrations
 }
 
 // New returns the scripts of a registry; none until Load has read them. Nil options mean defaults.
@@ -119,7 +119,7 @@ type script struct {
 	head
 	all    []*version           // the oldest first
 	holder *principal.Principal // whom its schemas are charged to
-	size   int                  // of them
+	size   int                  // bytes of its schemas
 }
 
 // A version is the code of a script at one time. It never changes, apart from what is counted.
@@ -154,7 +154,7 @@ type split struct {
 	script   *script
 	author   principal.Claim
 	versions []*version
-	ends     []uint64 // of the part of each version in the sum of all weights
+	ends     []uint64 // where the part of each version ends in the sum of all weights
 	turn     atomic.Uint64
 }
 

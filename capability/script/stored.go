@@ -37,8 +37,8 @@ func codeKey(t message.Type, version string) []byte {
 // A head is what is stored of a script beside its code.
 type head struct {
 	Author   principal.Claim `json:"author"`
-	File     string          `json:"file,omitzero"` // that it is registered from
-	Weights  map[string]int  `json:"weights"`       // of the versions that are called
+	File     string          `json:"file,omitzero"` // the file that the script is registered from
+	Weights  map[string]int  `json:"weights"`       // weights of the versions that are called
 	Editions []edition       `json:"versions"`      // the oldest first
 }
 
@@ -54,8 +54,8 @@ type edition struct {
 	Limits       Limits         `json:"limits,omitzero"`
 	SafeToRepeat bool           `json:"safeToRepeat,omitzero"`
 	Registered   int64          `json:"registered"` // milliseconds since 1970
-	Bytes        int            `json:"bytes"`      // of the code
-	Hash         string         `json:"hash"`       // of all of it but the version and the time
+	Bytes        int            `json:"bytes"`      // bytes of code
+	Hash         string         `json:"hash"`       // hash of everything but the version and the time
 }
 
 // An Event is an event that code emits.
@@ -64,7 +64,7 @@ type Event struct {
 	Description string `json:"description,omitempty" jsonschema:"maxLength=1024" jsonschema_description:"What the event tells."`
 }
 
-// Limits are those of one call of code.
+// Limits are the limits of one call of code.
 type Limits struct {
 	Time   int64 `json:"time,omitzero" jsonschema:"minimum=1,maximum=300000" jsonschema_description:"How long a call may take, in milliseconds. Default: 5000."`
 	Memory int64 `json:"memory,omitzero" jsonschema:"minimum=1048576,maximum=268435456" jsonschema_description:"How many bytes a call may use. Default: 64 MB."`

@@ -67,7 +67,7 @@ func (x *Sessions) readTools(ctx context.Context, given []jsontext.Value) (all [
 	return all, nil
 }
 
-// defaultTools are those of a session that names none.
+// defaultTools are the tools of a session that names none.
 var defaultTools = []tool{
 	{Name: "Memory.Get"}, {Name: "Memory.Set"}, {Name: "Memory.Delete"}, {Name: "Memory.List"}, {Name: "Memory.Search"}, {Name: "VFS.List"}, {Name: "VFS.Read"}, {Name: "VFS.Write"},
 	{Name: "Http.Fetch"}, {Name: "Job.Start"}, {Name: "Message.Search"},

@@ -22,7 +22,7 @@ type change struct {
 	ctx      context.Context // acts for the principal of the session
 	appended []Message
 	applied  []func(*store.Commit)
-	ending   []func() // of the lease that the change ends
+	ending   []func() // called when the change ends its lease
 }
 
 // change begins a change of a session.

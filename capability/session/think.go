@@ -35,7 +35,7 @@ type generated struct {
 	Model    string `json:"model"`
 	Finish   string `json:"finish"`
 	Messages []struct {
-		Part    int            `json:"part"` // that it was streamed as
+		Part    int            `json:"part"` // the number that the part was streamed with
 		Type    string         `json:"type"`
 		Text    string         `json:"text"`
 		Title   string         `json:"title"`

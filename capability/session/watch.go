@@ -23,13 +23,13 @@ type live struct {
 	id   string
 	uses int // guarded by Sessions.mu
 
-	mu      sync.Mutex
-	growing []part
-	era     int // counts what was withdrawn
-	writes  int // counts the batches that have changed the session
-	waiting map[chan struct{}]struct{}
-	runner  *runner
-	asked   map[string]question // in sessions that this one has asked, by the calls that wait there
+	mu        sync.Mutex
+	growing   []part
+	withdrawn int // counts how often growing was withdrawn
+	writes    int // counts the batches that have changed the session
+	waiting   map[chan struct{}]struct{}
+	runner    *runner
+	asked     map[string]question // in sessions that this one has asked, by the calls that wait there
 }
 
 // A question is a call that waits for a decision.
@@ -146,7 +146,7 @@ func (l *live) discard() {
 	defer l.mu.Unlock()
 	if len(l.growing) > 0 {
 		l.growing = nil
-		l.era++
+		l.withdrawn++
 		l.tell()
 	}
 }
@@ -258,36 +258,36 @@ func (f *follower) follow(ctx context.Context) error {
 	return f.x.wait(ctx, f.id, func(l *live) (bool, error) {
 		l.mu.Lock()
 		f.parts = append(f.parts[:0], l.growing...)
-		writes, era := l.writes, l.era
+		writes, withdrawn := l.writes, l.withdrawn
 		if writes != f.writes {
 			f.below = maps.Clone(l.asked)
 		}
 		l.mu.Unlock()
-		return f.step(ctx, f.parts, writes, era)
+		return f.step(ctx, f.parts, writes, withdrawn)
 	})
 }
 
 // A follower is how far a watcher has come.
 type follower struct {
-	x      *Sessions
-	id     string
-	until  string // the turn that it waits for; "" means none
-	quiet  bool   // it sends approvals only
-	limit  int    // how many more messages it sends; 0 means any number
-	seq    uint64 // of the last message that was sent
-	last   string // the id of the last message that was sent
-	stream *kernel.Stream
-	sent   map[string]int      // how many bytes of messages that grow
-	parts  []part              // that grow, when it looked last
-	event  []byte              // the last one that was sent
-	below  map[string]question // in sessions that this one has asked, when it looked last
-	asked  map[string]question // that it has sent, and that wait
-	writes int
-	era    int
+	x         *Sessions
+	id        string
+	until     string // the turn that it waits for; "" means none
+	quiet     bool   // it sends approvals only
+	limit     int    // how many more messages it sends; 0 means any number
+	seq       uint64 // of the last message that was sent
+	last      string // the id of the last message that was sent
+	stream    *kernel.Stream
+	sent      map[string]int      // how many bytes of messages that grow
+	parts     []part              // that grow, when it looked last
+	event     []byte              // the last one that was sent
+	below     map[string]question // in sessions that this one has asked, when it looked last
+	asked     map[string]question // that it has sent, and that wait
+	writes    int
+	withdrawn int
 }
 
 // step sends what is new. It reports whether that was all.
-func (f *follower) step(ctx context.Context, parts []part, writes, era int) (over bool, err error) {
+func (f *follower) step(ctx context.Context, parts []part, writes, withdrawn int) (over bool, err error) {
 	if writes != f.writes {
 		f.writes = writes
 		if over, err = f.stored(ctx); err != nil || over {
@@ -297,8 +297,8 @@ func (f *follower) step(ctx context.Context, parts []part, writes, era int) (ove
 	if f.quiet {
 		return over, nil
 	}
-	if era != f.era {
-		f.era = era
+	if withdrawn != f.withdrawn {
+		f.withdrawn = withdrawn
 		if err := f.discard(parts); err != nil {
 			return over, err
 		}

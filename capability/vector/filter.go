@@ -53,7 +53,7 @@ const (
 	maxValue  = 1024 // bytes of a field of the metadata
 )
 
-// bounds are those that an object in a filter can have.
+// bounds are the operators of a filter: limits and a prefix that a field is compared with.
 type bounds struct {
 	GT     jsontext.Value `json:"gt,omitzero"`
 	GTE    jsontext.Value `json:"gte,omitzero"`

@@ -44,8 +44,8 @@ func (n name) key(space byte, rest ...string) []byte {
 type head struct {
 	Owner      principal.ID `json:"owner"`
 	Name       string       `json:"name"`
-	Dimensions int          `json:"dimensions,omitzero"` // of the caller's vectors; 0 means that it holds texts
-	Created    int64        `json:"created"`             // in nanoseconds: one that was deleted and made again has other keys
+	Dimensions int          `json:"dimensions,omitzero"` // dimensions of the caller's vectors; 0 means that the collection holds texts
+	Created    int64        `json:"created"`             // when it was made, in nanoseconds: a collection that is deleted and made again has other keys
 }
 
 func (h *head) name() name { return name{h.Owner, h.Name} }

@@ -20,10 +20,9 @@ import (
 
 // What a caller may keep.
 const (
-	maxItems       = 1000      // of a request
 	maxText        = 8 << 10   // bytes of a text
-	maxCollections = 1000      // of a principal
-	maxCollection  = 1_000_000 // items
+	maxCollections = 1000      // collections of a principal
+	maxCollection  = 1_000_000 // items of a collection
 )
 
 type upsertInput struct {

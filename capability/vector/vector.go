@@ -28,7 +28,7 @@ import (
 type Options struct {
 	Store  store.Store
 	Models []embed.Model  // see [vectors.Options]
-	Cache  *vectors.Cache // of signs
+	Cache  *vectors.Cache // caches the signs of vectors
 
 	// Opened is closed when the store has been opened: before that nothing is embedded. Nil means that it is open.
 	Opened <-chan struct{}
@@ -43,7 +43,7 @@ type Vectors struct {
 
 	mu      sync.Mutex
 	changed map[name]bool           // collections with items to embed
-	indexes map[head]*vectors.Keyed // of collections that were used
+	indexes map[head]*vectors.Keyed // indexes of collections that were used
 }
 
 // New returns the collections of a store. The caller calls Run.

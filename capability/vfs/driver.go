@@ -74,8 +74,8 @@ type Locator interface {
 	Dir() string
 }
 
-// A Secretive is a driver under whose names secrets may be written by mistake.
-type Secretive interface {
+// A SecretChecker is a driver under some of whose names secrets may be written by mistake.
+type SecretChecker interface {
 	Secret(name string) bool
 }
 

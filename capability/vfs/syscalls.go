@@ -146,7 +146,7 @@ func (t *Tree) redact(data json.RawMessage) json.RawMessage {
 		return true
 	})
 	if at, err := t.locate(uri); err == nil && at.mount != nil {
-		if s, ok := at.mount.Driver.(Secretive); !ok || !s.Secret(at.name) {
+		if s, ok := at.mount.Driver.(SecretChecker); !ok || !s.Secret(at.name) {
 			return data
 		}
 	}

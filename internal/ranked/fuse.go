@@ -22,7 +22,7 @@ const (
 func (m Mode) Words() bool   { return m != ByMeaning }
 func (m Mode) Meaning() bool { return m != ByWords }
 
-// Why is why something was found.
+// Why is the reason why a search found a text: words of the query, nearness of meaning, or both.
 type Why struct {
 	Words []string `json:"words,omitempty" jsonschema_description:"The words of the query that it has."`
 	Near  float64  `json:"near,omitzero" jsonschema_description:"How near its meaning is to that of the query; 1 is the same."`

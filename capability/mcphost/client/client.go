@@ -48,12 +48,12 @@ const (
 // Options say what to connect to, and how. Either Command or URL is given.
 type Options struct {
 	Command []string // a program, with its arguments
-	Dir     string   // that it runs in
+	Dir     string   // the directory that the program runs in
 	Env     []string // all of its environment
 
 	URL    string
 	HTTP   *http.Client
-	Header http.Header // of each request
+	Header http.Header // headers of each request
 	OAuth  Authorizer  // nil means that none is needed
 
 	// Secrets are texts that only the server may read. They are taken out of what the server says.
@@ -91,10 +91,10 @@ type Authorizer interface {
 type About struct {
 	Name, Version string
 	Instructions  string
-	Revision      string // of the protocol that is spoken
+	Revision      string // the protocol revision that is spoken
 
 	Tools, Resources, Prompts bool
-	Skills                    bool            // by the extension
+	Skills                    bool            // the server has skills, by the extension
 	listChanges               map[string]bool // tells of changes, by tools, resources and prompts
 }
 
@@ -174,7 +174,7 @@ type outgoing struct {
 	id     int64
 	text   []byte
 	method string
-	name   string // of what the request is about
+	name   string // the name of what the request is about
 	params http.Header
 }
 
@@ -320,7 +320,7 @@ func (c *Conn) know(w *welcome) {
 	}
 }
 
-// capabilities are those that the server is told of.
+// capabilities are the capabilities of this client that the server is told of.
 func (c *Conn) capabilities() map[string]any {
 	all := make(map[string]any)
 	if c.opts.Fill != nil {

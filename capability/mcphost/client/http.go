@@ -21,9 +21,9 @@ const (
 	maxRefusal   = 64 << 10        // bytes of an answer that isn't one of the protocol
 	maxRedirects = 5               //
 	maxResumes   = 10              // times that the stream of one request is begun again without news
-	maxRetry     = 5 * time.Minute // that a server may ask for between two of them
+	maxRetry     = 5 * time.Minute // the longest pause that a server may ask for
 	firstRetry   = time.Second     // if it asks for nothing
-	listenTime   = time.Second     // that a connection waits for the stream of what belongs to no request
+	listenTime   = time.Second     // how long a connection waits for the stream of messages that belong to no request
 )
 
 // A NotAuthorized is the error for a server that wants credentials, or better ones.
@@ -49,8 +49,8 @@ type remote struct {
 	client  http.Client
 
 	mu      sync.Mutex
-	session string // that a server of the stateful era has given
-	token   string // that was sent last
+	session string // the session id that a server of the stateful era has given
+	token   string // the token that was sent last
 }
 
 func newHTTP(c *Conn) (wire, error) {

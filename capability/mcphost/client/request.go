@@ -35,7 +35,7 @@ type Request struct {
 	params jsontext.Value // all of them, in place of the others
 }
 
-// params are those of all requests.
+// params are the parameters that all requests have.
 type params struct {
 	Name          string                    `json:"name,omitzero"`
 	URI           string                    `json:"uri,omitzero"`

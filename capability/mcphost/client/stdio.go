@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	closeTime = time.Second // for a process to end by itself, when its input has ended
+	closeTime = time.Second // how long a process may take to end by itself when its input has ended
 
 	// Of what a server writes for its operator, so many bytes of a line are passed on, and so
 	// many lines at once; then so many per second.
@@ -40,7 +40,7 @@ type child struct {
 	cmd   *exec.Cmd
 	ended chan struct{} // closed when the process has ended
 	err   tail          // the end of what it wrote to standard error
-	pace  *rate.Limiter // of lines for the log
+	pace  *rate.Limiter // limits the lines for the log
 
 	mu    sync.Mutex // held while a message is written
 	stdin io.WriteCloser

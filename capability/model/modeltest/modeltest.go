@@ -23,7 +23,7 @@ const (
 	Anthropic = "anthropic-messages"
 )
 
-// Dialects are those that a server speaks.
+// Dialects are the dialects that a server speaks.
 var Dialects = []string{OpenAI, Anthropic}
 
 // A Call is a call that a model wants. Name is that of a syscall: Domain.Action.
@@ -40,7 +40,7 @@ type Answer struct {
 	Finish    string // of the dialect; "" means what fits
 
 	Status int                 // answers with an error instead
-	Header map[string]string   // of the answer
+	Header map[string]string   // headers of the answer
 	Raw    string              // the whole body, instead of all above
 	Cut    bool                // the connection ends before the answer does
 	Hold   <-chan struct{}     // the answer ends when it is closed, or the client leaves

@@ -49,7 +49,7 @@ type Engine struct {
 	active      chan struct{} // one for each call of JavaScript that runs or waits
 	modular     chan struct{} // one for each call of a WebAssembly handler, whose stack isn't counted and may have 100 MB
 	translating chan struct{} // one for each source that is being translated
-	budget      atomic.Int64  // of options.Memory, what is left
+	budget      atomic.Int64  // what is left of options.Memory
 
 	programs atomic.Uint64          // how many there have been
 	modules  *recent.Cache[*module] // WebAssembly handlers that ran lately
@@ -62,7 +62,7 @@ type Engine struct {
 	began    time.Time
 	clean    *image
 	idle     []*vm
-	guests   wazero.Runtime // of WebAssembly handlers; nil until first use
+	guests   wazero.Runtime // runs WebAssembly handlers; nil until first use
 }
 
 // hotBytes is how much programs may take that are kept ready. One that isn't is loaded again by its

@@ -14,7 +14,7 @@ import (
 
 const (
 	evalModule   = 1 // a flag of qjs_eval: the code is an ES module
-	maxArguments = 4 // of a function that Go calls
+	maxArguments = 4 // arguments of a function that Go calls
 
 	eventCost = 64 // bytes of output that an event counts as, beside its data
 )
@@ -139,7 +139,7 @@ func (v *vm) raise(text string) uint64 {
 	return 0
 }
 
-// arguments are those of a host function.
+// arguments are the arguments of a host function.
 type arguments struct {
 	vm   *vm
 	at   uint32

@@ -40,7 +40,7 @@ type Program struct {
 
 	Kind, Description, Version string // "" if the code doesn't export them
 
-	key   string     // in Engine.hot
+	key   string     // the key in Engine.hot
 	mu    sync.Mutex // while it is loaded
 	js    string     // what runs
 	lines string     // the source map of js
@@ -48,8 +48,8 @@ type Program struct {
 
 // A CodeError is a fault in the code of a program: it can't be translated, or it threw an exception.
 type CodeError struct {
-	Name         string // of the source
-	Line, Column int    // in the source, from 1; 0 if the place isn't known
+	Name         string // the name of the source
+	Line, Column int    // position in the source, from 1; 0 if it isn't known
 	Text         string // the line itself
 	Message      string // such as "TypeError: x is not a function"
 }
@@ -113,7 +113,7 @@ func (e *Engine) Compile(ctx context.Context, src Source) (*Program, error) {
 	return p, nil
 }
 
-// loadLimits are those of code while it is loaded.
+// loadLimits are the limits of code while it is loaded.
 var loadLimits = Limits{Time: time.Second}
 
 // load evaluates the code of p in an instance, keeps what that changed, and returns it with what the code exports.
@@ -141,9 +141,9 @@ const codeName = "code"
 // esbuild is recursive, and can't be stopped, so what it gets is bounded, and how often it may be left behind.
 const (
 	maxCode       = 64 << 10        // bytes of a source
-	maxNesting    = 500             // of brackets, and of operators in a row
+	maxNesting    = 500             // nested brackets, and operators in a row
 	maxReading    = 4 << 20         // bytes of TypeScript, counted as often as they may be read: about a second
-	maxTranslate  = 5 * time.Second // for one source
+	maxTranslate  = 5 * time.Second // how long translating one source may take
 	maxTranslates = 2               // at once
 )
 
@@ -314,8 +314,3 @@ func (p *Program) locate(text, stack string) *CodeError {
 	}
 	return err
 }
-
-// Types declares what a handler has, for TypeScript.
-//
-//go:embed js/kernos.d.ts
-var Types string

@@ -57,7 +57,7 @@ func (l Limits) withDefaults() Limits {
 // A run is one call of a program.
 type run struct {
 	caller  context.Context // as Run got it
-	ctx     context.Context // that with the limit of time
+	ctx     context.Context // the context with the time limit
 	cancel  context.CancelFunc
 	vm      *vm // nil for a WebAssembly handler
 	program *Program
@@ -69,7 +69,7 @@ type run struct {
 	done        bool
 	output      json.RawMessage
 	failure     error
-	written     int64 // of limits.Output
+	written     int64 // bytes written, of limits.Output
 	logged      int64
 	calls       int
 	outstanding map[int]context.CancelFunc // nested calls by their number

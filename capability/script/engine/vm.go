@@ -24,8 +24,8 @@ var quickjs []byte
 var prelude embed.FS
 
 const (
-	maxMemory = 256 << 20 // of one instance
-	stackSize = 512 << 10 // of JavaScript; QuickJS was linked with 1 MB
+	maxMemory = 256 << 20 // bytes of memory of one instance
+	stackSize = 512 << 10 // bytes of the JavaScript stack; QuickJS was linked with 1 MB
 
 	gcThreshold = 4 << 20 // bytes of objects before the first collection of garbage; most calls end earlier
 )
@@ -39,7 +39,7 @@ type vm struct {
 	memory api.Memory
 	linear *linear
 	ctx    context.Context // leads host functions to this vm
-	image  *image          // of a clean instance
+	image  *image          // the memory of a clean instance
 	marks  uint32          // the address of the marks of what was written
 	began  time.Time       // 0 on the monotonic clock, the same for all instances
 
@@ -58,7 +58,7 @@ type vm struct {
 	malloc, free, newString, newBuffer, newNumber, getString, freeString, isString, isException, isBuffer, getBuffer, isNumber, getNumber, dup, drop, throw, newError function
 }
 
-// A function is one that QuickJS exports. All take and return numbers of 32 bits unless their name tells otherwise.
+// A function is a function that QuickJS exports. All take and return numbers of 32 bits unless their name tells otherwise.
 type function struct {
 	vm *vm
 	f  api.Function

@@ -37,7 +37,7 @@ func (v *values) Can() vfs.Can { return vfs.Can{Read: true, Write: true} }
 
 func (v *values) String() string { return "memory" }
 
-// Secret implements [vfs.Secretive].
+// Secret implements [vfs.SecretChecker].
 func (v *values) Secret(name string) bool { return v.of.Secret(name) }
 
 func (v *values) Read(ctx context.Context, name string) (vfs.File, error) {
