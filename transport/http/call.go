@@ -1,6 +1,7 @@
 package http
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
 	"kernos/message"
 	"kernos/store/blobs"
 	"kernos/transport"
@@ -90,10 +92,9 @@ func writeOutcome(w http.ResponseWriter, o *rpc.Outcome, remote *blobs.Remote) {
 	if status < 400 || status > 599 {
 		status = http.StatusInternalServerError
 	}
-	body := o.Err.Append(nil)
+	body := json.RawMessage(o.Err.Append(nil))
 	if o.Guidance != nil {
-		body = jsonscan.AppendQuoted(append(body[:len(body)-1], `,"name":`...), o.ErrorKind())
-		body = append(append(append(body, `,"guidance":`...), o.Guidance...), '}')
+		body = jsonvalue.Members(body).Set("name", jsonscan.AppendQuoted(nil, o.ErrorKind())).Set("guidance", o.Guidance).Text()
 	}
 	transport.WriteJSON(w, status, append(body, '\n'))
 }

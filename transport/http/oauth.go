@@ -1,11 +1,11 @@
 package http
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
 
-	"kernos/internal/jsonscan"
 	"kernos/message"
 	"kernos/transport"
 )
@@ -37,9 +37,13 @@ func (g *Guard) describe(w http.ResponseWriter, r *http.Request) bool {
 	case r.URL.Path != protectedResource:
 		return false
 	}
-	body := jsonscan.AppendQuoted([]byte(`{"resource":`), resource)
-	body = jsonscan.AppendQuoted(append(body, `,"authorization_servers":[`...), g.Issuer)
-	transport.WriteJSON(w, http.StatusOK, append(body, `],"bearer_methods_supported":["header"],"resource_name":"Kernos"}`+"\n"...))
+	body, _ := json.Marshal(struct { // never fails
+		Resource string   `json:"resource"`
+		Servers  []string `json:"authorization_servers"`
+		Methods  []string `json:"bearer_methods_supported"`
+		Name     string   `json:"resource_name"`
+	}{resource, []string{g.Issuer}, []string{"header"}, "Kernos"})
+	transport.WriteJSON(w, http.StatusOK, append(body, '\n'))
 	return true
 }
 

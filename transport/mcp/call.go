@@ -287,10 +287,10 @@ func (x *exchange) failed(m message.Message) []byte {
 	if err != nil {
 		e = &message.Error{Code: 500, Message: "An error that can't be read"}
 	}
-	body := e.Append(nil)
+	body := json.RawMessage(e.Append(nil))
 	about, name, data := x.called()
 	if guidance := rpc.Guide(about, name, data, e); guidance != nil && about.Input.Validate(data) != nil {
-		body = append(append(append(body[:len(body)-1], `,"guidance":`...), guidance...), '}')
+		body = jsonvalue.Members(body).Set("guidance", guidance).Text()
 	}
 	return appendError(nil, body)
 }
