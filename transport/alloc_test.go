@@ -4,13 +4,16 @@ import (
 	"io"
 	"runtime"
 	"testing"
+
+	"kernos/capability/introspect"
+	"kernos/kernel/kerneltest"
 )
 
 // What a message costs from line to line is what the kernel's throughput hangs on. The
 // margin is for the buffers, which are shared by all messages.
 func TestPingCostsAtMostFourAllocations(t *testing.T) {
 	const messages, most = 10_000, 4.2
-	k := newKernel(t, nil)
+	k := kerneltest.Around(t, nil, introspect.Module)
 	serve := func(n int) {
 		if _, err := Serve(t.Context(), k, &repeat{line: []byte(ping("msg-0000001")), left: n}, io.Discard, nil); err != nil {
 			t.Fatal(err)

@@ -12,8 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kernos/capability/introspect"
 	"kernos/internal/testkit"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 )
 
@@ -62,7 +64,7 @@ func (c *conversation) end(t *testing.T) {
 
 func TestStreamWritesBeforeItWaitsForInput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := converse(newKernel(t, nil))
+		c := converse(kerneltest.Around(t, nil, introspect.Module))
 		start := time.Now()
 		for _, id := range []string{"1", "2"} {
 			c.say(t, ping(id))
@@ -86,7 +88,7 @@ func TestStreamWritesBeforeItWaitsForInput(t *testing.T) {
 func TestStreamWritesWithin2msWhileAHandlerBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		c := converse(newKernel(t, nil, blocking(release)))
+		c := converse(kerneltest.Around(t, nil, introspect.Module, blocking(release)))
 		c.say(t, ping("1")+ask("2", "Test.Wait", `2`)+ping("3"))
 		time.Sleep(2 * time.Millisecond)
 		synctest.Wait()
@@ -105,7 +107,7 @@ func TestStreamWritesWithin2msWhileAHandlerBlocks(t *testing.T) {
 func TestStreamWritesEventsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		c := converse(newKernel(t, nil, blocking(release)))
+		c := converse(kerneltest.Around(t, nil, introspect.Module, blocking(release)))
 		c.say(t, ask("1", "Test.Wait", `"event"`))
 		synctest.Wait()
 		if got := testkit.Briefs(t, lines(t, c.out.String())); got != `1 "before"` {
@@ -121,7 +123,7 @@ func TestStreamAnswersSlowSyscallsWhenTheyAreReady(t *testing.T) {
 		release := make(chan struct{})
 		s := blocking(release)
 		s.Runs = kernel.Slow
-		c := converse(newKernel(t, nil, s))
+		c := converse(kerneltest.Around(t, nil, introspect.Module, s))
 		c.say(t, ask("1", "Test.Wait", `1`)+ping("2"))
 		synctest.Wait()
 		if got := testkit.Briefs(t, lines(t, c.out.String())); got != `2 {"payload":"2"}` {
@@ -147,7 +149,7 @@ func TestStreamLeavesTheDataOfAStubbornHandlerAlone(t *testing.T) {
 			seen <- string(m.Data)
 		})
 		s.Timeout = time.Second
-		c := converse(newKernel(t, nil, s))
+		c := converse(kerneltest.Around(t, nil, introspect.Module, s))
 		c.say(t, ask("1", "Test.Stay", `"mine"`)+ping("2"))
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -186,7 +188,7 @@ func (w *heldWriter) Write([]byte) (int, error) {
 }
 
 func TestPeerThatDoesNotReadStopsItsOwnStreamOnly(t *testing.T) {
-	k := newKernel(t, nil)
+	k := kerneltest.Around(t, nil, introspect.Module)
 	held := &heldWriter{blocked: make(chan struct{}, 1), release: make(chan struct{})}
 	in := &repeat{line: []byte(ping("1")), left: 50_000}
 	stuck := make(chan error, 1)
@@ -216,7 +218,7 @@ func TestStreamIsHeldUpByAPeerThatDoesNotRead(t *testing.T) {
 	echo := func(_ context.Context, m message.Message, emit kernel.Emit) { emit(m.Reply(m.Data)) }
 	slow := raw("Test.Slow", echo)
 	slow.Runs = kernel.Slow
-	k := newKernel(t, nil, slow, raw("Test.Echo", echo))
+	k := kerneltest.Around(t, nil, introspect.Module, slow, raw("Test.Echo", echo))
 	in, say := io.Pipe() // each line comes alone
 	out := &stuck{begun: make(chan struct{}), release: make(chan struct{})}
 	served := make(chan error, 1)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"kernos/capability/introspect"
 	"kernos/kernel"
 	"kernos/kernel/kerneltest"
 	"kernos/message"
@@ -43,7 +44,7 @@ func FuzzStream(f *testing.F) {
 		f.Add([]byte(seed), true)
 	}
 	kernels := map[bool]*kernel.Kernel{
-		false: newKernel(f, nil), true: newKernel(f, &kernel.Options{Blobs: noBlobs{}}),
+		false: kerneltest.Around(f, nil, introspect.Module), true: kerneltest.Around(f, &kernel.Options{Blobs: noBlobs{}}, introspect.Module),
 	}
 	f.Fuzz(func(t *testing.T, input []byte, generous bool) {
 		last := ping("the-last-one")

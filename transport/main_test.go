@@ -9,20 +9,12 @@ import (
 
 	"go.uber.org/goleak"
 
-	"kernos/capability/introspect"
 	"kernos/kernel"
-	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/schema"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// newKernel returns a kernel with the built-in syscalls and those of a test.
-func newKernel(t testing.TB, opts *kernel.Options, syscalls ...kernel.Syscall) *kernel.Kernel {
-	t.Helper()
-	return kerneltest.Around(t, opts, introspect.Module, syscalls...)
-}
 
 // raw is a query of any data with a handler of its own.
 func raw(t message.Type, h kernel.Handler) kernel.Syscall {

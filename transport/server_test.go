@@ -6,6 +6,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kernos/capability/introspect"
+	"kernos/kernel/kerneltest"
 )
 
 // member is a connection that notes what happens to it.
@@ -40,7 +43,7 @@ func (m *member) Serves() bool    { return m.serves }
 func (m *member) Throttled() bool { return m.throttled }
 
 func newServer(t *testing.T, limits Limits) *Server {
-	return NewServer(newKernel(t, nil), limits, []Reason{TooMany}, []Reason{Idle}, nil)
+	return NewServer(kerneltest.Around(t, nil, introspect.Module), limits, []Reason{TooMany}, []Reason{Idle}, nil)
 }
 
 func TestServerAdmitsUpToItsLimits(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 )
 
 func TestStreamAnswersEachLineInItsOwnDialect(t *testing.T) {
-	k := newKernel(t, nil)
+	k := kerneltest.Around(t, nil, introspect.Module)
 	in := ping("1") + askOlder("2", "Ping", `{"payload":[1]}`) + "nonsense\n" + askOlder("3", "Pong.Get", `1`) + ping("4")
 	out, result := talk(t, k, strings.NewReader(in), nil)
 	const want = `1 {"payload":"1"}
@@ -39,7 +39,7 @@ func TestStreamAnswersEachLineInItsOwnDialect(t *testing.T) {
 }
 
 func TestStreamGoesOnAfterALineThatIsTooLong(t *testing.T) {
-	k := newKernel(t, nil)
+	k := kerneltest.Around(t, nil, introspect.Module)
 	long := ask("long", "Ping", `{"payload":"`+strings.Repeat("x", message.MaxLine)+`"}`)
 	older := askOlder("older", "Ping", `{"payload":"`+strings.Repeat("x", 1<<20)+`"}`)
 	fits := askOlder("fits", "Echo", `{"message":"`+strings.Repeat("x", 100_000)+`"}`)
@@ -72,7 +72,7 @@ func TestStreamGoesOnAfterALineThatIsTooLong(t *testing.T) {
 
 // A line of exactly the limit is read, whatever its line end.
 func TestStreamTakesLinesOfExactlyTheLimit(t *testing.T) {
-	k := newKernel(t, nil)
+	k := kerneltest.Around(t, nil, introspect.Module)
 	frame := strings.TrimSuffix(ask("1", "Echo", `{"message":"%"}`), "\n")
 	frame = strings.Replace(frame, "query", "command", 1)
 	for _, c := range []struct {
@@ -96,7 +96,7 @@ func TestStreamTakesLinesOfExactlyTheLimit(t *testing.T) {
 }
 
 func TestStreamPutsLinesTogether(t *testing.T) {
-	k := newKernel(t, nil)
+	k := kerneltest.Around(t, nil, introspect.Module)
 	in := ping("1") + "\n \r\n" + strings.TrimSuffix(ping("2"), "\n") + "\r\n" + strings.TrimSuffix(ping("ä😀"), "\n")
 	const want = "1 {\"payload\":\"1\"}\n2 {\"payload\":\"2\"}\nä😀 {\"payload\":\"ä😀\"}"
 	for name, r := range map[string]io.Reader{
@@ -112,14 +112,14 @@ func TestStreamPutsLinesTogether(t *testing.T) {
 
 func TestStreamOfNothingIsAnsweredWithNothing(t *testing.T) {
 	for _, in := range []string{"", "\n", " \t\r\n\n"} {
-		if out, result := talk(t, newKernel(t, nil), strings.NewReader(in), nil); len(out) != 0 || result.Errors != 0 {
+		if out, result := talk(t, kerneltest.Around(t, nil, introspect.Module), strings.NewReader(in), nil); len(out) != 0 || result.Errors != 0 {
 			t.Errorf("%q: got %q", in, out)
 		}
 	}
 }
 
 func TestStreamThatIsLenientStampsWhatHasNoMetadata(t *testing.T) {
-	k := newKernel(t, nil)
+	k := kerneltest.Around(t, nil, introspect.Module)
 	const in = `{"kind":"query","type":"Ping","data":{"payload":1}}` + "\n"
 	if out, _ := talk(t, k, strings.NewReader(in), nil); testkit.Briefs(t, out) != " 422" {
 		t.Errorf("got %s", out)
@@ -131,7 +131,7 @@ func TestStreamThatIsLenientStampsWhatHasNoMetadata(t *testing.T) {
 }
 
 func TestStreamCountsTheErrorsThatItWrites(t *testing.T) {
-	k := newKernel(t, nil)
+	k := kerneltest.Around(t, nil, introspect.Module)
 	_, result := talk(t, k, strings.NewReader(ping("1")+"x\n"+ask("2", "No.Body", `1`)+ping("3")+ask("4", "Ping", `1`)), nil)
 	if result.Errors != 3 {
 		t.Errorf("got %d", result.Errors)
@@ -141,7 +141,7 @@ func TestStreamCountsTheErrorsThatItWrites(t *testing.T) {
 func TestStreamReturnsTheErrorOfItsInput(t *testing.T) {
 	broken := errors.New("the line is dead")
 	var out strings.Builder
-	_, err := Serve(t.Context(), newKernel(t, nil), io.MultiReader(strings.NewReader(ping("1")+`{"kind":`), iotest.ErrReader(broken)), &out, nil)
+	_, err := Serve(t.Context(), kerneltest.Around(t, nil, introspect.Module), io.MultiReader(strings.NewReader(ping("1")+`{"kind":`), iotest.ErrReader(broken)), &out, nil)
 	if !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
@@ -185,7 +185,7 @@ func TestStreamReturnsTheErrorOfItsOutput(t *testing.T) {
 	for _, writes := range []int{0, 1} {
 		out := &brokenWriter{writes: writes, err: broken, began: make(chan struct{})}
 		in := io.MultiReader(strings.NewReader(ping("1")), afterWrite{out}, strings.NewReader(ping("2")))
-		_, err := Serve(t.Context(), newKernel(t, nil), in, out, nil)
+		_, err := Serve(t.Context(), kerneltest.Around(t, nil, introspect.Module), in, out, nil)
 		if w, ok := errors.AsType[*WriteError](err); !ok || !errors.Is(err, broken) || !errors.Is(w.Err, broken) {
 			t.Errorf("got %v", err)
 		}
@@ -197,7 +197,7 @@ func TestStreamReturnsTheErrorOfItsOutput(t *testing.T) {
 func TestStreamStopsReadingWhenNobodyListens(t *testing.T) {
 	const all = 50_000
 	in := &repeat{line: []byte(ping("1")), left: all}
-	_, err := Serve(t.Context(), newKernel(t, nil), in, &brokenWriter{err: errors.New("nothing listens")}, nil)
+	_, err := Serve(t.Context(), kerneltest.Around(t, nil, introspect.Module), in, &brokenWriter{err: errors.New("nothing listens")}, nil)
 	if err == nil {
 		t.Error("no error")
 	}
@@ -213,7 +213,7 @@ func TestStreamAnswersEveryRequestOnceAndInOrder(t *testing.T) {
 		fmt.Fprint(&in, ping(fmt.Sprint(i)))
 		fmt.Fprintf(&want, "%d {\"payload\":\"%d\"}\n", i, i)
 	}
-	out, result := talk(t, newKernel(t, nil), strings.NewReader(in.String()), nil)
+	out, result := talk(t, kerneltest.Around(t, nil, introspect.Module), strings.NewReader(in.String()), nil)
 	if got := testkit.Briefs(t, out) + "\n"; got != want.String() {
 		t.Errorf("%d answers to %d messages, or not in order", len(out), n)
 	}
@@ -240,7 +240,7 @@ func TestStreamPutsWhatIsTooLargeForALineIntoABlob(t *testing.T) {
 	})
 	blobs := new(pathBlobs)
 	in := ask("1", "Test.Large", `1`) + ping("2") + askOlder("3", "Test.Large", `1`)
-	out, _ := talk(t, newKernel(t, &kernel.Options{Blobs: blobs}, syscall), strings.NewReader(in), nil)
+	out, _ := talk(t, kerneltest.Around(t, &kernel.Options{Blobs: blobs}, introspect.Module, syscall), strings.NewReader(in), nil)
 	if len(out) != 5 || len(blobs.kept) != 2 {
 		t.Fatalf("got %d lines and %d blobs", len(out), len(blobs.kept))
 	}
@@ -255,7 +255,7 @@ func TestStreamPutsWhatIsTooLargeForALineIntoABlob(t *testing.T) {
 	}
 
 	// Without blobs the request still has one outcome.
-	out, _ = talk(t, newKernel(t, nil, syscall), strings.NewReader(ask("1", "Test.Large", `1`)), nil)
+	out, _ = talk(t, kerneltest.Around(t, nil, introspect.Module, syscall), strings.NewReader(ask("1", "Test.Large", `1`)), nil)
 	outcomes := 0
 	for _, l := range out {
 		if strings.HasPrefix(l, `{"kind":"error"`) || strings.HasPrefix(l, `{"kind":"reply"`) {
@@ -269,7 +269,7 @@ func TestStreamPutsWhatIsTooLargeForALineIntoABlob(t *testing.T) {
 
 // An error may quote its caller at length, and must still fit into a line.
 func TestStreamKeepsErrorsWithinALine(t *testing.T) {
-	k := newKernel(t, nil, raw("Test.Fail", func(_ context.Context, m message.Message, emit kernel.Emit) {
+	k := kerneltest.Around(t, nil, introspect.Module, raw("Test.Fail", func(_ context.Context, m message.Message, emit kernel.Emit) {
 		long := strings.Repeat("\x01\"x", 1<<18)
 		emit(m.Fail(message.Errorf(400, "%s: %w", long, message.Errorf(404, "%s", long))))
 	}))

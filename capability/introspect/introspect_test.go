@@ -14,25 +14,8 @@ import (
 	"kernos/schema"
 )
 
-func newKernel(t *testing.T) *kernel.Kernel {
-	t.Helper()
-	return kerneltest.Around(t, nil, Module)
-}
-
-// ask returns the one answer to a message.
-func ask(t *testing.T, k *kernel.Kernel, kind message.Kind, name message.Type, data string) message.Message {
-	t.Helper()
-	var all []message.Message
-	m := message.Message{Kind: kind, Type: name, Data: json.RawMessage(data), Metadata: message.Metadata{ID: "req-1", Timestamp: 1735000000000}}
-	k.Handle(context.Background(), m, func(m message.Message) { all = append(all, m) })
-	if len(all) != 1 || all[0].Type != name || all[0].Metadata.Causation != "req-1" {
-		t.Fatalf("%s got %d answers: %v", name, len(all), all)
-	}
-	return all[0]
-}
-
 func TestSyscallsAnswer(t *testing.T) {
-	k := newKernel(t)
+	k := kerneltest.Around(t, nil, Module)
 	for _, c := range []struct {
 		kind       message.Kind
 		name       message.Type
@@ -50,14 +33,14 @@ func TestSyscallsAnswer(t *testing.T) {
 		{message.KindQuery, "Syscall.List", `{}`, `{"syscalls":["Echo","Ping","Syscall.Call","Syscall.Describe","Syscall.List","Syscall.Search"],"summaries":{"Echo":"` + Echo.Summary + `","Ping":"` + Ping.Summary +
 			`","Syscall.Call":"` + call.Summary + `","Syscall.Describe":"` + describe.Summary + `","Syscall.List":"` + list.Summary + `","Syscall.Search":"` + search.Summary + `"}}`},
 	} {
-		if got := ask(t, k, c.kind, c.name, c.data); got.Kind != message.KindReply || string(got.Data) != c.want {
+		if got := kerneltest.Answer(t, k, kerneltest.Request(c.kind, "req-1", c.name, c.data)); got.Kind != message.KindReply || string(got.Data) != c.want {
 			t.Errorf("%s %s: got %s %s", c.name, c.data, got.Kind, got.Data)
 		}
 	}
 }
 
 func TestSyscallsRefuse(t *testing.T) {
-	k := newKernel(t)
+	k := kerneltest.Around(t, nil, Module)
 	for _, c := range []struct {
 		kind message.Kind
 		name message.Type
@@ -78,7 +61,7 @@ func TestSyscallsRefuse(t *testing.T) {
 		{message.KindQuery, "Syscall.Describe", `{"name":""}`, 422, "Schema validation failed: name: expected a string that is not empty, got an empty string"},
 		{message.KindQuery, "Syscall.Describe", `{"name":"` + strings.Repeat("x", 1000) + `"}`, 404, `No syscall is named "` + strings.Repeat("x", 61) + `…": Syscall.List lists all syscalls.`},
 	} {
-		got := ask(t, k, c.kind, c.name, c.data)
+		got := kerneltest.Answer(t, k, kerneltest.Request(c.kind, "req-1", c.name, c.data))
 		e, err := message.ParseError(got.Data)
 		if got.Kind != message.KindError || err != nil {
 			t.Errorf("%s %.80s: got %s %s", c.name, c.data, got.Kind, got.Data)
@@ -96,15 +79,15 @@ func TestDescribeAnswersAsTheSpecificationDoes(t *testing.T) {
 		`"input":{"type":"object","properties":{"message":{"type":"string","description":"Message to echo back. Any string value is accepted."}},"required":["message"],"additionalProperties":false},` +
 		`"output":{"type":"object","properties":{"echo":{"type":"string","description":"The echoed message, identical to input."}},"required":["echo"],"additionalProperties":false},` +
 		`"summary":"Return a message unchanged.","example":{"message":"hello"}}`
-	if got := ask(t, newKernel(t), message.KindQuery, "Syscall.Describe", `{"name":"Echo"}`); string(got.Data) != want {
+	if got := kerneltest.Answer(t, kerneltest.Around(t, nil, Module), kerneltest.Query("req-1", "Syscall.Describe", `{"name":"Echo"}`)); string(got.Data) != want {
 		t.Errorf("got %s", got.Data)
 	}
 }
 
 // A caller that knows nothing asks for this first.
 func TestDescribeWithoutANameDescribesMessages(t *testing.T) {
-	k := newKernel(t)
-	data := ask(t, k, message.KindQuery, "Syscall.Describe", `{}`).Data
+	k := kerneltest.Around(t, nil, Module)
+	data := kerneltest.Answer(t, k, kerneltest.Query("req-1", "Syscall.Describe", `{}`)).Data
 	s, _ := k.Registry().Lookup("Syscall.Describe")
 	if err := s.Output.Validate(data); err != nil {
 		t.Errorf("the description breaks its own schema: %v", err)
@@ -133,14 +116,14 @@ func TestDescribeWithoutANameDescribesMessages(t *testing.T) {
 }
 
 func TestDescribeSaysTypeUnderItsOlderName(t *testing.T) {
-	got := ask(t, newKernel(t), message.KindQuery, "Sys.Describe", `{"name":"Ping"}`)
+	got := kerneltest.Answer(t, kerneltest.Around(t, nil, Module), kerneltest.Query("req-1", "Sys.Describe", `{"name":"Ping"}`))
 	if !strings.HasPrefix(string(got.Data), `{"name":"Ping","type":"query","input":{`) {
 		t.Errorf("got %s", got.Data)
 	}
 }
 
 func TestDescribeKnowsAliases(t *testing.T) {
-	got := ask(t, newKernel(t), message.KindQuery, "Syscall.Describe", `{"name":"Syscall.Ping"}`)
+	got := kerneltest.Answer(t, kerneltest.Around(t, nil, Module), kerneltest.Query("req-1", "Syscall.Describe", `{"name":"Syscall.Ping"}`))
 	if !strings.HasPrefix(string(got.Data), `{"name":"Syscall.Ping","kind":"query","input":{`) {
 		t.Errorf("got %s", got.Data)
 	}
@@ -149,10 +132,10 @@ func TestDescribeKnowsAliases(t *testing.T) {
 // Callers decide from descriptions alone what to send, so they must be complete, and
 // the schemas must be such that any library takes them.
 func TestDescribeIsCompleteForEveryBuiltIn(t *testing.T) {
-	k := newKernel(t)
+	k := kerneltest.Around(t, nil, Module)
 	for _, name := range k.Registry().All().Types() {
 		t.Run(string(name), func(t *testing.T) {
-			data := ask(t, k, message.KindQuery, "Syscall.Describe", fmt.Sprintf(`{"name":%q}`, name)).Data
+			data := kerneltest.Answer(t, k, kerneltest.Query("req-1", "Syscall.Describe", fmt.Sprintf(`{"name":%q}`, name))).Data
 			var d struct {
 				Name, Kind, Summary    string
 				Input, Output, Example json.RawMessage
@@ -218,13 +201,13 @@ func complete(t *testing.T, side string, text json.RawMessage) {
 }
 
 func TestListFollowsTheRegistry(t *testing.T) {
-	k := newKernel(t)
+	k := kerneltest.Around(t, nil, Module)
 	more := kernel.Module{Name: "more", Version: "1.0.0", Summary: "More.", Syscalls: []kernel.Syscall{
 		kernel.Query(kernel.Definition{Type: "More.Get", Summary: "Get more."}, func(context.Context, struct{}) (int, error) { return 1, nil }),
 	}}
 	list := func() []string {
 		var l struct{ Syscalls []string }
-		if err := json.Unmarshal(ask(t, k, message.KindQuery, "Syscall.List", `{}`).Data, &l); err != nil {
+		if err := json.Unmarshal(kerneltest.Answer(t, k, kerneltest.Query("req-1", "Syscall.List", `{}`)).Data, &l); err != nil {
 			t.Fatal(err)
 		}
 		return l.Syscalls

@@ -48,7 +48,7 @@ func TestSearchFindsOneOfAThousand(t *testing.T) {
 		"which syscalls are there":     "Syscall.List",
 		"a message, returned as it is": "Echo",
 	} {
-		got := ask(t, k, message.KindQuery, "Syscall.Search", fmt.Sprintf(`{"query":%q}`, query))
+		got := kerneltest.Answer(t, k, kerneltest.Query("req-1", "Syscall.Search", fmt.Sprintf(`{"query":%q}`, query)))
 		var out searchOutput
 		if err := json.Unmarshal(got.Data, &out); err != nil || len(out.Syscalls) == 0 || string(out.Syscalls[0].Name) != want || out.Syscalls[0].Summary == "" {
 			t.Errorf("%q: got %s", query, got.Data)
@@ -60,12 +60,12 @@ func TestSearchFindsOneOfAThousand(t *testing.T) {
 		`{"query":""}`:                             `{"code":422`,
 		`{"query":"print an invoice","limit":101}`: `{"code":422`,
 	} {
-		if got := ask(t, k, message.KindQuery, "Syscall.Search", data); !strings.HasPrefix(string(got.Data), want) || strings.Count(string(got.Data), "score") > 1 {
+		if got := kerneltest.Answer(t, k, kerneltest.Query("req-1", "Syscall.Search", data)); !strings.HasPrefix(string(got.Data), want) || strings.Count(string(got.Data), "score") > 1 {
 			t.Errorf("%s: got %s", data, got.Data)
 		}
 	}
 	// The list stays within a line: the summaries would not fit.
-	if got := ask(t, k, message.KindQuery, "Syscall.List", `{}`); strings.Contains(string(got.Data), "summaries") {
+	if got := kerneltest.Answer(t, k, kerneltest.Query("req-1", "Syscall.List", `{}`)); strings.Contains(string(got.Data), "summaries") {
 		t.Errorf("the list has %d bytes", len(got.Data))
 	}
 }
@@ -73,7 +73,7 @@ func TestSearchFindsOneOfAThousand(t *testing.T) {
 // What is called through Syscall.Call is answered as it would be itself, under the name that was
 // sent.
 func TestCallCallsAnySyscall(t *testing.T) {
-	k := newKernel(t)
+	k := kerneltest.Around(t, nil, Module)
 	for _, c := range []struct {
 		kind       message.Kind
 		data, want string
@@ -90,7 +90,7 @@ func TestCallCallsAnySyscall(t *testing.T) {
 		{message.KindCommand, `{"type":"No.Such"}`, `{"code":404,"message":"No handler for No.Such`},
 		{message.KindCommand, `{"type":"no such"}`, `{"code":422,"message":"Schema validation failed: type`},
 	} {
-		got := ask(t, k, c.kind, "Syscall.Call", c.data)
+		got := kerneltest.Answer(t, k, kerneltest.Request(c.kind, "req-1", "Syscall.Call", c.data))
 		if !strings.HasPrefix(string(got.Data), c.want) {
 			t.Errorf("%s: got %s", c.data, got.Data)
 		}

@@ -31,20 +31,11 @@ func newKernel(t *testing.T, o lifecycle.Options, others ...kernel.Module) *kern
 	return k
 }
 
-// ask sends one request in process.
-func ask(k *kernel.Kernel, kind message.Kind, what message.Type, data string) message.Message {
-	m := message.Message{Kind: kind, Type: what, Data: json.RawMessage(data)}
-	k.Stamp(&m)
-	var outcome message.Message
-	k.Handle(context.Background(), m, func(m message.Message) { outcome = m })
-	return outcome
-}
-
 func TestShutdownAnswersAndBegins(t *testing.T) {
 	begun := 0
 	k := newKernel(t, lifecycle.Options{Shutdown: func() { begun++ }})
 	for want := 1; want <= 2; want++ {
-		got := ask(k, message.KindCommand, "Syscall.Shutdown", `{}`)
+		got := kerneltest.Answer(t, k, kerneltest.Command("req-1", "Syscall.Shutdown", `{}`))
 		if got.Kind != message.KindReply || string(got.Data) != `{"success":true}` {
 			t.Errorf("the answer is %s", got.Data)
 		}
@@ -52,16 +43,16 @@ func TestShutdownAnswersAndBegins(t *testing.T) {
 			t.Errorf("the end has begun %d times, want %d", begun, want)
 		}
 	}
-	if got := ask(k, message.KindQuery, "Syscall.Shutdown", `{}`); got.Err == nil || got.Err.Code != 422 || begun != 2 {
+	if got := kerneltest.Answer(t, k, kerneltest.Query("req-1", "Syscall.Shutdown", `{}`)); got.Err == nil || got.Err.Code != 422 || begun != 2 {
 		t.Errorf("as a query it is answered with %s, and the end has begun %d times", got.Data, begun)
 	}
-	if got := ask(k, message.KindCommand, "Syscall.Shutdown", `{"now":true}`); got.Err == nil || got.Err.Code != 422 || begun != 2 {
+	if got := kerneltest.Answer(t, k, kerneltest.Command("req-1", "Syscall.Shutdown", `{"now":true}`)); got.Err == nil || got.Err.Code != 422 || begun != 2 {
 		t.Errorf("with an unknown field it is answered with %s, and the end has begun %d times", got.Data, begun)
 	}
 }
 
 func TestAKernelWithoutALifeOfItsOwnIsNotShutDown(t *testing.T) {
-	got := ask(newKernel(t, lifecycle.Options{}), message.KindCommand, "Syscall.Shutdown", `{}`)
+	got := kerneltest.Answer(t, newKernel(t, lifecycle.Options{}), kerneltest.Command("req-1", "Syscall.Shutdown", `{}`))
 	if got.Err == nil || got.Err.Code != 403 || !strings.Contains(got.Err.Message, "ends with its input") {
 		t.Errorf("the answer is %s", got.Data)
 	}
@@ -72,7 +63,7 @@ func TestStatusSaysWhatIsServed(t *testing.T) {
 		return lifecycle.Status{Version: "1.2.3", PID: 7, Origin: "https://a.local/", Messages: lifecycle.Traffic{Total: 5, PerSecond: 2}}
 	}}
 	k := newKernel(t, o)
-	got := ask(k, message.KindQuery, "Kernel.Status", `{}`)
+	got := kerneltest.Answer(t, k, kerneltest.Query("req-1", "Kernel.Status", `{}`))
 	var s lifecycle.Status
 	if err := json.Unmarshal(got.Data, &s); err != nil {
 		t.Fatalf("%v: %s", err, got.Data)
@@ -88,7 +79,7 @@ func TestStatusSaysWhatIsServed(t *testing.T) {
 
 	// A program that knows nothing still says what it serves.
 	k = newKernel(t, lifecycle.Options{})
-	got = ask(k, message.KindQuery, "Kernel.Status", `{}`)
+	got = kerneltest.Answer(t, k, kerneltest.Query("req-1", "Kernel.Status", `{}`))
 	if err := json.Unmarshal(got.Data, &s); err != nil || s.Served.Syscalls != 5 {
 		t.Errorf("%v: %s", err, got.Data)
 	}
@@ -107,7 +98,7 @@ func fits(t *testing.T, k *kernel.Kernel, what message.Type, data json.RawMessag
 func TestModulesListsWhatCanBeCalled(t *testing.T) {
 	o := lifecycle.Options{}
 	k := newKernel(t, o, waiting(nil))
-	got := ask(k, message.KindQuery, "Kernel.Modules", `{}`)
+	got := kerneltest.Answer(t, k, kerneltest.Query("req-1", "Kernel.Modules", `{}`))
 	fits(t, k, "Kernel.Modules", got.Data)
 	var c lifecycle.Catalog
 	if err := json.Unmarshal(got.Data, &c); err != nil {
@@ -212,7 +203,7 @@ func TestCancelCallsASlowRequestOff(t *testing.T) {
 
 // Where there is no connection there is nothing to call off.
 func TestCancelWithoutAConnection(t *testing.T) {
-	got := ask(newKernel(t, lifecycle.Options{}), message.KindCommand, "Syscall.Cancel", `{"id":"x"}`)
+	got := kerneltest.Answer(t, newKernel(t, lifecycle.Options{}), kerneltest.Command("req-1", "Syscall.Cancel", `{"id":"x"}`))
 	if string(got.Data) != `{"cancelled":false}` {
 		t.Errorf("the answer is %s", got.Data)
 	}

@@ -13,6 +13,7 @@ import (
 	"kernos/capability/lifecycle"
 	"kernos/kernel"
 	"kernos/kernel/connection"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/schema"
 	"kernos/transport"
@@ -78,7 +79,7 @@ func (c *talk) end() {
 
 func statusOf(t *testing.T, k *kernel.Kernel) (s lifecycle.Status) {
 	t.Helper()
-	got := ask(k, message.KindQuery, "Kernel.Status", `{}`)
+	got := kerneltest.Answer(t, k, kerneltest.Query("req-1", "Kernel.Status", `{}`))
 	fits(t, k, "Kernel.Status", got.Data)
 	if err := json.Unmarshal(got.Data, &s); err != nil {
 		t.Fatalf("%v: %s", err, got.Data)
@@ -182,7 +183,7 @@ func TestStatusSaysWhoServes(t *testing.T) {
 			t.Errorf("place %d: %+v", i, s.Handlers[i])
 		}
 	}
-	m := ask(k, message.KindQuery, "Kernel.Status", `{}`)
+	m := kerneltest.Answer(t, k, kerneltest.Query("req-1", "Kernel.Status", `{}`))
 	if n := len(message.Append(nil, &m)); n > message.MaxLine {
 		t.Errorf("it has %d bytes", n)
 	}

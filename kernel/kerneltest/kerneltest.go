@@ -124,16 +124,19 @@ func Within(d time.Duration, s kernel.Syscall) kernel.Syscall {
 	return s
 }
 
+// Request is a message of a kind.
+func Request(kind message.Kind, id message.ID, t message.Type, data string) message.Message {
+	return message.Message{Kind: kind, Type: t, Data: json.RawMessage(data), Metadata: message.Metadata{ID: id, Timestamp: 1735000000000}}
+}
+
 // Query is a query.
 func Query(id message.ID, t message.Type, data string) message.Message {
-	return message.Message{Kind: message.KindQuery, Type: t, Data: json.RawMessage(data), Metadata: message.Metadata{ID: id, Timestamp: 1735000000000}}
+	return Request(message.KindQuery, id, t, data)
 }
 
 // Command is a command.
 func Command(id message.ID, t message.Type, data string) message.Message {
-	m := Query(id, t, data)
-	m.Kind = message.KindCommand
-	return m
+	return Request(message.KindCommand, id, t, data)
 }
 
 // Ask returns everything that a message is answered with.

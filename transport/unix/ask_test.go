@@ -11,7 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"kernos/capability/introspect"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 )
 
@@ -21,7 +23,7 @@ func query(t message.Type, data string) message.Message {
 
 // Events come before an outcome, and an error message is an outcome too.
 func TestAskReturnsTheOutcome(t *testing.T) {
-	d := start(t, newKernel(t, nil, slow("Test.Tell", message.KindQuery, func(_ context.Context, m message.Message, emit kernel.Emit) {
+	d := start(t, kerneltest.Around(t, nil, introspect.Module, slow("Test.Tell", message.KindQuery, func(_ context.Context, m message.Message, emit kernel.Emit) {
 		for i := range 2000 {
 			emit(m.Event("Test.Happened", json.RawMessage(fmt.Sprint(i))))
 		}
@@ -44,7 +46,7 @@ func TestAskReturnsTheOutcome(t *testing.T) {
 
 func TestAskGivesUpWithItsContext(t *testing.T) {
 	begun, ended, syscalls := waiting(nil)
-	c := start(t, newKernel(t, nil, syscalls...), nil).connect()
+	c := start(t, kerneltest.Around(t, nil, introspect.Module, syscalls...), nil).connect()
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := make(chan error, 1)
 	go func() {
@@ -64,7 +66,7 @@ func TestAskGivesUpWithItsContext(t *testing.T) {
 }
 
 func TestAskTellsTheReasonThatTheDaemonGives(t *testing.T) {
-	d := start(t, newKernel(t, nil), &Options{MaxConnections: 1})
+	d := start(t, kerneltest.Around(t, nil, introspect.Module), &Options{MaxConnections: 1})
 	first := d.dial()
 	first.say(ping("1"))
 	first.want(pong("1"))
@@ -78,7 +80,7 @@ func TestAskTellsTheReasonThatTheDaemonGives(t *testing.T) {
 }
 
 func TestAskRefusesWhatCantBeSent(t *testing.T) {
-	d := start(t, newKernel(t, nil), nil)
+	d := start(t, kerneltest.Around(t, nil, introspect.Module), nil)
 	for want, m := range map[string]message.Message{
 		"Domain.Action":   query("nonsense", `1`),
 		"a line may have": query("Ping", `{"payload":"`+strings.Repeat("x", message.MaxLine)+`"}`),

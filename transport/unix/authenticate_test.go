@@ -20,7 +20,9 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"kernos/capability/introspect"
 	"kernos/internal/testkit"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 )
 
@@ -83,7 +85,7 @@ func guarded(t *testing.T, keys ...identity) *daemon {
 		opts.Keys = append(opts.Keys, k.public)
 		info.Keys = append(info.Keys, ssh.FingerprintSHA256(k.public))
 	}
-	return startAt(t, filepath.Join(shortDir(t), "s"), info, newKernel(t, nil), opts, func(s *Server) { s.tendEvery = time.Millisecond })
+	return startAt(t, filepath.Join(shortDir(t), "s"), info, kerneltest.Around(t, nil, introspect.Module), opts, func(s *Server) { s.tendEvery = time.Millisecond })
 }
 
 func TestDialAnswersAChallengeWithTheAgent(t *testing.T) {
@@ -149,7 +151,7 @@ func TestDialFindsOutWhetherASignatureIsWanted(t *testing.T) {
 	}
 	t.Run("by any process", func(t *testing.T) {
 		t.Setenv("SSH_AUTH_SOCK", "")
-		p := sweep(start(t, newKernel(t, nil), nil, func(s *Server) { s.tendEvery = time.Millisecond })).dial()
+		p := sweep(start(t, kerneltest.Around(t, nil, introspect.Module), nil, func(s *Server) { s.tendEvery = time.Millisecond })).dial()
 		p.say(ping("1"))
 		p.want(pong("1"))
 	})
@@ -338,7 +340,7 @@ func TestServeServesNothingWithoutASignature(t *testing.T) {
 
 func TestServeDoesNotWaitForeverForASignature(t *testing.T) {
 	key := newEd25519(t)
-	d := start(t, newKernel(t, nil), &Options{Keys: []ssh.PublicKey{key.public}}, func(s *Server) { s.patience = 20 * time.Millisecond })
+	d := start(t, kerneltest.Around(t, nil, introspect.Module), &Options{Keys: []ssh.PublicKey{key.public}}, func(s *Server) { s.patience = 20 * time.Millisecond })
 	p := d.raw()
 	p.challenged()
 	_, _ = p.Write([]byte(`{"kind":`)) // it may be refused before it is written
@@ -405,7 +407,7 @@ func TestServeRefusesKeysAndListenersThatDoNotFit(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
-	if err := NewServer(newKernel(t, nil), &Options{Keys: []ssh.PublicKey{newEd25519(t).public}}).Serve(t.Context(), l); err == nil || !strings.Contains(err.Error(), "Auth is false, and the server has 1 keys") {
+	if err := NewServer(kerneltest.Around(t, nil, introspect.Module), &Options{Keys: []ssh.PublicKey{newEd25519(t).public}}).Serve(t.Context(), l); err == nil || !strings.Contains(err.Error(), "Auth is false, and the server has 1 keys") {
 		t.Errorf("got %v", err)
 	}
 }

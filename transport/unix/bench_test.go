@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"kernos/capability/introspect"
+	"kernos/kernel/kerneltest"
 )
 
 // BenchmarkSequential sends a Ping and waits for the answer, beside a bare echo over the
@@ -23,7 +26,9 @@ func BenchmarkSequential(b *testing.B) {
 			}
 		}
 	}
-	b.Run("ping", func(b *testing.B) { exchange(b, start(b, newKernel(b, nil), nil).dial().Conn) })
+	b.Run("ping", func(b *testing.B) {
+		exchange(b, start(b, kerneltest.Around(b, nil, introspect.Module), nil).dial().Conn)
+	})
 	b.Run("echo", func(b *testing.B) {
 		l, err := net.Listen("unix", filepath.Join(b.TempDir(), "s"))
 		if err != nil {
@@ -59,7 +64,7 @@ func BenchmarkSequential(b *testing.B) {
 
 // BenchmarkPipelined sends without waiting for answers.
 func BenchmarkPipelined(b *testing.B) {
-	p := start(b, newKernel(b, nil), nil).dial()
+	p := start(b, kerneltest.Around(b, nil, introspect.Module), nil).dial()
 	const batch = 500
 	lines := []byte(strings.Repeat(ping("msg-0000001"), batch))
 	go func() {

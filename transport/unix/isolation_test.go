@@ -9,8 +9,10 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"kernos/capability/introspect"
 	"kernos/internal/testkit"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 )
 
@@ -30,7 +32,7 @@ func works(t *testing.T, d *daemon, name string) {
 // the server holds for it is bounded: it stops taking its messages.
 func TestOneThatNeverReadsStopsAloneAndIsBounded(t *testing.T) {
 	var handled atomic.Int64
-	k := newKernel(t, nil, kernel.Syscall{
+	k := kerneltest.Around(t, nil, introspect.Module, kernel.Syscall{
 		Definition: func() kernel.Definition {
 			d := slow("Test.Large", message.KindQuery, nil).Definition
 			d.Runs = kernel.Inline
@@ -76,7 +78,7 @@ func TestOneThatNeverReadsStopsAloneAndIsBounded(t *testing.T) {
 // would have no bound. What it means in time is for the benchmarks to say.
 func TestOneThatFloodsDoesNotKeepOthersFromWorking(t *testing.T) {
 	const rounds, most = 500, 2_000 // what a few buffers hold
-	d := start(t, newKernel(t, nil), nil)
+	d := start(t, kerneltest.Around(t, nil, introspect.Module), nil)
 	flood := d.dial()
 	stop := make(chan struct{})
 	ended := make(chan struct{})
@@ -132,7 +134,7 @@ func TestOneThatFloodsDoesNotKeepOthersFromWorking(t *testing.T) {
 
 func TestOneThatDisconnectsInTheMiddleLeavesNothingBehind(t *testing.T) {
 	begun, ended, syscalls := waiting(nil)
-	d := start(t, newKernel(t, nil, syscalls...), nil)
+	d := start(t, kerneltest.Around(t, nil, introspect.Module, syscalls...), nil)
 	for i := range 20 {
 		p := d.dial()
 		p.say(ask(fmt.Sprint(i), message.KindQuery, "Test.Look", `1`) + `{"kind":"que`)
@@ -150,7 +152,7 @@ func TestOneThatDisconnectsInTheMiddleLeavesNothingBehind(t *testing.T) {
 // the stacks of the server's side.
 func perConnection(t *testing.T, n int, use func(p *peer)) float64 {
 	t.Helper()
-	d := start(t, newKernel(t, nil), nil)
+	d := start(t, kerneltest.Around(t, nil, introspect.Module), nil)
 	measure := func() uint64 {
 		runtime.GC()
 		runtime.GC() // what pools hold is let go by the second

@@ -374,8 +374,8 @@ const maxDiscarded = 8 << 20
 
 // tell writes one line to a peer that may not read. Most often there is room for it.
 func (l *link) tell(line []byte) error {
-	_ = l.deadlines.SetWriteDeadline(l.s.now().Add(time.Second))
+	_ = l.conn.SetWriteDeadline(time.Now().Add(time.Second))
 	_, err := l.conn.Write(line)
-	_ = l.deadlines.SetWriteDeadline(time.Time{})
+	_ = l.conn.SetWriteDeadline(time.Time{})
 	return err
 }

@@ -8,8 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"kernos/capability/introspect"
 	"kernos/internal/testkit"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 )
 
@@ -28,7 +30,7 @@ func large() []kernel.Syscall {
 func TestThoseThatNeverReadAreClosed(t *testing.T) {
 	log := new(testkit.Notes)
 	var c clock
-	d := start(t, newKernel(t, nil, large()...), &Options{Stall: time.Minute, Log: log.Logger()}, c.use)
+	d := start(t, kerneltest.Around(t, nil, introspect.Module, large()...), &Options{Stall: time.Minute, Log: log.Logger()}, c.use)
 	var deaf []*peer
 	for i := range 4 {
 		p := d.dial()
@@ -63,7 +65,7 @@ func TestThoseThatNeverReadAreClosed(t *testing.T) {
 func TestTheQueriesOfOneThatNeverReadsAreCancelled(t *testing.T) {
 	begun, ended, syscalls := waiting(nil)
 	var c clock
-	d := start(t, newKernel(t, nil, append(syscalls, large()...)...), &Options{Stall: time.Minute}, c.use)
+	d := start(t, kerneltest.Around(t, nil, introspect.Module, append(syscalls, large()...)...), &Options{Stall: time.Minute}, c.use)
 	p := d.dial()
 	p.say(ask("q", message.KindQuery, "Test.Look", `1`))
 	arrives(t, "it runs", begun)
@@ -86,7 +88,7 @@ func TestOneThatReadsSlowlyGetsEverything(t *testing.T) {
 	// passes while the peer reads a megabyte, which is several sockets full.
 	const messages, stall = 400, time.Minute
 	var c clock
-	d := start(t, newKernel(t, nil, large()...), &Options{Stall: stall}, c.use)
+	d := start(t, kerneltest.Around(t, nil, introspect.Module, large()...), &Options{Stall: stall}, c.use)
 	p := d.dial()
 	go func() {
 		for n := range messages {
@@ -113,7 +115,7 @@ func TestOneThatLeavesMoreThanItMayHave(t *testing.T) {
 	for _, n := range []int{3, 100, 5000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			begun, ended, syscalls := waiting(nil)
-			d := start(t, newKernel(t, &kernel.Options{InFlight: 2}, syscalls...), nil)
+			d := start(t, kerneltest.Around(t, &kernel.Options{InFlight: 2}, introspect.Module, syscalls...), nil)
 			p := d.dial()
 			go func() { // not all of it is read, nor fits between
 				for i := range n {
@@ -142,7 +144,7 @@ func TestOneThatLeavesMoreThanItMayHave(t *testing.T) {
 // One that has sent more than it may have under way, and ends its input, gets it all.
 func TestOneThatHalfClosesGetsWhatWaits(t *testing.T) {
 	const messages = 3000
-	k := newKernel(t, &kernel.Options{InFlight: 2}, slow("Test.Echo", message.KindQuery, func(_ context.Context, m message.Message, emit kernel.Emit) { emit(m.Reply(m.Data)) }))
+	k := kerneltest.Around(t, &kernel.Options{InFlight: 2}, introspect.Module, slow("Test.Echo", message.KindQuery, func(_ context.Context, m message.Message, emit kernel.Emit) { emit(m.Reply(m.Data)) }))
 	d := start(t, k, nil)
 	p := d.dial()
 	go func() {
@@ -167,7 +169,7 @@ func TestOneThatHalfClosesGetsWhatWaits(t *testing.T) {
 // The peer is told on its connection, between the answers, and so is the operator.
 func TestOneThatSendsTooMuchIsTold(t *testing.T) {
 	const rate, messages = 50, 150
-	d := start(t, newKernel(t, nil), &Options{FrameRate: rate})
+	d := start(t, kerneltest.Around(t, nil, introspect.Module), &Options{FrameRate: rate})
 	p := d.dial()
 	var all strings.Builder
 	for i := range messages {

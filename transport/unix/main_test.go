@@ -12,21 +12,13 @@ import (
 
 	"go.uber.org/goleak"
 
-	"kernos/capability/introspect"
 	"kernos/internal/testkit"
 	"kernos/kernel"
-	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/schema"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// newKernel returns a kernel with the built-in syscalls and those of a test.
-func newKernel(t testing.TB, opts *kernel.Options, syscalls ...kernel.Syscall) *kernel.Kernel {
-	t.Helper()
-	return kerneltest.Around(t, opts, introspect.Module, syscalls...)
-}
 
 // slow is a slow syscall of any data.
 func slow(t message.Type, kind message.Kind, h kernel.Handler) kernel.Syscall {

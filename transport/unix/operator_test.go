@@ -14,8 +14,10 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"kernos/capability/introspect"
 	"kernos/internal/testkit"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/message/ndjson"
 	"kernos/message/osevent"
@@ -29,7 +31,7 @@ func overseen() []kernel.Syscall {
 }
 
 func TestServeCanBeLookedAfterWhenItIsFull(t *testing.T) {
-	d := start(t, newKernel(t, nil, overseen()...), &Options{MaxConnections: 1}, func(s *Server) { s.operatorTime = time.Hour })
+	d := start(t, kerneltest.Around(t, nil, introspect.Module, overseen()...), &Options{MaxConnections: 1}, func(s *Server) { s.operatorTime = time.Hour })
 	one := d.dial()
 	one.say(ping("1"))
 	one.want(pong("1"))
@@ -66,7 +68,7 @@ func TestServeCanBeLookedAfterWhenItIsFull(t *testing.T) {
 // The places beyond the limit are few, and no connection has one for long.
 func TestServeKeepsTheOperatorsPlacesFree(t *testing.T) {
 	var c clock
-	d := start(t, newKernel(t, nil, overseen()...), &Options{MaxConnections: 1}, c.use)
+	d := start(t, kerneltest.Around(t, nil, introspect.Module, overseen()...), &Options{MaxConnections: 1}, c.use)
 	one := d.dial()
 	one.say(ping("1"))
 	one.want(pong("1"))
@@ -85,7 +87,7 @@ func TestServeKeepsTheOperatorsPlacesFree(t *testing.T) {
 
 // When the operator's places are taken too, the reason says so.
 func TestAskNamesAFullServer(t *testing.T) {
-	d := start(t, newKernel(t, nil, overseen()...), &Options{MaxConnections: 1}, func(s *Server) { s.operatorTime = time.Hour })
+	d := start(t, kerneltest.Around(t, nil, introspect.Module, overseen()...), &Options{MaxConnections: 1}, func(s *Server) { s.operatorTime = time.Hour })
 	one := d.dial()
 	one.say(ping("1"))
 	one.want(pong("1"))
@@ -101,7 +103,7 @@ func TestAskNamesAFullServer(t *testing.T) {
 }
 
 func TestServeTellsOperatorsOfItsEnd(t *testing.T) {
-	d := start(t, newKernel(t, nil, overseen()...), &Options{MaxConnections: 1}, func(s *Server) { s.operatorTime = time.Hour })
+	d := start(t, kerneltest.Around(t, nil, introspect.Module, overseen()...), &Options{MaxConnections: 1}, func(s *Server) { s.operatorTime = time.Hour })
 	one := d.dial()
 	one.say(ping("1"))
 	one.want(pong("1"))
@@ -129,7 +131,7 @@ func TestServeWithKeysCanBeLookedAfterWhenItIsFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	dialer := &Dialer{Signer: func(challenge []byte) ([]byte, error) { return ed25519.Sign(private, challenge), nil }}
-	d := start(t, newKernel(t, nil, overseen()...), &Options{MaxConnections: 1, Keys: []ssh.PublicKey{key}})
+	d := start(t, kerneltest.Around(t, nil, introspect.Module, overseen()...), &Options{MaxConnections: 1, Keys: []ssh.PublicKey{key}})
 	connect := func() *peer {
 		t.Helper()
 		c, err := dialer.Dial(t.Context(), d.path)

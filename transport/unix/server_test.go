@@ -12,14 +12,16 @@ import (
 	"testing"
 	"time"
 
+	"kernos/capability/introspect"
 	"kernos/internal/testkit"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/transport"
 )
 
 func TestServeAnswersEverythingBeforeItClosesAHalfClosedConnection(t *testing.T) {
-	d := start(t, newKernel(t, nil), nil)
+	d := start(t, kerneltest.Around(t, nil, introspect.Module), nil)
 	p := d.dial()
 	const n = 5000
 	go func() {
@@ -37,7 +39,7 @@ func TestServeAnswersEverythingBeforeItClosesAHalfClosedConnection(t *testing.T)
 }
 
 func TestServeTakesOptions(t *testing.T) {
-	p := start(t, newKernel(t, nil), &Options{Lenient: true}).dial()
+	p := start(t, kerneltest.Around(t, nil, introspect.Module), &Options{Lenient: true}).dial()
 	p.say(`{"kind":"query","type":"Ping","data":{"payload":1}}` + "\n")
 	if got := p.hear(); !strings.HasSuffix(got, ` {"payload":1}`) {
 		t.Errorf("got %s", got)
@@ -92,7 +94,7 @@ func (r *recorder) has(what string) bool {
 func TestServeFinishesForAPeerThatOnlyHalfCloses(t *testing.T) {
 	leave := make(chan struct{})
 	begun, _, syscalls := waiting(leave)
-	p := start(t, newKernel(t, nil, syscalls...), nil).dial()
+	p := start(t, kerneltest.Around(t, nil, introspect.Module, syscalls...), nil).dial()
 	p.say(ask("q", message.KindQuery, "Test.Look", `"seen"`))
 	if err := p.CloseWrite(); err != nil {
 		t.Fatal(err)
@@ -106,7 +108,7 @@ func TestServeCancelsQueriesAndCompletesCommandsOfAPeerThatLeaves(t *testing.T) 
 	leave := make(chan struct{})
 	begun, ended, syscalls := waiting(leave)
 	kept := new(recorder)
-	d := start(t, newKernel(t, &kernel.Options{Recorder: kept}, syscalls...), nil)
+	d := start(t, kerneltest.Around(t, &kernel.Options{Recorder: kept}, introspect.Module, syscalls...), nil)
 	p, other := d.dial(), d.dial()
 	p.say(ask("q", message.KindQuery, "Test.Look", `1`), ask("c", message.KindCommand, "Test.Change", `1`))
 	arrives(t, "the query runs", begun)
@@ -133,7 +135,7 @@ func TestServeCompletesCommandsThatWereSentBeforeAPeerLeft(t *testing.T) {
 		emit(m.Reply(m.Data))
 	})
 	change.Runs = kernel.Inline
-	d := start(t, newKernel(t, nil, change), nil)
+	d := start(t, kerneltest.Around(t, nil, introspect.Module, change), nil)
 	const rounds, each = 20, 500
 	for range rounds {
 		var lines strings.Builder
@@ -154,7 +156,7 @@ func TestServeCompletesCommandsThatWereSentBeforeAPeerLeft(t *testing.T) {
 }
 
 func TestServeRefusesOtherUsers(t *testing.T) {
-	d := start(t, newKernel(t, nil), nil, func(s *Server) {
+	d := start(t, kerneltest.Around(t, nil, introspect.Module), nil, func(s *Server) {
 		s.peer = func(*net.UnixConn) (int, error) { return os.Geteuid() + 1, nil }
 	})
 	p := d.dial()
@@ -162,14 +164,14 @@ func TestServeRefusesOtherUsers(t *testing.T) {
 	if s := d.s.Stats(); s.Refused[Foreign] != 1 || s.Accepted != 0 || s.Connections != 0 {
 		t.Errorf("got %+v", s)
 	}
-	unknown := start(t, newKernel(t, nil), nil, func(s *Server) {
+	unknown := start(t, kerneltest.Around(t, nil, introspect.Module), nil, func(s *Server) {
 		s.peer = func(*net.UnixConn) (int, error) { return os.Geteuid(), errors.New("it isn't known") }
 	})
 	unknown.dial().want("disconnected 403", "EOF")
 }
 
 func TestServeRefusesMoreConnectionsThanThereMayBe(t *testing.T) {
-	d := start(t, newKernel(t, nil), &Options{MaxConnections: 2})
+	d := start(t, kerneltest.Around(t, nil, introspect.Module), &Options{MaxConnections: 2})
 	one, two := d.dial(), d.dial()
 	for _, p := range []*peer{one, two} {
 		p.say(ping("1"))
@@ -194,7 +196,7 @@ func TestServeRefusesMoreConnectionsThanThereMayBe(t *testing.T) {
 // The end of half a line is the clock: by then others have been silent for longer.
 func TestServeClosesAConnectionThatDoesNotEndALine(t *testing.T) {
 	var c clock
-	d := start(t, newKernel(t, nil), &Options{Line: time.Minute}, c.use)
+	d := start(t, kerneltest.Around(t, nil, introspect.Module), &Options{Line: time.Minute}, c.use)
 	silent, half := d.dial(), d.dial()
 	silent.say(ping("1"))
 	silent.want(pong("1"))
@@ -209,18 +211,22 @@ func TestServeClosesAConnectionThatDoesNotEndALine(t *testing.T) {
 // A peer that keeps sending, and never a newline.
 func TestServeClosesAConnectionWhoseLineNeverEnds(t *testing.T) {
 	var c clock
-	d := start(t, newKernel(t, nil), &Options{Line: time.Minute}, c.use)
+	d := start(t, kerneltest.Around(t, nil, introspect.Module), &Options{Line: time.Minute}, c.use)
 	p := d.dial()
 	sending := make(chan struct{})
+	var sent atomic.Int64
 	go func() {
 		defer close(sending)
 		chunk := []byte(strings.Repeat("x", 100))
 		for {
-			if _, err := p.Write(chunk); err != nil {
+			n, err := p.Write(chunk)
+			if sent.Add(int64(n)); err != nil {
 				return
 			}
 		}
 	}()
+	// More than the socket holds, so that the server has read more than a line may have.
+	testkit.Until(t, "much is sent", func() bool { return sent.Load() > maxDiscarded })
 	c.until(t, "it is closed", time.Minute, func() bool { return d.s.Stats().Closed[Unfinished] == 1 })
 	p.want(" 413", "disconnected 408")
 	arrives(t, "the peer notices", sending)
@@ -228,7 +234,7 @@ func TestServeClosesAConnectionWhoseLineNeverEnds(t *testing.T) {
 
 // A line that comes in pieces has its time to itself: those before it do not count.
 func TestServeGivesEveryLineItsTime(t *testing.T) {
-	s := NewServer(newKernel(t, nil), &Options{Line: time.Minute})
+	s := NewServer(kerneltest.Around(t, nil, introspect.Module), &Options{Line: time.Minute})
 	l := &link{s: s}
 	for _, c := range []struct {
 		came    string
@@ -250,7 +256,7 @@ func TestServeClosesAnIdleConnection(t *testing.T) {
 	leave := make(chan struct{})
 	begun, _, syscalls := waiting(leave)
 	var c clock
-	d := start(t, newKernel(t, nil, syscalls...), &Options{Idle: time.Minute}, c.use)
+	d := start(t, kerneltest.Around(t, nil, introspect.Module, syscalls...), &Options{Idle: time.Minute}, c.use)
 	closed := func(n uint64) {
 		t.Helper()
 		c.until(t, "it is closed", time.Minute, func() bool { return d.s.Stats().Closed[transport.Idle] == n })
@@ -273,7 +279,7 @@ func TestServeClosesAnIdleConnection(t *testing.T) {
 
 // Messages beyond the burst are delayed, not lost. How long is the pacer's matter.
 func TestServeDelaysWhatComesTooFast(t *testing.T) {
-	d := start(t, newKernel(t, nil), &Options{FrameRate: 200})
+	d := start(t, kerneltest.Around(t, nil, introspect.Module), &Options{FrameRate: 200})
 	fast, other := d.dial(), d.dial()
 	const n = 220
 	var all strings.Builder
@@ -292,7 +298,7 @@ func TestServeDelaysWhatComesTooFast(t *testing.T) {
 func TestServeDrains(t *testing.T) {
 	leave := make(chan struct{})
 	begun, _, syscalls := waiting(leave)
-	d := start(t, newKernel(t, nil, syscalls...), nil)
+	d := start(t, kerneltest.Around(t, nil, introspect.Module, syscalls...), nil)
 	busy, idle, half := d.dial(), d.dial(), d.dial()
 	busy.say(ask("q", message.KindQuery, "Test.Look", `"seen"`), ask("c", message.KindCommand, "Test.Change", `"done"`))
 	half.say(ping("1") + `{"kind":"query",`)
@@ -332,7 +338,7 @@ func TestServeEndsWhatIsEndless(t *testing.T) {
 		emit(m.Reply([]byte(`"over"`)))
 	})
 	endless.Runs = kernel.Endless
-	d := start(t, newKernel(t, nil, endless), &Options{Grace: time.Hour})
+	d := start(t, kerneltest.Around(t, nil, introspect.Module, endless), &Options{Grace: time.Hour})
 	p := d.dial()
 	p.say(ask("w", message.KindQuery, "Test.Watch", `1`))
 	arrives(t, "it runs", begun)
@@ -345,7 +351,7 @@ func TestServeEndsWhatIsEndless(t *testing.T) {
 
 func TestServeCutsWhatDoesNotEndInTime(t *testing.T) {
 	begun, ended, syscalls := waiting(nil)
-	d := start(t, newKernel(t, nil, syscalls...), &Options{Grace: time.Nanosecond})
+	d := start(t, kerneltest.Around(t, nil, introspect.Module, syscalls...), &Options{Grace: time.Nanosecond})
 	p := d.dial()
 	p.say(ask("c", message.KindCommand, "Test.Change", `1`))
 	arrives(t, "it runs", begun)
@@ -362,7 +368,7 @@ func TestServeDoesNotWaitForAHandlerThatNeverEnds(t *testing.T) {
 	release := make(chan struct{})
 	defer close(release)
 	begun := make(chan struct{}, 1)
-	d := start(t, newKernel(t, nil, slow("Test.Hang", message.KindCommand, func(_ context.Context, m message.Message, emit kernel.Emit) {
+	d := start(t, kerneltest.Around(t, nil, introspect.Module, slow("Test.Hang", message.KindCommand, func(_ context.Context, m message.Message, emit kernel.Emit) {
 		begun <- struct{}{}
 		<-release
 	})), &Options{Grace: time.Nanosecond})
@@ -382,7 +388,7 @@ func TestServeTellsThoseOfTheEndWhomItConcerns(t *testing.T) {
 	for i := range syscalls {
 		syscalls[i].Runs = kernel.Inline // nothing is read while it runs
 	}
-	d := start(t, newKernel(t, nil, syscalls...), nil)
+	d := start(t, kerneltest.Around(t, nil, introspect.Module, syscalls...), nil)
 	done, open, more := d.dial(), d.dial(), d.dial()
 	for _, p := range []*peer{done, open, more} {
 		p.say(ask("c", message.KindCommand, "Test.Change", `"done"`))
@@ -413,7 +419,7 @@ func TestServeTurnsAwayWhoCameAtTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
-	d := &daemon{t: t, path: l.Path(), s: NewServer(newKernel(t, nil), nil)}
+	d := &daemon{t: t, path: l.Path(), s: NewServer(kerneltest.Around(t, nil, introspect.Module), nil)}
 	p, q := d.dial(), d.dial()
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
@@ -436,7 +442,7 @@ func TestServeSaysThatItsListenerWasClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = l.Close()
-	if err := NewServer(newKernel(t, nil), nil).Serve(t.Context(), l); !errors.Is(err, net.ErrClosed) {
+	if err := NewServer(kerneltest.Around(t, nil, introspect.Module), nil).Serve(t.Context(), l); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("got %v", err)
 	}
 }

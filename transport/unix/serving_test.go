@@ -8,9 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"kernos/capability/introspect"
 	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/kernel/connection"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/transport"
 )
@@ -63,7 +65,7 @@ func (p *peer) asked(data string) string {
 // Two programs that serve, of which one waits for the other: both are read until it is
 // answered.
 func TestServeDrainsWhatServersAskOneAnother(t *testing.T) {
-	d := start(t, newKernel(t, nil, offering("A", "B")...), nil)
+	d := start(t, kerneltest.Around(t, nil, introspect.Module, offering("A", "B")...), nil)
 	a, b := d.dial(), d.dial()
 	a.say(ask("o", message.KindQuery, "Test.OfferA", `1`))
 	b.say(ask("o", message.KindQuery, "Test.OfferB", `1`))
@@ -86,7 +88,7 @@ func TestServeDrainsWhatServersAskOneAnother(t *testing.T) {
 // A connection that serves is silent until it is asked, and while it works.
 func TestServeLetsServersBeSilent(t *testing.T) {
 	var c clock
-	d := start(t, newKernel(t, nil, offering("A")...), &Options{Idle: time.Minute}, c.use)
+	d := start(t, kerneltest.Around(t, nil, introspect.Module, offering("A")...), &Options{Idle: time.Minute}, c.use)
 	a := d.dial()
 	a.say(ask("o", message.KindQuery, "Test.OfferA", `1`))
 	a.want("o null")
@@ -103,7 +105,7 @@ func TestServeLetsServersBeSilent(t *testing.T) {
 // answer, and then only for so long.
 func TestServeDoesNotLetThoseBeSilentThatHaveServed(t *testing.T) {
 	var c clock
-	d := start(t, newKernel(t, nil, offering("A")...), &Options{Idle: time.Minute}, c.use)
+	d := start(t, kerneltest.Around(t, nil, introspect.Module, offering("A")...), &Options{Idle: time.Minute}, c.use)
 	a, caller := d.dial(), d.dial()
 	a.say(ask("o", message.KindQuery, "Test.OfferA", `1`))
 	a.want("o null")

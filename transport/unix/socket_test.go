@@ -13,7 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kernos/capability/introspect"
 	"kernos/internal/testkit"
+	"kernos/kernel/kerneltest"
 )
 
 // tended is a daemon in a directory of its own that looks after its socket all the time.
@@ -24,7 +26,7 @@ func tended(t *testing.T) (*daemon, *testkit.Notes) {
 		t.Fatal(err)
 	}
 	log := new(testkit.Notes)
-	d := startAt(t, filepath.Join(dir, "a.sock"), Info{}, newKernel(t, nil), &Options{Log: slog.New(slog.NewTextHandler(log, nil))},
+	d := startAt(t, filepath.Join(dir, "a.sock"), Info{}, kerneltest.Around(t, nil, introspect.Module), &Options{Log: slog.New(slog.NewTextHandler(log, nil))},
 		func(s *Server) { s.tendEvery = time.Millisecond })
 	return d, log
 }
@@ -225,7 +227,7 @@ func TestSocketsBesideAreMadeAgainToo(t *testing.T) {
 func TestInspectKnowsThatTheEndHasBegun(t *testing.T) {
 	leave := make(chan struct{})
 	begun, _, syscalls := waiting(leave)
-	d := start(t, newKernel(t, nil, syscalls...), nil)
+	d := start(t, kerneltest.Around(t, nil, introspect.Module, syscalls...), nil)
 	d.dial().say(ask("c", "command", "Test.Change", `1`))
 	arrives(t, "it runs", begun)
 	if info, running := Inspect(d.path); !running || info.Stopping {
