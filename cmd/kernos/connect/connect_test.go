@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -81,6 +82,53 @@ func TestWhatWasNotBegunIsAskedAgain(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// Calls that run at once go to the next kernel together.
+func TestCallsAtOnceFindTheNextKernel(t *testing.T) {
+	const calls = 4
+	t.Setenv("KERNOS_HOME", t.TempDir())
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	d, err := FindDaemon()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for range calls {
+			_, _, _ = conn.Read(r.Context())
+		}
+		_ = conn.Close(websocket.StatusGoingAway, "")
+	}))
+	defer server.Close()
+	opened := 0
+	k := &Kernel{server: &Server{Daemon: d, Target: d.target()}, opts: Options{InProcess: func() (*daemon.Daemon, error) {
+		opened++
+		return daemon.Open(&daemon.Options{Home: d.Dir, Unrecorded: true})
+	}}}
+	if k.conn, err = client.Dial(t.Context(), client.Target{URL: server.URL}); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range calls {
+		wg.Go(func() {
+			data, err := k.Call(t.Context(), message.Message{Kind: message.KindQuery, Type: message.Ping, Data: []byte(`{"payload":7}`)}, nil)
+			if err != nil || string(data) != `{"payload":7}` {
+				t.Errorf("got %s, %v", data, err)
+			}
+		})
+	}
+	wg.Wait()
+	if opened != 1 {
+		t.Errorf("%d kernels were opened", opened)
+	}
+	if err := k.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

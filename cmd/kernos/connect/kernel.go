@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync"
 	"time"
 
 	"kernos/client"
@@ -36,13 +37,16 @@ type Options struct {
 }
 
 // A Kernel answers the requests of a command: the daemon of this user, the server of a context,
-// or a kernel in this process. One that is shutting down is left for the next one.
+// or a kernel in this process. One that is shutting down is left for the next one. A Kernel is safe
+// for concurrent use.
 type Kernel struct {
 	server *Server
 	opts   Options
-	conn   *client.Client // nil if the daemon has no place left for one
-	local  *daemon.Daemon // nil unless the kernel is in this process
-	done   func() error   // closes it
+
+	mu    sync.Mutex
+	conn  *client.Client // nil if the daemon has no place left for one
+	local *daemon.Daemon // nil unless the kernel is in this process
+	done  func() error   // closes it
 }
 
 // Open finds the kernel that a command asks. The caller closes it.
@@ -108,7 +112,13 @@ func dialInProcess(ctx context.Context, d *daemon.Daemon) (conn *client.Client, 
 func (k *Kernel) Server() *Server { return k.server }
 
 // Close lets go of the kernel.
-func (k *Kernel) Close() (err error) {
+func (k *Kernel) Close() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.close()
+}
+
+func (k *Kernel) close() (err error) {
 	if k.conn != nil {
 		_ = k.conn.Close()
 	}
@@ -119,32 +129,54 @@ func (k *Kernel) Close() (err error) {
 	return err
 }
 
+// way returns the connection to the kernel, and the kernel if it is in this process.
+func (k *Kernel) way() (*client.Client, *daemon.Daemon) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.conn, k.local
+}
+
+// next finds the next kernel after a connection was lost, unless another call has found it.
+func (k *Kernel) next(ctx context.Context, lost *client.Client) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.conn != lost {
+		return nil
+	}
+	return errors.Join(k.close(), k.open(ctx))
+}
+
 // Call sends a request; see [request.Caller]. A request that was not begun because the kernel
 // is shutting down, or because another process has the store, is sent to the next kernel.
 func (k *Kernel) Call(ctx context.Context, m message.Message, event func(json.RawMessage)) (data json.RawMessage, err error) {
 	err = Retry(ctx, InUse, func(context.Context) (again bool, err error) {
-		if k.conn == nil {
+		conn, local := k.way()
+		if conn == nil {
 			data, err = k.server.Daemon.operate(ctx, m.Kind, m.Type)
 			return false, err
 		}
 		begun := false
-		data, err = k.call(ctx, m, func(data json.RawMessage) {
+		data, err = k.call(ctx, conn, m, func(data json.RawMessage) {
 			begun = true
 			if event != nil {
 				event(data)
 			}
 		})
+		// The reason of a kernel in this process isn't in its answer: another process has the store.
+		if e, ok := errors.AsType[*message.Error](err); ok && e.Code == 503 && local != nil && local.StoreInUse() {
+			e.Reason = store.ErrInUse
+		}
 		if begun || !errors.Is(err, client.ErrStopping) && !errors.Is(err, store.ErrInUse) {
 			return false, err
 		}
-		return errors.Join(k.Close(), k.open(ctx)) == nil, err
+		return k.next(ctx, conn) == nil, err
 	})
 	return data, err
 }
 
-func (k *Kernel) call(ctx context.Context, m message.Message, event func(json.RawMessage)) (reply json.RawMessage, err error) {
+func (k *Kernel) call(ctx context.Context, conn *client.Client, m message.Message, event func(json.RawMessage)) (reply json.RawMessage, err error) {
 	namespace, name := kernel.Method(m.Type)
-	stream, err := k.conn.Open(ctx, client.Request{
+	stream, err := conn.Open(ctx, client.Request{
 		Method: namespace + "_" + name, Params: []any{m.Data}, Kind: string(m.Kind),
 		Metadata: client.Metadata{
 			ID: string(m.Metadata.ID), Correlation: m.Metadata.Correlation, Causation: string(m.Metadata.Causation), IdempotencyKey: m.Metadata.IdempotencyKey,
@@ -159,7 +191,7 @@ func (k *Kernel) call(ctx context.Context, m message.Message, event func(json.Ra
 		case err != nil:
 			return nil, k.server.Explain(err)
 		case item.Type == client.Error:
-			return nil, k.failed(&item)
+			return nil, &message.Error{Code: item.Code, Message: item.Error}
 		case item.Type == client.Data:
 			data := item.Data
 			if !k.opts.References {
@@ -175,16 +207,6 @@ func (k *Kernel) call(ctx context.Context, m message.Message, event func(json.Ra
 		}
 	}
 	return reply, nil
-}
-
-// failed is the error of a call that was answered with one. The reason of a kernel in this process
-// isn't in the answer: another process has the store.
-func (k *Kernel) failed(item *client.Item) error {
-	e := &message.Error{Code: item.Code, Message: item.Error}
-	if k.local != nil && e.Code == 503 && k.local.StoreInUse() {
-		e.Reason = store.ErrInUse
-	}
-	return e
 }
 
 // fetch returns the data of an answer, from its blob if it was too long for an item.
