@@ -17,6 +17,7 @@ import (
 	"kernos/internal/jsonscan"
 	"kernos/internal/jsonvalue"
 	"kernos/internal/outbound"
+	"kernos/internal/sse"
 	"kernos/message"
 )
 
@@ -87,7 +88,7 @@ func networkFailure(ctx context.Context, err error) error {
 	if refused, ok := errors.AsType[*outbound.Refused](err); ok {
 		return &failure{err: message.Errorf(403, "The policy for connections refuses %s", refused.Error())}
 	}
-	if errors.Is(err, errLongEvent) || errors.As(err, new(*message.Error)) {
+	if errors.Is(err, sse.ErrTooLong) || errors.As(err, new(*message.Error)) {
 		return err
 	}
 	words := "The provider can't be reached"

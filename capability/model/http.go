@@ -13,6 +13,7 @@ import (
 	"kernos/internal/jsonscan"
 	"kernos/internal/jsonvalue"
 	"kernos/internal/secret"
+	"kernos/internal/sse"
 )
 
 // maxSilence is how long a provider may send nothing, before and within its answer.
@@ -68,9 +69,8 @@ func (m *models) post(ctx context.Context, g *generation, a *answer, path string
 		_, err = take(bytes.TrimSpace(text))
 		return err
 	}
-	events := eventReader{from: response.Body}
-	for {
-		data, err := events.next()
+	for events := sse.NewReader(response.Body, maxEvent); ; {
+		e, err := events.Next()
 		if errors.Is(err, io.EOF) {
 			return errCutOff
 		}
@@ -78,18 +78,24 @@ func (m *models) post(ctx context.Context, g *generation, a *answer, path string
 			return networkFailure(ctx, err)
 		}
 		silence.Reset(maxSilence)
-		if string(data) == "[DONE]" {
+		if len(e.Data) == 0 { // both dialects put everything into the data
+			continue
+		}
+		if string(e.Data) == "[DONE]" {
 			_, err := take(nil)
 			return err
 		}
-		if err := guard.check(data); err != nil {
+		if err := guard.check(e.Data); err != nil {
 			return err
 		}
-		if done, err := take(data); done || err != nil {
+		if done, err := take(e.Data); done || err != nil {
 			return err
 		}
 	}
 }
+
+// maxEvent is how many bytes one event of a provider may have.
+const maxEvent = 16 << 20
 
 // guard keeps what a provider must not send back out of everything.
 type guard struct {

@@ -9,11 +9,13 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
 	"kernos/internal/backoff"
 	"kernos/internal/mcp"
+	"kernos/internal/sse"
 	"kernos/message"
 )
 
@@ -253,7 +255,10 @@ func (w *remote) read(answer *http.Response, p *pending, at *place) (news bool, 
 		return false, &Broken{fmt.Errorf("it has answered with %s, which isn't MCP; %s", kind[:min(len(kind), 64)], hint)}
 	}
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxRefusal))
-	err = fmt.Errorf("it has answered with status %d%s", answer.StatusCode, (&tail{text: []byte(message.Clip(w.c.secrets.Load().Hide(string(text)), 200))}).String())
+	err = fmt.Errorf("it has answered with status %d", answer.StatusCode)
+	if said := strings.TrimSpace(strings.ToValidUTF8(string(text), "�")); said != "" {
+		err = fmt.Errorf("%w: %s", err, message.Clip(w.c.secrets.Load().Hide(said), 200))
+	}
 	if answer.StatusCode == http.StatusNotFound || answer.StatusCode == http.StatusMethodNotAllowed {
 		err = fmt.Errorf("%w; %s", err, hint)
 	}
@@ -262,31 +267,31 @@ func (w *remote) read(answer *http.Response, p *pending, at *place) (news bool, 
 
 // readEvents takes the messages of a stream of events.
 func (w *remote) readEvents(from io.Reader, p *pending, at *place) (news bool, err error) {
-	for e, err := range events(from) {
+	for events := sse.NewReader(from, maxFrame); ; {
+		e, err := events.Next()
+		if errors.Is(err, sse.ErrTooLong) {
+			return news, &Broken{fmt.Errorf("it has sent an event of more than %d bytes", maxFrame)}
+		}
 		if err != nil {
 			return news, nil //nolint:nilerr // the stream has ended, in one way or another
 		}
-		if e.tooLong {
-			return news, &Broken{fmt.Errorf("it has sent an event of more than %d bytes", maxFrame)}
+		if e.ID != nil {
+			at.last = string(e.ID)
 		}
-		if e.hasID {
-			at.last = e.id
+		if e.Retry >= 0 {
+			at.retry = min(e.Retry, maxRetry)
 		}
-		if e.retry >= 0 {
-			at.retry = min(e.retry, maxRetry)
-		}
-		if len(bytes.TrimSpace(e.data)) == 0 || e.name != "" && e.name != "message" {
+		if len(bytes.TrimSpace(e.Data)) == 0 || len(e.Name) > 0 && string(e.Name) != "message" {
 			continue
 		}
 		news = true
-		if err := w.c.receive(e.data); err != nil {
+		if err := w.c.receive(e.Data); err != nil {
 			return news, &Broken{err}
 		}
 		if p != nil && len(p.answer) > 0 {
 			return news, nil
 		}
 	}
-	return news, nil
 }
 
 // send implements wire.

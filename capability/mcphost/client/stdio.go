@@ -39,7 +39,7 @@ type child struct {
 	c     *Conn
 	cmd   *exec.Cmd
 	ended chan struct{} // closed when the process has ended
-	err   tail          // the end of what it wrote to standard error
+	err   process.Tail  // of standard error
 	pace  *rate.Limiter // limits the lines for the log
 
 	mu    sync.Mutex // held while a message is written
@@ -48,7 +48,7 @@ type child struct {
 
 // startProcess starts the server of a connection.
 func startProcess(c *Conn) (wire, error) {
-	w := &child{c: c, ended: make(chan struct{}), pace: rate.NewLimiter(logsPerSec, logBurst)}
+	w := &child{c: c, ended: make(chan struct{}), err: process.Tail{Max: maxTail}, pace: rate.NewLimiter(logsPerSec, logBurst)}
 	w.cmd = exec.CommandContext(context.WithoutCancel(c.life), c.opts.Command[0], c.opts.Command[1:]...)
 	w.cmd.Dir, w.cmd.Env, w.cmd.WaitDelay = c.opts.Dir, c.opts.Env, closeTime
 	out, stdout := io.Pipe()
@@ -199,31 +199,4 @@ func (w *child) close() {
 		_ = process.Kill(w.cmd)
 		<-w.ended
 	}
-}
-
-// A tail keeps the end of what is written.
-type tail struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-func (t *tail) Write(b []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text = append(t.text, b...)
-	if over := len(t.text) - maxTail; over > 0 {
-		t.text = append(t.text[:0], t.text[over:]...)
-	}
-	return len(b), nil
-}
-
-// String returns the text so that it can follow a sentence.
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	text := strings.TrimSpace(strings.ToValidUTF8(string(t.text), "�"))
-	if text == "" {
-		return ""
-	}
-	return ": " + text
 }

@@ -42,7 +42,7 @@ func (s *session) run(ctx context.Context, m *message.Message) message.Message {
 	c.WaitDelay = closeTime
 	c.Env = append(os.Environ(), "KERNOS_REQUEST_TYPE="+string(m.Type), "KERNOS_REQUEST_ID="+string(m.Metadata.ID), "KERNOS_REQUEST_CORRELATION="+m.Caused().Correlation)
 	c.Stdin = io.MultiReader(bytes.NewReader(m.Data), strings.NewReader("\n"))
-	stderr := &tail{}
+	stderr := &process.Tail{Max: maxTail}
 	c.Stderr = io.MultiWriter(s.Stderr, stderr)
 	read, write := io.Pipe()
 	c.Stdout = write
@@ -144,24 +144,4 @@ func (p *printed) read(from io.Reader, event func(message.Type, json.RawMessage)
 		p.value = value.Clone()
 		_ = p.value.Compact()
 	}
-}
-
-// A tail keeps the last bytes of what a process prints to standard error.
-type tail struct{ text []byte }
-
-func (t *tail) Write(b []byte) (int, error) {
-	t.text = append(t.text, b...)
-	if over := len(t.text) - maxTail; over > 0 {
-		t.text = append(t.text[:0], t.text[over:]...)
-	}
-	return len(b), nil
-}
-
-// String returns the text so that it can follow a sentence.
-func (t *tail) String() string {
-	text := strings.TrimSpace(strings.ToValidUTF8(string(t.text), "�"))
-	if text == "" {
-		return ""
-	}
-	return ": " + text
 }
