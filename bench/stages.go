@@ -85,12 +85,12 @@ type source struct {
 	left     int
 }
 
-func (s *source) Next() (message.Message, kernel.Emit, error) {
+func (s *source) Next() (*message.Message, kernel.Emit, error) {
 	if s.left == 0 {
-		return message.Message{}, nil, io.EOF
+		return nil, nil, io.EOF
 	}
 	s.left--
-	return s.messages[s.left%len(s.messages)], drop, nil
+	return &s.messages[s.left%len(s.messages)], drop, nil
 }
 
 func (s *source) Detach()                   {}

@@ -129,13 +129,13 @@ type breaking struct {
 	sent bool
 }
 
-func (b *breaking) Next() (message.Message, kernel.Emit, error) {
+func (b *breaking) Next() (*message.Message, kernel.Emit, error) {
 	if b.sent {
-		return message.Message{}, nil, b.err
+		return nil, nil, b.err
 	}
 	b.sent = true
 	b.m.Data = bytes.Clone(b.m.Data)
-	return b.m, func(message.Message) {}, nil
+	return &b.m, func(message.Message) {}, nil
 }
 
 func (b *breaking) Detach()                   {}

@@ -85,7 +85,13 @@ func (e *envelope) wrong(field, expected, format string, args ...any) {
 }
 
 // Decode is the function [Decode] with the settings of d.
-func (d *Decoder) Decode(line []byte) (Message, error) {
+func (d *Decoder) Decode(line []byte) (m Message, err error) {
+	err = d.DecodeTo(line, &m)
+	return m, err
+}
+
+// DecodeTo is Decode into m, which an error leaves alone.
+func (d *Decoder) DecodeTo(line []byte, m *Message) error {
 	names := d.Dialect
 	if names == nil {
 		names = Current
@@ -93,13 +99,14 @@ func (d *Decoder) Decode(line []byte) (Message, error) {
 	var e envelope
 	if err := d.envelope(&e, names, line); err != nil {
 		problem := Error{Code: 400, Message: "Invalid JSON: " + err.Error(), Expected: "JSON", Reason: ErrNotJSON}
-		return Message{}, &Rejection{Err: problem, Line: line}
+		return &Rejection{Err: problem, Line: line}
 	}
 	if err := e.check(names, d.Lenient); err != nil {
 		err.Reason = ErrEnvelope
-		return Message{}, &Rejection{Err: *err, Line: line}
+		return &Rejection{Err: *err, Line: line}
 	}
-	return e.Message, nil
+	*m = e.Message
+	return nil
 }
 
 // envelope reads line into e. The error is a *jsonscan.SyntaxError; what is wrong

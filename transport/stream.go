@@ -60,7 +60,8 @@ type stream struct {
 
 	in         *ndjson.Reader
 	either     *osevent.Either
-	deprecated bool // the peer was found to use what is deprecated; of the goroutine that reads
+	last       message.Message // what Next returned
+	deprecated bool            // the peer was found to use what is deprecated; of the goroutine that reads
 
 	out     *Writer
 	errors  atomic.Int64
@@ -147,7 +148,7 @@ func (s *stream) answerUnasked(d *message.Dialect) kernel.Emit {
 func (s *stream) Detach() { s.in.Detach() }
 
 // Next implements [connection.Source].
-func (s *stream) Next() (message.Message, kernel.Emit, error) {
+func (s *stream) Next() (*message.Message, kernel.Emit, error) {
 	if err := s.out.Err(); err != nil {
 		return s.finish(&WriteError{err})
 	}
@@ -156,15 +157,15 @@ func (s *stream) Next() (message.Message, kernel.Emit, error) {
 
 // finish is Next for when the peer has gone: commands are completed, and the rest is
 // dropped.
-func (s *stream) finish(gone error) (message.Message, kernel.Emit, error) {
+func (s *stream) finish(gone error) (*message.Message, kernel.Emit, error) {
 	if s.opts.Gone == nil {
-		return message.Message{}, nil, gone
+		return nil, nil, gone
 	}
 	s.opts.Gone()
 	for {
 		m, send, err := s.next()
 		if _, refused := err.(*connection.Refused); err != nil && !refused {
-			return message.Message{}, nil, gone
+			return nil, nil, gone
 		}
 		if err == nil && m.Kind == message.KindCommand {
 			return m, send, nil
@@ -172,7 +173,7 @@ func (s *stream) finish(gone error) (message.Message, kernel.Emit, error) {
 	}
 }
 
-func (s *stream) next() (message.Message, kernel.Emit, error) {
+func (s *stream) next() (*message.Message, kernel.Emit, error) {
 	line, err := s.in.Next()
 	if _, tooLong := err.(*ndjson.TooLong); err == nil || tooLong {
 		s.opts.Pacer.Wait()
@@ -180,7 +181,8 @@ func (s *stream) next() (message.Message, kernel.Emit, error) {
 	if err != nil {
 		return s.reject(err)
 	}
-	m, d, err := s.either.Decode(line)
+	m := &s.last
+	d, err := s.either.Decode(line, m)
 	if err != nil {
 		if d == message.Current && len(line) > d.MaxLine {
 			// Its head looked like the older dialect, and it is not.
@@ -189,20 +191,20 @@ func (s *stream) next() (message.Message, kernel.Emit, error) {
 		return s.reject(err)
 	}
 	if d == osevent.Dialect {
-		m, _ = osevent.Translate(m)
+		*m, _ = osevent.Translate(*m)
 	}
 	if older := d == osevent.Dialect || m.Metadata.SchemaVersion == osevent.Dialect.Version; older {
 		m.Metadata.Migrate()
 		if !s.deprecated {
 			s.deprecated = true
-			event := s.k.Deprecated(&m, "version 0.1 of the message schema", "version 0.3: kind, type and data, and schemaVersion 0.3 or none", kernel.SenderIn(s.ctx))
+			event := s.k.Deprecated(m, "version 0.1 of the message schema", "version 0.3: kind, type and data, and schemaVersion 0.3 or none", kernel.SenderIn(s.ctx))
 			if d == message.Current { // programs that speak the older dialect know no such event
 				s.answer(d)(event)
 			}
 		}
 	}
 	if s.opts.Lenient {
-		s.k.Stamp(&m)
+		s.k.Stamp(m)
 	}
 	if s.opts.Inward != nil {
 		m.Data = s.opts.Inward(m.Data)
@@ -231,7 +233,7 @@ func (s *stream) Left(finished <-chan struct{}) bool {
 
 // reject says how a line that isn't a message is answered. Errors that no line is to blame
 // for are returned as they are.
-func (s *stream) reject(err error) (message.Message, kernel.Emit, error) {
+func (s *stream) reject(err error) (*message.Message, kernel.Emit, error) {
 	long, tooLong := errors.AsType[*ndjson.TooLong](err)
 	rejection, rejected := errors.AsType[*message.Rejection](err)
 	var salvage *message.Salvage
@@ -241,9 +243,9 @@ func (s *stream) reject(err error) (message.Message, kernel.Emit, error) {
 	case rejected:
 		salvage = message.SalvageLine(rejection.Line)
 	case err == ErrStopped:
-		return message.Message{}, nil, io.EOF
+		return nil, nil, io.EOF
 	default:
-		return message.Message{}, nil, err
+		return nil, nil, err
 	}
 	s.opened(1)
 	dialect := message.Current
@@ -257,7 +259,7 @@ func (s *stream) reject(err error) (message.Message, kernel.Emit, error) {
 	} else {
 		refused.Err = s.k.TooLong(request.Type, dialect.TooLong)
 	}
-	return message.Message{}, s.answer(dialect), refused
+	return nil, s.answer(dialect), refused
 }
 
 // answerCurrent writes an answer in the current dialect. The peer waits for events and requests; an

@@ -80,12 +80,12 @@ type visitor struct {
 	failed atomic.Bool
 }
 
-func (c *visitor) Next() (message.Message, kernel.Emit, error) {
+func (c *visitor) Next() (*message.Message, kernel.Emit, error) {
 	if c.left--; c.left < 0 {
-		return message.Message{}, nil, io.EOF
+		return nil, nil, io.EOF
 	}
 	c.places <- struct{}{}
-	return message.Message{
+	return &message.Message{
 			Kind: message.KindCommand, Type: "Http.Fetch", Data: c.data,
 			Metadata: message.Metadata{ID: message.ID(strconv.Itoa(c.left)), Timestamp: 1},
 		}, func(m message.Message) {

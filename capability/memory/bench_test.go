@@ -23,12 +23,12 @@ type repeated struct {
 	emit kernel.Emit
 }
 
-func (r *repeated) Next() (message.Message, kernel.Emit, error) {
+func (r *repeated) Next() (*message.Message, kernel.Emit, error) {
 	if r.left == 0 {
-		return message.Message{}, nil, io.EOF
+		return nil, nil, io.EOF
 	}
 	r.left--
-	return r.m, r.emit, nil
+	return &r.m, r.emit, nil
 }
 
 func (*repeated) Detach()                   {}

@@ -20,12 +20,12 @@ import (
 
 // A Source is the wire of a connection: messages come from it, and it knows its peer.
 type Source interface {
-	// Next returns the next message, which is valid, and what sends its answers. The
-	// message's data may be overwritten by the next call of Next. A *Refused is answered, and
+	// Next returns the next message, which is valid, and what sends its answers. The message
+	// and its data may be overwritten by the next call of Next. A *Refused is answered, and
 	// the connection goes on; any other error ends it, io.EOF in an orderly way.
 	//
 	// Next is called by several goroutines, but never at the same time.
-	Next() (message.Message, kernel.Emit, error)
+	Next() (*message.Message, kernel.Emit, error)
 
 	// Detach leaves the data of the last message alone from now on: its handler is
 	// still running, and the next message can't wait for it.
@@ -176,7 +176,7 @@ func (c *Connection) loop() {
 	}
 }
 
-func (c *Connection) next() (message.Message, kernel.Emit, error) {
+func (c *Connection) next() (*message.Message, kernel.Emit, error) {
 	if c.readsAhead {
 		return c.dequeue()
 	}
@@ -185,7 +185,7 @@ func (c *Connection) next() (message.Message, kernel.Emit, error) {
 
 // loopFrom runs one message after the other, beginning with m. It returns when another goroutine
 // runs the loop, and reports whether that was for a slow call, which has ended.
-func (c *Connection) loopFrom(m message.Message, send kernel.Emit, err error) (slow bool) {
+func (c *Connection) loopFrom(m *message.Message, send kernel.Emit, err error) (slow bool) {
 	var call *kernel.Call // the call that this goroutine runs
 	left := false
 	defer func() {
@@ -204,7 +204,7 @@ func (c *Connection) loopFrom(m message.Message, send kernel.Emit, err error) (s
 			}
 			return false
 		}
-		if call = c.k.Admit(c.queries, &m, send, c); call == nil {
+		if call = c.k.Admit(c.queries, m, send, c); call == nil {
 			continue
 		}
 		s := call.Syscall()
@@ -237,7 +237,7 @@ func (c *Connection) loopFrom(m message.Message, send kernel.Emit, err error) (s
 
 // read returns the next message from the source that is for the kernel. Invalid input and events
 // that no connection may send are answered; answers to outgoing requests go to their calls.
-func (c *Connection) read() (message.Message, kernel.Emit, error) {
+func (c *Connection) read() (*message.Message, kernel.Emit, error) {
 	for {
 		m, send, err := c.src.Next()
 		if r, ok := err.(*Refused); ok {
@@ -247,11 +247,11 @@ func (c *Connection) read() (message.Message, kernel.Emit, error) {
 			continue
 		}
 		if err != nil {
-			return message.Message{}, nil, err
+			return nil, nil, err
 		}
 		c.received.Add(1)
-		c.outgoing.inherit(&m)
-		if m.Kind.Asks() || !c.outgoing.take(&m) && !c.forged(&m, send) {
+		c.outgoing.inherit(m)
+		if m.Kind.Asks() || !c.outgoing.take(m) && !c.forged(m, send) {
 			return m, send, nil
 		}
 	}
@@ -392,12 +392,12 @@ type single struct {
 	sent    bool
 }
 
-func (s *single) Next() (message.Message, kernel.Emit, error) {
+func (s *single) Next() (*message.Message, kernel.Emit, error) {
 	if s.sent {
-		return message.Message{}, nil, io.EOF
+		return nil, nil, io.EOF
 	}
 	s.sent = true
-	return s.request, s.send, nil
+	return &s.request, s.send, nil
 }
 
 func (s *single) Detach() {} // the data is not used for anything else

@@ -35,11 +35,12 @@ type queued struct {
 
 // readAhead is the queue of messages that were read ahead. The connection's mu guards it.
 type readAhead struct {
-	working bool          // the loop works the queue off while another goroutine reads
-	first   *kernel.Call  // the slow call that waits for a place, before the queue; nil if none does
-	queue   []queued      // the messages that came after first
-	bytes   int           // data in queue
-	room    chan struct{} // closed when there is room; nil if the reading goroutine does not wait
+	working bool            // the loop works the queue off while another goroutine reads
+	first   *kernel.Call    // the slow call that waits for a place, before the queue; nil if none does
+	queue   []queued        // the messages that came after first
+	last    message.Message // what dequeue returned; of the goroutine that runs the loop
+	bytes   int             // data in queue
+	room    chan struct{}   // closed when there is room; nil if the reading goroutine does not wait
 }
 
 // errQueueEmpty is what next returns when the queue is empty: the goroutine that reads ahead
@@ -55,13 +56,13 @@ func (c *Connection) readAhead() {
 		case err != nil:
 			c.end(err)
 			return
-		case goesAhead(&m):
-			m = m.Clone() // its handler may overstay
-			if call := c.k.Admit(c.ctx, &m, send, c); call != nil {
+		case goesAhead(m):
+			own := m.Clone() // its handler may overstay
+			if call := c.k.Admit(c.ctx, &own, send, c); call != nil {
 				call.RunWithin()
 				c.ready()
 			}
-		case !c.enqueue(&m, send):
+		case !c.enqueue(m, send):
 			c.readsAhead = false
 			if c.loopFrom(m, send, nil) && c.awaitLoop() {
 				c.loop()
@@ -141,19 +142,20 @@ func (c *Connection) makeRoom() {
 
 // dequeue returns the first message of the queue. If the queue is empty, this goroutine stops
 // running the loop, and the goroutine that reads ahead takes over.
-func (c *Connection) dequeue() (message.Message, kernel.Emit, error) {
+func (c *Connection) dequeue() (*message.Message, kernel.Emit, error) {
 	c.mu.Lock()
 	if len(c.ahead.queue) > 0 {
 		a := c.remove(0)
 		c.mu.Unlock()
-		return a.m, a.send, nil
+		c.ahead.last = a.m
+		return &c.ahead.last, a.send, nil
 	}
 	c.ahead.queue, c.ahead.working = nil, false
 	c.makeRoom()
 	c.mu.Unlock()
 	c.ready() // the goroutine that reads ahead is waiting for input, and flushes nothing
 	c.goroutines.Done()
-	return message.Message{}, nil, errQueueEmpty
+	return nil, nil, errQueueEmpty
 }
 
 // remove takes one message out of the queue. It is called with mu held.

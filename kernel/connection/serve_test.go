@@ -240,8 +240,8 @@ func TestServeGivesNoLoopToAGoroutineThatEndsLate(t *testing.T) {
 
 type brokenSource struct{ err error }
 
-func (s brokenSource) Next() (message.Message, kernel.Emit, error) {
-	return message.Message{}, nil, s.err
+func (s brokenSource) Next() (*message.Message, kernel.Emit, error) {
+	return nil, nil, s.err
 }
 func (brokenSource) Detach()                   {}
 func (brokenSource) Flush()                    {}

@@ -60,15 +60,15 @@ func (w *Wire) ServeWith(ctx context.Context, k *kernel.Kernel, opts *connection
 }
 
 // Next implements [connection.Source].
-func (w *Wire) Next() (message.Message, kernel.Emit, error) {
+func (w *Wire) Next() (*message.Message, kernel.Emit, error) {
 	m, ok := <-w.In
 	if !ok {
-		return message.Message{}, nil, io.EOF
+		return nil, nil, io.EOF
 	}
 	clear(w.buf)
 	n := copy(w.buf, m.Data)
 	m.Data = w.buf[:n:n]
-	return m, w.Emit, nil
+	return &m, w.Emit, nil
 }
 
 // Detach implements [connection.Source].

@@ -27,7 +27,8 @@ func TestEitherReadsEachLineInItsDialect(t *testing.T) {
 		{"of none", `{}`, message.Current, "Missing required fields: kind, type, data, metadata"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			m, dialect, err := osevent.NewEither(false, nil).Decode([]byte(test.line))
+			var m message.Message
+			dialect, err := osevent.NewEither(false, nil).Decode([]byte(test.line), &m)
 			if dialect != test.dialect {
 				t.Errorf("read as version %s", dialect.Version)
 			}
@@ -47,10 +48,10 @@ func TestEitherReadsEachLineInItsDialect(t *testing.T) {
 
 func TestEitherIsLenientInBothDialectsOrInNone(t *testing.T) {
 	for _, line := range []string{`{"kind":"query","type":"Ping","data":1}`, `{"type":"query","name":"Ping","payload":1}`} {
-		if _, _, err := osevent.NewEither(true, nil).Decode([]byte(line)); err != nil {
+		if _, err := osevent.NewEither(true, nil).Decode([]byte(line), new(message.Message)); err != nil {
 			t.Errorf("%s: %v", line, err)
 		}
-		if _, _, err := osevent.NewEither(false, nil).Decode([]byte(line)); err == nil {
+		if _, err := osevent.NewEither(false, nil).Decode([]byte(line), new(message.Message)); err == nil {
 			t.Errorf("%s is accepted without metadata", line)
 		}
 	}
@@ -58,7 +59,8 @@ func TestEitherIsLenientInBothDialectsOrInNone(t *testing.T) {
 
 func TestEitherDoesNotTranslate(t *testing.T) {
 	line := oldError(`{"message":"m","code":"NOT_FOUND"}`)
-	m, _, err := osevent.NewEither(false, nil).Decode([]byte(line))
+	var m message.Message
+	_, err := osevent.NewEither(false, nil).Decode([]byte(line), &m)
 	if err != nil || string(m.Data) != `{"message":"m","code":"NOT_FOUND"}` {
 		t.Errorf("got %s, %v", m.Data, err)
 	}

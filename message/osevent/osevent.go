@@ -248,16 +248,15 @@ func NewEither(lenient bool, near func(name string) []message.Type) *Either {
 	}
 }
 
-// Decode reads the message that is all of line, and tells in which dialect it, or an
+// Decode reads the message that is all of line into m, and tells in which dialect it, or an
 // answer to it, is written. A message of the older dialect is not translated. The
 // error is a *message.Rejection.
-func (e *Either) Decode(line []byte) (message.Message, *message.Dialect, error) {
-	m, err := e.current.Decode(line)
+func (e *Either) Decode(line []byte, m *message.Message) (*message.Dialect, error) {
+	err := e.current.DecodeTo(line, m)
 	if err == nil || !Spoken(message.SalvageLine(line)) {
-		return m, message.Current, err
+		return message.Current, err
 	}
-	m, err = e.older.Decode(line)
-	return m, Dialect, err
+	return Dialect, e.older.DecodeTo(line, m)
 }
 
 // Extend is for [kernos/message/ndjson.ReaderOptions]: it lets a line grow past the

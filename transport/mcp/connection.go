@@ -140,6 +140,7 @@ type conn struct {
 	stopped   bool
 
 	next   func() (message.Message, kernel.Emit) // a call that is to begin, or nil
+	last   message.Message                       // what Next returned
 	others sync.WaitGroup                        // requests that aren't calls of tools, and run beside them
 	stop   context.CancelFunc                    // ends them
 
@@ -174,7 +175,7 @@ func (c *conn) serve(ctx context.Context) error {
 }
 
 // Next implements [connection.Source].
-func (c *conn) Next() (message.Message, kernel.Emit, error) {
+func (c *conn) Next() (*message.Message, kernel.Emit, error) {
 	for {
 		line, err := c.in.Next()
 		if long, tooLong := errors.AsType[*ndjson.TooLong](err); tooLong {
@@ -184,7 +185,7 @@ func (c *conn) Next() (message.Message, kernel.Emit, error) {
 		}
 		if err != nil {
 			c.ended()
-			return message.Message{}, nil, err
+			return nil, nil, err
 		}
 		c.pacer.Wait()
 		c.throttled()
@@ -192,7 +193,8 @@ func (c *conn) Next() (message.Message, kernel.Emit, error) {
 		if next := c.next; next != nil {
 			c.next = nil
 			m, emit := next()
-			return m, emit, nil
+			c.last = m
+			return &c.last, emit, nil
 		}
 	}
 }

@@ -29,9 +29,10 @@ type conn struct {
 	stop func(message.ID) bool // cancels a slow call
 
 	scan    jsonscan.Scanner
-	stopped bool   // the wire is not read any more although the peer is there
-	pending []task // calls of a batch that were acknowledged and have not begun
-	out     []byte // for responses; of the goroutine that reads
+	stopped bool            // the wire is not read any more although the peer is there
+	pending []task          // calls of a batch that were acknowledged and have not begun
+	given   message.Message // what Next returned
+	out     []byte          // for responses; of the goroutine that reads
 
 	mu       sync.Mutex
 	streams  map[uint64]*stream // that came over this connection and can be resumed, by number

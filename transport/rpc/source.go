@@ -43,7 +43,7 @@ func (c *conn) Room(wait bool) bool { return wait }
 var errLeft = errors.New("the peer is gone")
 
 // Next implements [connection.Source].
-func (c *conn) Next() (message.Message, kernel.Emit, error) {
+func (c *conn) Next() (*message.Message, kernel.Emit, error) {
 	for {
 		if len(c.pending) > 0 {
 			next := c.pending[0]
@@ -51,14 +51,16 @@ func (c *conn) Next() (message.Message, kernel.Emit, error) {
 			if c.pending = c.pending[1:]; len(c.pending) == 0 {
 				c.pending = nil
 			}
-			return next.m, next.emit, nil
+			c.given = next.m
+			return &c.given, next.emit, nil
 		}
 		frame, err := c.wire.Read()
 		if err != nil {
-			return message.Message{}, nil, c.ended(err)
+			return nil, nil, c.ended(err)
 		}
 		if m, emit, ok := c.receive(frame); ok {
-			return m, emit, nil
+			c.given = m
+			return &c.given, emit, nil
 		}
 	}
 }

@@ -65,7 +65,8 @@ type translator struct {
 // translate returns a line in the chosen dialect, and what was lost. A line that is in it already
 // is returned unchanged.
 func (t *translator) translate(line []byte) (_ []byte, lost []string, err error) {
-	m, from, err := t.either.Decode(line)
+	var m message.Message
+	from, err := t.either.Decode(line, &m)
 	if err != nil {
 		return nil, nil, err
 	}

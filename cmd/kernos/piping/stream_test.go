@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"kernos/message"
 	"kernos/message/osevent"
 )
 
@@ -102,7 +103,7 @@ func FuzzStamping(f *testing.F) {
 				continue
 			}
 			line := bytes.TrimRight(after[i], "\r\n")
-			_, _, err := osevent.NewEither(false, nil).Decode(line)
+			_, err := osevent.NewEither(false, nil).Decode(line, new(message.Message))
 			if !bytes.Contains(line, []byte(`"timestamp":`)) || err != nil && strings.Contains(err.Error(), "required field: metadata") {
 				t.Errorf("%q became %q: %v", before[i], after[i], err)
 			}
