@@ -76,7 +76,7 @@ func FuzzEvents(f *testing.F) {
 				t.Errorf("%q: %q at once, %q byte by byte", input, e, o)
 			}
 		}
-		if len(input) > 0 && bytes.IndexAny(input, "\r\n") < 0 {
+		if len(input) > 0 && !bytes.ContainsAny(input, "\r\n") {
 			got, _ := read(strings.NewReader("data: "+string(input)+"\n\n"), 1<<20)
 			if len(got) != 1 || !bytes.Equal(got[0].Data, input) {
 				t.Errorf("%q is read as %q", input, got)
