@@ -134,5 +134,5 @@ func (d *Daemon) settingChanged(ctx context.Context, change settingChange) {
 	d.kernel.Stamp(&m)
 	d.kernel.Record(m, kernel.Within, sender)
 	d.opts.Log.Log(ctx, max(slog.LevelWarn, d.opts.Level.Level()), "a setting was changed", "name", change.Name, "from", change.From, "to", change.To,
-		"principal", sender.Principal().Name(), "wire", sender.Wire)
+		"principal", sender.Principal().Name(), "wire", sender.Wire())
 }

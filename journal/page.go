@@ -109,7 +109,7 @@ type sender struct {
 }
 
 func senderOf(r *kernel.Record) sender {
-	s := sender{wire: r.Sender.Wire, claim: r.Claim}
+	s := sender{wire: r.Sender.Wire(), claim: r.Claim}
 	if p := r.Sender.Principal(); !p.IsOwner() {
 		s.principal, s.name = string(p.ID()), p.Name()
 	}

@@ -69,10 +69,12 @@ type parent struct {
 	work Work
 }
 
+func (p parent) set() bool { return p.call != nil || p.work != nil }
+
 // admit is Admit for calls from outside, which have an origin, and for those that have a parent.
 func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origin Origin, sender Sender, by parent) (c *Call) {
 	way := In
-	if by != (parent{}) {
+	if by.set() {
 		way = Within
 	} else if d := &m.Metadata; d.Causation != "" && d.Correlation == "" && d.Inherited == "" && k.opts.Workflow != nil {
 		d.Inherited = k.opts.Workflow(d.Causation, sender.Principal())
@@ -105,15 +107,15 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origi
 		s, err = k.resolve(m, sender)
 	}
 	if err == nil {
-		err = s.permit(m, sender, by != parent{})
+		err = s.permit(m, sender, by.set())
 	}
 	if err == nil && s.Input != schema.Any {
 		if invalid := s.Input.Validate(m.Data); invalid != nil {
 			err = invalidInput(invalid)
 		}
 	}
-	if err == nil && sender.session != "" && k.opts.Rules != nil {
-		err = k.opts.Rules(sender.session, s, m, by.call != nil)
+	if err == nil && sender.Session() != "" && k.opts.Rules != nil {
+		err = k.opts.Rules(sender.Session(), s, m, by.call != nil)
 	}
 	if err == nil && by.call != nil && s.Kind == message.KindCommand && !by.call.mayCommand() {
 		err = message.Errorf(403, "%s is a query and may not call the command %s", by.call.request.Type, m.Type)

@@ -101,7 +101,7 @@ type Kernel struct {
 // Deprecated notes in the operator's log that a message uses what will go, and returns an event
 // [DeprecatedEvent] for its sender.
 func (k *Kernel) Deprecated(m *message.Message, what, instead string, from Sender) message.Message {
-	k.opts.Log.Warn("a connection uses what is deprecated", "what", what, "instead", instead, "principal", from.Principal().Name(), "wire", from.Wire)
+	k.opts.Log.Warn("a connection uses what is deprecated", "what", what, "instead", instead, "principal", from.Principal().Name(), "wire", from.Wire())
 	data := jsonscan.AppendQuoted([]byte(`{"what":`), what)
 	data = append(jsonscan.AppendQuoted(append(data, `,"instead":`...), instead), '}')
 	event := m.Event(DeprecatedEvent, data)

@@ -58,7 +58,7 @@ func InvokeAs(ctx context.Context, n NewCall) (json.RawMessage, error) {
 		if !other.Narrower(own) {
 			return nil, message.Errorf(403, "The token %q may not call %s for %q; the owner can: call it over the unix socket of the daemon", own.Name(), t, other.Name())
 		}
-		sender = n.Sender.In(c.sender.session)
+		sender = n.Sender.In(c.sender.Session())
 	}
 	if len(data) == 0 {
 		data = json.RawMessage("null")

@@ -13,31 +13,49 @@ import (
 // over, and the session that has caused it. None of them comes from what was sent. The zero
 // Sender is the owner, within the process.
 type Sender struct {
+	from *sender // never changed; nil for the zero Sender. One word is cheap to pass on with each message.
+}
+
+type sender struct {
 	principal *principal.Principal
-	Wire      string // unix, ws, http, stdio; "" within the process
+	wire      string
 	session   string
 }
 
 // From returns the sender of messages that act for a principal, over a wire. A nil principal
 // is the owner.
-func From(p *principal.Principal, wire string) Sender { return Sender{principal: p, Wire: wire} }
+func From(p *principal.Principal, wire string) Sender {
+	return Sender{&sender{principal: p, wire: wire}}
+}
 
 // In returns the sender of messages that a session causes: [Options.Rules] decides about them,
 // beside the rights of the principal, and about what they cause in turn.
 func (s Sender) In(session string) Sender {
-	s.session = session
-	return s
+	return Sender{&sender{principal: s.Principal(), wire: s.Wire(), session: session}}
+}
+
+// Wire is the wire that the message came over: unix, ws, http, stdio; "" within the process.
+func (s Sender) Wire() string {
+	if s.from == nil {
+		return ""
+	}
+	return s.from.wire
 }
 
 // Session is the session that has caused the message, or "".
-func (s Sender) Session() string { return s.session }
+func (s Sender) Session() string {
+	if s.from == nil {
+		return ""
+	}
+	return s.from.session
+}
 
 // Principal is who the message acts for.
 func (s Sender) Principal() *principal.Principal {
-	if s.principal == nil {
+	if s.from == nil || s.from.principal == nil {
 		return principal.TheOwner()
 	}
-	return s.principal
+	return s.from.principal
 }
 
 // senderKey is the key of the sender in a context.

@@ -26,7 +26,7 @@ type senders struct {
 func (s *senders) Record(r kernel.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	text := fmt.Sprintf("%s %s %s/%s", r.Message.Kind, r.Message.Type, r.Sender.Principal().Name(), r.Sender.Wire)
+	text := fmt.Sprintf("%s %s %s/%s", r.Message.Kind, r.Message.Type, r.Sender.Principal().Name(), r.Sender.Wire())
 	if r.Claim {
 		text += " claim"
 	}

@@ -106,7 +106,7 @@ type host struct {
 
 // Call implements [engine.Host].
 func (h *host) Call(ctx context.Context, typ string, data json.RawMessage) (json.RawMessage, error) {
-	sender := kernel.From(h.acts, h.call.Sender().Wire)
+	sender := kernel.From(h.acts, h.call.Sender().Wire())
 	return kernel.InvokeAs(ctx, kernel.NewCall{Type: message.Type(typ), Data: data, Sender: &sender})
 }
 

@@ -73,7 +73,7 @@ func (x *Sessions) prepare(ctx context.Context, in *createInput) (*session, erro
 	}
 	h := head{
 		ID: x.ids.Next(now), Title: in.Title, Model: in.Model, Tools: tools, Policy: in.Policy, Compact: in.Compact,
-		Principal: from.Principal().ID(), Token: from.Principal().Name(), Wire: from.Wire, Created: now.UnixMilli(),
+		Principal: from.Principal().ID(), Token: from.Principal().Name(), Wire: from.Wire(), Created: now.UnixMilli(),
 	}
 	if in.Budget != nil {
 		h.Budget = *in.Budget

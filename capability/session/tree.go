@@ -136,7 +136,7 @@ func (x *Sessions) fork(ctx context.Context, in forkInput) (out createOutput, er
 	now := x.opts.Now()
 	h := head{
 		ID: x.ids.Next(now), Title: origin.Title, Model: origin.Model, Agent: origin.Agent, Tools: origin.Tools, Policy: origin.Policy, Budget: origin.Budget, Compact: origin.Compact,
-		Principal: from.Principal().ID(), Token: from.Principal().Name(), Wire: from.Wire, Created: now.UnixMilli(),
+		Principal: from.Principal().ID(), Token: from.Principal().Name(), Wire: from.Wire(), Created: now.UnixMilli(),
 		Seq: at, Leaf: at, LastID: m.ID, Parent: origin.Parent, Fork: &forkedAt{origin.ID, at},
 	}
 	if parent := from.Session(); parent != "" {

@@ -150,7 +150,7 @@ func (c *Connection) Serves() bool { return c.outgoing.serves() }
 func (c *Connection) Sender(cause message.ID) kernel.Sender {
 	if cause != "" && c.outgoing.n.Load() > 0 {
 		if r := c.outgoing.find(cause); r != nil {
-			return kernel.From(r.call.Principal(), c.sender.Wire).In(r.call.Sender().Session())
+			return kernel.From(r.call.Principal(), c.sender.Wire()).In(r.call.Sender().Session())
 		}
 	}
 	return c.sender
