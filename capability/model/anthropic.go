@@ -9,13 +9,14 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"kernos/capability/model/conversation"
 	"kernos/internal/jsonscan"
 	"kernos/internal/jsonvalue"
 	"kernos/schema"
 )
 
 // anthropic is the dialect anthropic-messages.
-func anthropic(ctx context.Context, m *models, g *generation, a *answer) error {
+func anthropic(ctx context.Context, m *models, g *generation, a *conversation.Answer) error {
 	body, err := g.anthropicRequest()
 	if err != nil {
 		return err
@@ -100,19 +101,19 @@ func (g *generation) anthropicRequest() ([]byte, error) {
 	if !g.has("no-cache-control") {
 		cache = &anthropicCache{"ephemeral"}
 	}
-	if g.conversation.system != "" { // the tools stand before it, and are in the cache with it
-		b.System = []anthropicBlock{{Type: "text", Text: g.conversation.system, Cache: cache}}
+	if g.conversation.System != "" { // the tools stand before it, and are in the cache with it
+		b.System = []anthropicBlock{{Type: "text", Text: g.conversation.System, Cache: cache}}
 	}
 	for _, t := range g.in.Tools {
-		b.Tools = append(b.Tools, anthropicTool{toolName(t.Name), t.Description, jsontext.Value(schema.OfTool([]byte(t.InputSchema)))})
+		b.Tools = append(b.Tools, anthropicTool{conversation.ToolName(t.Name), t.Description, jsontext.Value(schema.OfTool([]byte(t.InputSchema)))})
 	}
-	for _, t := range g.conversation.turns {
+	for _, t := range g.conversation.Turns {
 		m := anthropicMessage{Role: "assistant"}
-		if t.user {
+		if t.User {
 			m.Role = "user"
 		}
-		for i := range t.blocks {
-			if k := &t.blocks[i]; k.reasoning == nil || k.reasoning.Opaque.Signature+k.reasoning.Opaque.Redacted != "" { // else it was cut off
+		for i := range t.Blocks {
+			if k := &t.Blocks[i]; k.Reasoning == nil || k.Reasoning.Opaque.Signature+k.Reasoning.Opaque.Redacted != "" { // else it was cut off
 				m.Content = append(m.Content, g.anthropicBlock(k))
 			}
 		}
@@ -138,29 +139,29 @@ func mayThink(blocks []anthropicBlock) bool {
 	return !calls || strings.HasSuffix(blocks[0].Type, "thinking")
 }
 
-func (g *generation) anthropicBlock(k *block) anthropicBlock {
+func (g *generation) anthropicBlock(k *conversation.Block) anthropicBlock {
 	switch {
-	case k.result != nil:
-		return anthropicBlock{Type: "tool_result", ToolUseID: k.result.id, Content: k.result.text, IsError: k.result.isError}
-	case k.call != nil:
-		return anthropicBlock{Type: "tool_use", ID: k.call.ID, Name: toolName(k.call.Name), Input: k.call.arguments()}
-	case k.reasoning != nil && k.reasoning.Opaque.Redacted != "":
-		return anthropicBlock{Type: "redacted_thinking", Data: k.reasoning.Opaque.Redacted}
-	case k.reasoning != nil:
-		return anthropicBlock{Type: "thinking", Thinking: &k.reasoning.Summary, Signature: k.reasoning.Opaque.Signature}
-	case k.file != nil:
+	case k.Result != nil:
+		return anthropicBlock{Type: "tool_result", ToolUseID: k.Result.ID, Content: k.Result.Text, IsError: k.Result.IsError}
+	case k.Call != nil:
+		return anthropicBlock{Type: "tool_use", ID: k.Call.ID, Name: conversation.ToolName(k.Call.Name), Input: k.Call.Arguments()}
+	case k.Reasoning != nil && k.Reasoning.Opaque.Redacted != "":
+		return anthropicBlock{Type: "redacted_thinking", Data: k.Reasoning.Opaque.Redacted}
+	case k.Reasoning != nil:
+		return anthropicBlock{Type: "thinking", Thinking: &k.Reasoning.Summary, Signature: k.Reasoning.Opaque.Signature}
+	case k.File != nil:
 		kind, title := "image", ""
-		if k.file.MimeType == "application/pdf" {
-			kind, title = "document", k.file.Filename
+		if k.File.MimeType == "application/pdf" {
+			kind, title = "document", k.File.Filename
 		}
-		return anthropicBlock{Type: kind, Title: title, Source: &anthropicSource{"base64", k.file.MimeType, k.file.Data}}
+		return anthropicBlock{Type: kind, Title: title, Source: &anthropicSource{"base64", k.File.MimeType, k.File.Data}}
 	}
-	return anthropicBlock{Type: "text", Text: k.text}
+	return anthropicBlock{Type: "text", Text: k.Text}
 }
 
 // An anthropicReader adds the events of a stream to an answer.
 type anthropicReader struct {
-	answer *answer
+	answer *conversation.Answer
 	kind   string // the kind of the block that is streamed
 }
 
@@ -196,11 +197,11 @@ func (r *anthropicReader) take(data []byte) (done bool, err error) {
 		err = r.delta(index, inner)
 	case `"message_delta"`:
 		if reason := jsonscan.Unquote(jsonscan.Member(inner, "stop_reason")); reason != "" {
-			r.answer.finish = anthropicFinish(reason)
+			r.answer.Finish = anthropicFinish(reason)
 		}
 	case `"message_stop"`:
-		if r.answer.finish == "" {
-			r.answer.finish = finishStop
+		if r.answer.Finish == "" {
+			r.answer.Finish = conversation.FinishStop
 		}
 		return true, nil
 	case `"message"`: // the answer isn't streamed
@@ -212,47 +213,47 @@ func (r *anthropicReader) take(data []byte) (done bool, err error) {
 	return false, err
 }
 
-func anthropicFinish(reason string) finish {
+func anthropicFinish(reason string) conversation.Finish {
 	switch reason {
 	case "max_tokens", "model_context_window_exceeded":
-		return finishLength
+		return conversation.FinishLength
 	case "refusal":
-		return finishRefused
+		return conversation.FinishRefused
 	case "tool_use":
-		return finishCalls
+		return conversation.FinishCalls
 	}
-	return finishStop
+	return conversation.FinishStop
 }
 
 // begin takes the beginning of a block, which may have all of it.
 func (r *anthropicReader) begin(index, block []byte) (err error) {
 	switch r.kind = jsonscan.Unquote(jsonscan.Member(block, "type")); r.kind {
 	case "text":
-		err = r.answer.say(partReply, jsonscan.Member(block, "text"))
+		err = r.answer.Say(conversation.PartReply, jsonscan.Member(block, "text"))
 	case "thinking":
-		r.answer.begin(partReasoning)
-		if err = r.answer.say(partReasoning, jsonscan.Member(block, "thinking")); err == nil {
+		r.answer.Begin(conversation.PartReasoning)
+		if err = r.answer.Say(conversation.PartReasoning, jsonscan.Member(block, "thinking")); err == nil {
 			r.sign(jsonscan.Member(block, "signature"))
 		}
 	case "redacted_thinking":
-		p := r.answer.begin(partReasoning)
-		p.redacted = []byte(jsonscan.Unquote(jsonscan.Member(block, "data")))
+		p := r.answer.Begin(conversation.PartReasoning)
+		p.Redacted = []byte(jsonscan.Unquote(jsonscan.Member(block, "data")))
 	case "tool_use":
 		key, _ := strconv.Atoi(string(index))
-		c := r.answer.want(key, jsonscan.Unquote(jsonscan.Member(block, "id")), jsonscan.Unquote(jsonscan.Member(block, "name")))
+		c := r.answer.Want(key, jsonscan.Unquote(jsonscan.Member(block, "id")), jsonscan.Unquote(jsonscan.Member(block, "name")))
 		args := []byte(`""`)
 		if input := jsonscan.Member(block, "input"); len(input) > 2 && input[0] == '{' {
 			args = jsonscan.AppendQuoted(nil, string(input))
 		}
-		err = r.answer.grow(c, args)
+		err = r.answer.Grow(c, args)
 	}
 	return err
 }
 
 func (r *anthropicReader) sign(token []byte) {
 	if text := jsonscan.Unquote(token); text != "" {
-		p := r.answer.last(partReasoning)
-		p.signature = append(p.signature, text...)
+		p := r.answer.Last(conversation.PartReasoning)
+		p.Signature = append(p.Signature, text...)
 	}
 }
 
@@ -269,9 +270,9 @@ func (r *anthropicReader) delta(index, delta []byte) error {
 	})
 	switch string(kind) {
 	case `"text_delta"`:
-		return r.answer.say(partReply, value)
+		return r.answer.Say(conversation.PartReply, value)
 	case `"thinking_delta"`:
-		return r.answer.say(partReasoning, value)
+		return r.answer.Say(conversation.PartReasoning, value)
 	case `"signature_delta"`:
 		r.sign(value)
 	case `"input_json_delta"`:
@@ -279,9 +280,9 @@ func (r *anthropicReader) delta(index, delta []byte) error {
 			return nil // of a tool that the provider runs itself
 		}
 		key, _ := strconv.Atoi(string(index))
-		for i := len(r.answer.calls) - 1; i >= 0; i-- {
-			if c := &r.answer.calls[i]; c.key == key || i == 0 {
-				return r.answer.grow(c, value)
+		for i := len(r.answer.Calls) - 1; i >= 0; i-- {
+			if c := &r.answer.Calls[i]; c.Key == key || i == 0 {
+				return r.answer.Grow(c, value)
 			}
 		}
 	}
@@ -298,18 +299,18 @@ func (r *anthropicReader) whole(data []byte) (err error) {
 			return err == nil
 		})
 	}
-	r.answer.finish = anthropicFinish(jsonscan.Unquote(jsonscan.Member(data, "stop_reason")))
+	r.answer.Finish = anthropicFinish(jsonscan.Unquote(jsonscan.Member(data, "stop_reason")))
 	return err
 }
 
 // usage takes counts, of which each event has some: the last ones count.
 func (r *anthropicReader) usage(value []byte) {
-	u := &r.answer.usage
+	u := &r.answer.Usage
 	counts := jsonvalue.Members(value)
-	input := u.Input - u.Cached - u.written
+	input := u.Input - u.Cached - u.Written
 	counts.Read("input_tokens", &input)
 	counts.Read("cache_read_input_tokens", &u.Cached)
-	counts.Read("cache_creation_input_tokens", &u.written)
+	counts.Read("cache_creation_input_tokens", &u.Written)
 	counts.Read("output_tokens", &u.Output)
-	u.Input = input + u.Cached + u.written
+	u.Input = input + u.Cached + u.Written
 }

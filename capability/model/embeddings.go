@@ -10,6 +10,7 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 
+	"kernos/capability/model/conversation"
 	"kernos/internal/backoff"
 )
 
@@ -172,7 +173,7 @@ func (e *Embedder) ask(ctx context.Context, texts []string) (vectors [][]float32
 			h.Set("Authorization", "Bearer "+key)
 		}
 	}
-	err = e.models.post(ctx, &generation{provider: e.provider}, &answer{}, "embeddings", body, headers, func(data []byte) (bool, error) {
+	err = e.models.post(ctx, &generation{provider: e.provider}, &conversation.Answer{}, "embeddings", body, headers, func(data []byte) (bool, error) {
 		vectors, err = e.read(data, len(texts))
 		return true, err
 	})

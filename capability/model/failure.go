@@ -44,7 +44,6 @@ func (f *failure) pause(ctx context.Context, pauses *backoff.Backoff) bool {
 // Errors that an attempt ends with.
 var (
 	errCutOff    = &failure{again: true, err: unreadable("the stream ended in the middle")}
-	errEcho      = &failure{err: unreadable("the provider has sent the key back, and is not to be trusted with it")}
 	errNoKeyring = message.Errorf(422, "This kernel has nothing that opens the sealed key")
 	errBadKey    = message.Errorf(422, "The key isn't one: it is too short, or has blanks or control characters in it; seal it again without a line break at its end")
 )

@@ -11,6 +11,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"kernos/capability/model/conversation"
 	"kernos/internal/backoff"
 	"kernos/internal/jsonscan"
 	"kernos/kernel"
@@ -21,8 +22,8 @@ import (
 type generation struct {
 	*provider
 	in           *generateInput
-	conversation *conversation
-	tools        names
+	conversation *conversation.Conversation
+	tools        conversation.Names
 	maxTokens    int
 }
 
@@ -45,11 +46,12 @@ func (m *models) generate(ctx context.Context, in generateInput, stream *kernel.
 	}
 	pauses := backoff.Backoff{First: time.Second / 2, Longest: 30 * time.Second, Jitter: true}
 	for try := 0; ; try++ {
-		a := &answer{stream: stream, tools: g.tools}
+		a := &conversation.Answer{Stream: func(event []byte) { stream.EmitText(Streamed, event) }, Tools: g.tools}
 		err := dialects[p.Dialect](ctx, m, g, a)
-		out := generateOutput{Model: p.name, Session: in.Session, Messages: []jsontext.Value{}}
+		out := generateOutput{Model: p.name, Session: in.Session}
 		if err == nil {
-			err = a.reply(p, &out)
+			out.Messages, err = a.Messages(p.identity())
+			out.Finish, out.Usage = a.Finish, p.priced(a.Usage)
 		}
 		if err == nil {
 			return out, nil
@@ -61,7 +63,7 @@ func (m *models) generate(ctx context.Context, in generateInput, stream *kernel.
 		if try >= retries || !f.again || f.wait > maxWait {
 			return out, f.err
 		}
-		if a.shown {
+		if a.Shown {
 			reason := append(jsonscan.AppendQuoted([]byte(`{"reason":`), f.err.Message), '}')
 			stream.EmitText(Discarded, reason)
 		}
@@ -90,19 +92,28 @@ func (m *models) prepare(ctx context.Context, p *provider, in *generateInput) (*
 		}
 	}
 	in.MessagesRef, in.ToolsRef = nil, nil
-	g := &generation{provider: p, in: in, tools: make(names, len(in.Tools)), maxTokens: in.MaxTokens}
+	g := &generation{provider: p, in: in, tools: make(conversation.Names, len(in.Tools)), maxTokens: in.MaxTokens}
 	if g.maxTokens == 0 {
 		g.maxTokens = p.MaxTokens
 	}
 	for _, t := range in.Tools {
-		g.tools[toolName(t.Name)] = t.Name
+		g.tools[conversation.ToolName(t.Name)] = t.Name
 	}
 	if p.Dialect == "syscall" {
 		return g, nil // a program gets the messages as they are
 	}
 	var err error
-	g.conversation, err = m.converse(ctx, in.System, in.Messages, p.identity())
+	g.conversation, err = conversation.Of(ctx, in.System, in.Messages, p.identity(), m.resolve)
 	return g, err
+}
+
+// resolve returns what a pointer in a message points to.
+func (m *models) resolve(ctx context.Context, p message.BlobPointer) ([]byte, error) {
+	if m.Resolve != nil {
+		return m.Resolve(ctx, p)
+	}
+	_, data, err := p.Inline()
+	return data, err
 }
 
 type checkInput struct {
@@ -110,10 +121,10 @@ type checkInput struct {
 }
 
 type checkOutput struct {
-	Model string `json:"model" jsonschema_description:"The name of the model that answered."`
-	First int64  `json:"first" jsonschema_description:"After how many milliseconds the first piece of its answer came."`
-	Total int64  `json:"total" jsonschema_description:"After how many milliseconds it was complete."`
-	Usage usage  `json:"usage" jsonschema_description:"What it took."`
+	Model string             `json:"model" jsonschema_description:"The name of the model that answered."`
+	First int64              `json:"first" jsonschema_description:"After how many milliseconds the first piece of its answer came."`
+	Total int64              `json:"total" jsonschema_description:"After how many milliseconds it was complete."`
+	Usage conversation.Usage `json:"usage" jsonschema_description:"What it took."`
 }
 
 // check answers Model.Check.

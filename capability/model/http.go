@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"kernos/capability/model/conversation"
 	"kernos/internal/jsonscan"
 	"kernos/internal/jsonvalue"
 	"kernos/internal/secret"
@@ -24,10 +25,10 @@ var errSilent = errors.New("the provider has sent nothing for " + maxSilence.Str
 // post sends a request to a provider, and gives the data of each event of its answer to take,
 // which returns true when the answer is complete. The data is valid JSON, and is valid until take
 // returns. An answer that isn't a stream is one event.
-func (m *models) post(ctx context.Context, g *generation, a *answer, path string, body []byte, headers func(h nethttp.Header, key string), take func(data []byte) (done bool, err error)) (err error) {
+func (m *models) post(ctx context.Context, g *generation, a *conversation.Answer, path string, body []byte, headers func(h nethttp.Header, key string), take func(data []byte) (done bool, err error)) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	a.key, err = m.open(ctx, g.provider)
+	a.Key, err = m.open(ctx, g.provider)
 	if err != nil {
 		return err
 	}
@@ -38,8 +39,8 @@ func (m *models) post(ctx context.Context, g *generation, a *answer, path string
 	q.Header.Set("Content-Type", "application/json")
 	q.Header.Set("Accept", "text/event-stream")
 	q.Header.Set("User-Agent", "kernos")
-	headers(q.Header, string(a.key))
-	client := nethttp.Client{Transport: m.transport(g.provider, a.key), CheckRedirect: func(*nethttp.Request, []*nethttp.Request) error {
+	headers(q.Header, string(a.Key))
+	client := nethttp.Client{Transport: m.transport(g.provider, a.Key), CheckRedirect: func(*nethttp.Request, []*nethttp.Request) error {
 		return nethttp.ErrUseLastResponse // a key isn't sent on
 	}}
 	silence := time.AfterFunc(maxSilence, func() { cancel(errSilent) })
@@ -49,12 +50,12 @@ func (m *models) post(ctx context.Context, g *generation, a *answer, path string
 		return networkFailure(ctx, err)
 	}
 	defer func() {
-		if t, ok := response.Body.(*tape); ok && err == errEcho {
+		if t, ok := response.Body.(*tape); ok && err == conversation.ErrEcho {
 			t.echoed = true
 		}
 		_ = response.Body.Close()
 	}()
-	guard := guard{key: a.key}
+	guard := guard{key: a.Key}
 	if response.StatusCode != nethttp.StatusOK {
 		return statusFailure(response, guard)
 	}
@@ -106,7 +107,7 @@ type guard struct {
 // check checks the data of an event.
 func (g *guard) check(data []byte) error {
 	if len(g.key) > 0 && bytes.Contains(data, g.key) {
-		return errEcho
+		return conversation.ErrEcho
 	}
 	if err := g.scan.Text(data); err != nil {
 		return &failure{again: true, err: unreadable("an event isn't JSON: " + err.Error())}

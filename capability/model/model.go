@@ -31,6 +31,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"kernos/capability/model/conversation"
+	"kernos/capability/model/demo"
 	"kernos/internal/outbound"
 	"kernos/internal/sealed"
 	"kernos/kernel"
@@ -75,7 +77,7 @@ type Options struct {
 type models struct {
 	Options
 	players players
-	demo    *demo
+	demo    *demo.Model
 }
 
 // Streamed and Discarded are the events of a generation.
@@ -139,7 +141,7 @@ func Definitions() kernel.Module {
 // Module returns the module. Nil options mean defaults.
 func Module(opts *Options) kernel.Module {
 	m := newModels(opts)
-	m.demo = newDemo()
+	m.demo = demo.New()
 	return Definitions().Bind(generate.BindStream(m.generate), check.BindStream(m.check), list.Bind(m.list))
 }
 
@@ -163,7 +165,7 @@ type generateInput struct {
 	System      string               `json:"system,omitempty" jsonschema_description:"What the model is told before the conversation."`
 	Messages    []jsontext.Value     `json:"messages,omitempty" jsonschema_description:"The conversation, as a session has it: {type: input, text?, files?}, {type: reply, text}, {type: reasoning, title, summary}, {type: tool-calls, calls: [{id, name, args}]}, {type: tool-results, results: [{callId, output, error?}]}, {type: system, text}, {type: summary, text}. Other types aren't shown to the model."`
 	MessagesRef *message.BlobPointer `json:"messagesRef,omitempty" jsonschema_description:"A pointer to the messages, if they don't fit into a line."`
-	Tools       []tool               `json:"tools,omitempty" jsonschema_description:"The syscalls that the model may call."`
+	Tools       []conversation.Tool  `json:"tools,omitempty" jsonschema_description:"The syscalls that the model may call."`
 	ToolsRef    *message.BlobPointer `json:"toolsRef,omitempty" jsonschema_description:"A pointer to the tools, if they don't fit into a line."`
 	MaxTokens   int                  `json:"maxTokens,omitempty" jsonschema:"minimum=1" jsonschema_description:"How many tokens the answer may have. Default: what the model's settings say."`
 	Temperature *float64             `json:"temperature,omitempty" jsonschema:"minimum=0,maximum=2" jsonschema_description:"How much the model varies its answers. Default: the provider's."`
@@ -171,36 +173,10 @@ type generateInput struct {
 	Session     string               `json:"session,omitempty" jsonschema_description:"The session that the conversation belongs to, which keeps the messages: they are recorded by reference. Providers with a cache for prompts find what they have seen of it."`
 }
 
-type tool struct {
-	Name        message.Type   `json:"name" jsonschema_description:"The syscall: Domain.Action."`
-	Description string         `json:"description,omitempty" jsonschema_description:"What it does."`
-	InputSchema jsontext.Value `json:"inputSchema,omitempty" jsonschema_description:"The JSON Schema of its data."`
-}
-
 type generateOutput struct {
-	Model    string           `json:"model" jsonschema_description:"The name of the model that answered."`
-	Finish   finish           `json:"finish" jsonschema:"enum=stop,enum=calls,enum=length,enum=refused" jsonschema_description:"Why the answer ends: it is complete, it waits for the results of calls, it is too long, or the model or its provider refuses to answer."`
-	Messages []jsontext.Value `json:"messages" jsonschema_description:"What the model said: reasoning, reply and tool-calls messages without id and timestamp. part is the one that they were streamed as."`
-	Usage    usage            `json:"usage" jsonschema_description:"What it took."`
-	Session  string           `json:"session,omitzero" jsonschema_description:"The session of the request."`
+	Model    string              `json:"model" jsonschema_description:"The name of the model that answered."`
+	Finish   conversation.Finish `json:"finish" jsonschema:"enum=stop,enum=calls,enum=length,enum=refused" jsonschema_description:"Why the answer ends: it is complete, it waits for the results of calls, it is too long, or the model or its provider refuses to answer."`
+	Messages []jsontext.Value    `json:"messages" jsonschema_description:"What the model said: reasoning, reply and tool-calls messages without id and timestamp. part is the one that they were streamed as."`
+	Usage    conversation.Usage  `json:"usage" jsonschema_description:"What it took."`
+	Session  string              `json:"session,omitzero" jsonschema_description:"The session of the request."`
 }
-
-type usage struct {
-	Input     int     `json:"input" jsonschema_description:"Tokens of the conversation, those from a cache among them."`
-	Output    int     `json:"output" jsonschema_description:"Tokens of the answer, those of its reasoning among them."`
-	Cached    int     `json:"cached,omitzero" jsonschema_description:"Tokens of the conversation that came from a cache."`
-	Reasoning int     `json:"reasoning,omitzero" jsonschema_description:"Tokens of the reasoning, if the provider counts them."`
-	Cost      float64 `json:"cost,omitzero" jsonschema_description:"The cost, by the prices in the model's settings."`
-
-	written int // to a cache
-}
-
-// finish is why an answer ends.
-type finish string
-
-const (
-	finishStop    finish = "stop"
-	finishCalls   finish = "calls"
-	finishLength  finish = "length"
-	finishRefused finish = "refused"
-)

@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"kernos/capability/model/conversation"
 	"kernos/internal/jsonscan"
 	"kernos/internal/jsonvalue"
 	"kernos/schema"
@@ -15,7 +16,7 @@ import (
 
 // openAI is the dialect openai-chat: that of the chat completions of OpenAI, and of ollama,
 // llama.cpp, vLLM and other servers.
-func openAI(ctx context.Context, m *models, g *generation, a *answer) error {
+func openAI(ctx context.Context, m *models, g *generation, a *conversation.Answer) error {
 	body, err := g.openAIRequest()
 	if err != nil {
 		return err
@@ -27,10 +28,10 @@ func openAI(ctx context.Context, m *models, g *generation, a *answer) error {
 		}
 	}
 	err = m.post(ctx, g, a, "chat/completions", body, headers, r.take)
-	if err == errCutOff && a.finish != "" {
+	if err == errCutOff && a.Finish != "" {
 		err = nil // not every server says that it is done
 	}
-	if err == nil && a.finish == "" {
+	if err == nil && a.Finish == "" {
 		err = errCutOff
 	}
 	return err
@@ -114,49 +115,49 @@ func (g *generation) openAIRequest() ([]byte, error) {
 	if own || g.has("prompt-cache-key") {
 		b.PromptCacheKey = g.in.Session
 	}
-	if system := g.conversation.system; system != "" {
+	if system := g.conversation.System; system != "" {
 		role := "system"
 		if g.has("developer-role") {
 			role = "developer"
 		}
 		b.Messages = append(b.Messages, openAIMessage{Role: role, Content: system})
 	}
-	for i := range g.conversation.turns {
-		b.Messages = g.openAITurn(b.Messages, &g.conversation.turns[i])
+	for i := range g.conversation.Turns {
+		b.Messages = g.openAITurn(b.Messages, &g.conversation.Turns[i])
 	}
 	for _, t := range g.in.Tools {
-		b.Tools = append(b.Tools, openAITool{"function", openAIDefinition{toolName(t.Name), t.Description, jsontext.Value(schema.OfTool([]byte(t.InputSchema)))}})
+		b.Tools = append(b.Tools, openAITool{"function", openAIDefinition{conversation.ToolName(t.Name), t.Description, jsontext.Value(schema.OfTool([]byte(t.InputSchema)))}})
 	}
 	body, err := json.Marshal(b, json.Deterministic(true))
 	return g.withExtra(body), err
 }
 
 // openAITurn appends a turn: results are messages of their own.
-func (g *generation) openAITurn(messages []openAIMessage, t *turn) []openAIMessage {
+func (g *generation) openAITurn(messages []openAIMessage, t *conversation.Turn) []openAIMessage {
 	var text string
 	var parts []openAIPart
 	said := openAIMessage{Role: "assistant"}
-	if t.user {
+	if t.User {
 		said.Role = "user"
 	}
-	for _, k := range t.blocks {
+	for _, k := range t.Blocks {
 		switch {
-		case k.result != nil:
-			text := k.result.text
-			if k.result.isError {
+		case k.Result != nil:
+			text := k.Result.Text
+			if k.Result.IsError {
 				text = "Error: " + text
 			}
-			messages = append(messages, openAIMessage{Role: "tool", ToolCallID: k.result.id, Content: text})
-		case k.call != nil:
-			said.ToolCalls = append(said.ToolCalls, openAICall{k.call.ID, "function", openAIFunction{toolName(k.call.Name), string(k.call.arguments())}})
-		case k.reasoning != nil:
+			messages = append(messages, openAIMessage{Role: "tool", ToolCallID: k.Result.ID, Content: text})
+		case k.Call != nil:
+			said.ToolCalls = append(said.ToolCalls, openAICall{k.Call.ID, "function", openAIFunction{conversation.ToolName(k.Call.Name), string(k.Call.Arguments())}})
+		case k.Reasoning != nil:
 			if g.has("send-reasoning") {
-				said.ReasoningContent += k.reasoning.Summary
+				said.ReasoningContent += k.Reasoning.Summary
 			}
-		case k.file != nil:
-			data := "data:" + k.file.MimeType + ";base64," + k.file.Data
-			if k.file.MimeType == "application/pdf" {
-				parts = append(parts, openAIPart{Type: "file", File: &openAIFile{k.file.name(), data}})
+		case k.File != nil:
+			data := "data:" + k.File.MimeType + ";base64," + k.File.Data
+			if k.File.MimeType == "application/pdf" {
+				parts = append(parts, openAIPart{Type: "file", File: &openAIFile{k.File.Name(), data}})
 			} else {
 				parts = append(parts, openAIPart{Type: "image_url", ImageURL: &openAIURL{data}})
 			}
@@ -164,12 +165,12 @@ func (g *generation) openAITurn(messages []openAIMessage, t *turn) []openAIMessa
 			if text != "" {
 				text += "\n\n"
 			}
-			text += k.text
-			parts = append(parts, openAIPart{Type: "text", Text: k.text})
+			text += k.Text
+			parts = append(parts, openAIPart{Type: "text", Text: k.Text})
 		}
 	}
 	switch {
-	case t.user && hasFile(t.blocks):
+	case t.User && hasFile(t.Blocks):
 		said.Content = parts
 	case text != "":
 		said.Content = text
@@ -179,37 +180,19 @@ func (g *generation) openAITurn(messages []openAIMessage, t *turn) []openAIMessa
 	return append(messages, said)
 }
 
-func hasFile(blocks []block) bool {
+func hasFile(blocks []conversation.Block) bool {
 	for _, k := range blocks {
-		if k.file != nil {
+		if k.File != nil {
 			return true
 		}
 	}
 	return false
 }
 
-func (f *file) name() string {
-	if f.Filename != "" {
-		return f.Filename
-	}
-	return "file"
-}
-
-// arguments are the arguments of a call as an object, which all providers want.
-func (c *call) arguments() []byte {
-	switch {
-	case len(c.Args) == 0 || string(c.Args) == "null":
-		return []byte(`{}`)
-	case c.Args.Kind() != '{':
-		return append(append([]byte(`{"value":`), c.Args...), '}')
-	}
-	return jsonscan.AppendCompact(nil, c.Args)
-}
-
 // An openAIReader adds the events of a stream to an answer. It doesn't rely on more than servers
 // do: a call may have no index or always the same one, an id in each piece, in the first one or in
 // none; there may be no choices.
-type openAIReader struct{ answer *answer }
+type openAIReader struct{ answer *conversation.Answer }
 
 func (r *openAIReader) take(data []byte) (done bool, err error) {
 	if data == nil {
@@ -252,7 +235,7 @@ func (r *openAIReader) choice(choice []byte) (err error) {
 			}
 		case `"finish_reason"`:
 			if value[0] == '"' && len(value) > 2 {
-				r.answer.finish = openAIFinish(string(value[1 : len(value)-1]))
+				r.answer.Finish = openAIFinish(string(value[1 : len(value)-1]))
 			}
 		}
 		return err == nil
@@ -260,16 +243,16 @@ func (r *openAIReader) choice(choice []byte) (err error) {
 	return err
 }
 
-func openAIFinish(reason string) finish {
+func openAIFinish(reason string) conversation.Finish {
 	switch reason {
 	case "length", "max_tokens":
-		return finishLength
+		return conversation.FinishLength
 	case "content_filter":
-		return finishRefused
+		return conversation.FinishRefused
 	case "tool_calls", "function_call":
-		return finishCalls
+		return conversation.FinishCalls
 	}
-	return finishStop
+	return conversation.FinishStop
 }
 
 func (r *openAIReader) delta(delta []byte) (err error) {
@@ -281,7 +264,7 @@ func (r *openAIReader) delta(delta []byte) (err error) {
 		case `"reasoning_content"`, `"reasoning"`: // some servers send both
 			if !thought && value[0] == '"' && len(value) > 2 {
 				thought = true
-				err = r.answer.say(partReasoning, value)
+				err = r.answer.Say(conversation.PartReasoning, value)
 			}
 		case `"tool_calls"`:
 			if value[0] == '[' {
@@ -299,14 +282,14 @@ func (r *openAIReader) delta(delta []byte) (err error) {
 // content takes a text, or a list of parts.
 func (r *openAIReader) content(value []byte) (err error) {
 	if value[0] != '[' {
-		return r.answer.say(partReply, value)
+		return r.answer.Say(conversation.PartReply, value)
 	}
 	jsonscan.Elements(value, 0, func(part []byte) bool {
 		if text := jsonscan.Member(part, "text"); text != nil {
-			err = r.answer.say(partReply, text)
+			err = r.answer.Say(conversation.PartReply, text)
 		} else if thinking := jsonscan.Member(part, "thinking"); thinking != nil && thinking[0] == '[' {
 			jsonscan.Elements(thinking, 0, func(part []byte) bool {
-				err = r.answer.say(partReasoning, jsonscan.Member(part, "text"))
+				err = r.answer.Say(conversation.PartReasoning, jsonscan.Member(part, "text"))
 				return err == nil
 			})
 		}
@@ -336,36 +319,36 @@ func (r *openAIReader) call(piece []byte) error {
 	} else if args[0] != '"' { // an object in place of its text
 		args = jsonscan.AppendQuoted(nil, string(args))
 	}
-	return r.answer.grow(c, args)
+	return r.answer.Grow(c, args)
 }
 
 // which returns the call that a piece belongs to.
-func (r *openAIReader) which(key int, id, name string) *wanted {
-	all := r.answer.calls
+func (r *openAIReader) which(key int, id, name string) *conversation.Wanted {
+	all := r.answer.Calls
 	n := len(all) - 1
-	for key >= 0 && n >= 0 && all[n].key != key {
+	for key >= 0 && n >= 0 && all[n].Key != key {
 		n--
 	}
 	if n < 0 {
-		return r.answer.want(key, id, name)
+		return r.answer.Want(key, id, name)
 	}
 	c := &all[n]
-	other := id != "" && c.theirs != "" && id != c.theirs
-	again := name != "" && (id == "" || c.theirs == "") && len(c.args) > 0 && jsonscan.Valid(c.args)
+	other := id != "" && c.Theirs != "" && id != c.Theirs
+	again := name != "" && (id == "" || c.Theirs == "") && len(c.Args) > 0 && jsonscan.Valid(c.Args)
 	if other || again {
-		return r.answer.want(key, id, name)
+		return r.answer.Want(key, id, name)
 	}
-	if c.theirs == "" {
-		c.theirs = id
+	if c.Theirs == "" {
+		c.Theirs = id
 	}
-	if len(c.args) == 0 && name != c.name {
-		c.name += name
+	if len(c.Args) == 0 && name != c.Name {
+		c.Name += name
 	}
 	return c
 }
 
 func (r *openAIReader) usage(value []byte) {
-	u := &r.answer.usage
+	u := &r.answer.Usage
 	counts := jsonvalue.Members(value)
 	counts.Read("prompt_tokens", &u.Input)
 	counts.Read("completion_tokens", &u.Output)

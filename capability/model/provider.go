@@ -17,6 +17,8 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"kernos/capability/model/conversation"
+	"kernos/capability/model/demo"
 	"kernos/internal/nearest"
 	"kernos/internal/sealed"
 	"kernos/kernel/principal"
@@ -65,13 +67,18 @@ var quirks = map[string]string{
 }
 
 // A dialect asks a model and adds what it says to an answer.
-type dialect func(ctx context.Context, m *models, g *generation, a *answer) error
+type dialect func(ctx context.Context, m *models, g *generation, a *conversation.Answer) error
 
 var dialects = map[string]dialect{
 	"openai-chat":        openAI,
 	"anthropic-messages": anthropic,
 	"syscall":            served,
-	demoName:             inside,
+	demo.Name:            inside,
+}
+
+// inside is the dialect demo: the model inside answers.
+func inside(ctx context.Context, m *models, g *generation, a *conversation.Answer) error {
+	return m.demo.Generate(ctx, &demo.Request{Conversation: g.conversation, Tools: g.in.Tools, MaxTokens: g.maxTokens}, a)
 }
 
 const replayed = "replay"
@@ -127,7 +134,7 @@ func (p *provider) check() (err error) {
 			return fmt.Errorf("cassette: the dialect replay needs the name of a cassette")
 		}
 		return nil
-	case demoName:
+	case demo.Name:
 		return nil
 	case "syscall":
 		if !p.Type.Valid() || principal.Builtin(p.Type) {
@@ -179,7 +186,7 @@ func (p *provider) identity() string {
 func (p *provider) has(quirk string) bool { return slices.Contains(p.Quirks, quirk) }
 
 // priced adds the cost to what an answer took.
-func (p *provider) priced(u usage) usage {
+func (p *provider) priced(u conversation.Usage) conversation.Usage {
 	if p.Price == (price{}) {
 		return u // a program may know what it costs
 	}
@@ -189,8 +196,8 @@ func (p *provider) priced(u usage) usage {
 		}
 		return p.Price.Input
 	}
-	fresh := max(u.Input-u.Cached-u.written, 0)
-	u.Cost = (float64(fresh)*p.Price.Input + float64(u.Cached)*each(p.Price.Cached) + float64(u.written)*each(p.Price.CacheWrite) + float64(u.Output)*p.Price.Output) / 1e6
+	fresh := max(u.Input-u.Cached-u.Written, 0)
+	u.Cost = (float64(fresh)*p.Price.Input + float64(u.Cached)*each(p.Price.Cached) + float64(u.Written)*each(p.Price.CacheWrite) + float64(u.Output)*p.Price.Output) / 1e6
 	return u
 }
 
@@ -207,14 +214,14 @@ func (m *models) find(name string) (*provider, error) {
 		return nil, err
 	}
 	if name == "" {
-		configured := slices.DeleteFunc(slices.Clone(known), func(n string) bool { return n == demoName })
+		configured := slices.DeleteFunc(slices.Clone(known), func(n string) bool { return n == demo.Name })
 		switch {
 		case slices.Contains(configured, defaultName):
 			name = defaultName
 		case len(configured) == 1:
 			name = configured[0]
 		case len(configured) == 0:
-			name = demoName
+			name = demo.Name
 		default:
 			return nil, message.Invalid("model", "model: several models are configured, and none is named default; choose one of %s", message.Clip(strings.Join(configured, ", "), 200))
 		}
@@ -253,7 +260,7 @@ func (m *models) find(name string) (*provider, error) {
 // [Module]'s Model.Generate: a 404 if the model isn't configured.
 func (o *Options) Room(name string) (tokens int, err error) {
 	p, err := (&models{Options: *o}).find(name)
-	if err != nil || p.ContextWindow == 0 || p.Dialect == demoName {
+	if err != nil || p.ContextWindow == 0 || p.Dialect == demo.Name {
 		return 0, err
 	}
 	answer := cmp.Or(p.MaxTokens, min(p.ContextWindow/4, 4096))
@@ -278,7 +285,7 @@ func (m *models) setting(name string) (text json.RawMessage, source string, err 
 	if text, ok := m.Configured[name]; ok {
 		return text, "config", nil
 	}
-	if name == demoName {
+	if name == demo.Name {
 		return json.RawMessage(`{"dialect":"demo","contextWindow":512}`), "built-in", nil
 	}
 	return nil, "", missing
@@ -286,7 +293,7 @@ func (m *models) setting(name string) (text json.RawMessage, source string, err 
 
 // names are the names of all models, in order.
 func (m *models) names() ([]string, error) {
-	all := append(slices.Collect(maps.Keys(m.Configured)), demoName)
+	all := append(slices.Collect(maps.Keys(m.Configured)), demo.Name)
 	if m.Names != nil {
 		kept, err := m.Names()
 		if err != nil {
@@ -341,8 +348,8 @@ func (m *models) list(context.Context, struct{}) (listOutput, error) {
 		} else {
 			l.Dialect, l.Model, l.BaseURL, l.Type, l.Key = p.Dialect, p.Model, p.BaseURL, string(p.Type), p.Key != ""
 			l.ContextWindow, l.Input, l.Output = p.ContextWindow, p.Price.Input, p.Price.Output
-			if p.Dialect == demoName {
-				l.About = demoAbout
+			if p.Dialect == demo.Name {
+				l.About = demo.About
 			}
 		}
 		out.Models = append(out.Models, l)

@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"kernos/capability/model/conversation"
 	"kernos/internal/jsonscan"
 	"kernos/internal/jsonvalue"
 	"kernos/kernel"
@@ -16,7 +17,7 @@ import (
 // served is the dialect syscall: a program generates. It serves a syscall that takes what
 // Model.Generate takes and replies with {finish?, messages: [{type, …}], usage?}. Its events with
 // {type?, delta: {text}} are what it streams; without a type, they are the reply.
-func served(ctx context.Context, m *models, g *generation, a *answer) error {
+func served(ctx context.Context, m *models, g *generation, a *conversation.Answer) error {
 	k, _ := kernel.Of(ctx)
 	if _, ok := k.Registry().Lookup(g.Type); !ok {
 		return message.Errorf(503, "No program serves %s at the moment; start the one that does", g.Type)
@@ -30,10 +31,10 @@ func served(ctx context.Context, m *models, g *generation, a *answer) error {
 		if text := jsonscan.Member(jsonscan.Member(e.Data, "delta"), "text"); text != nil && broken == nil {
 			kind := jsonscan.Unquote(jsonscan.Member(e.Data, "type"))
 			if kind == "" {
-				kind = partReply
+				kind = conversation.PartReply
 			}
-			if kind == partReply || kind == partReasoning {
-				broken = a.say(kind, text)
+			if kind == conversation.PartReply || kind == conversation.PartReasoning {
+				broken = a.Say(kind, text)
 			}
 		}
 	}})
@@ -44,7 +45,7 @@ func served(ctx context.Context, m *models, g *generation, a *answer) error {
 		e, _ := message.ErrorOf(err)
 		return &failure{err: e, again: slices.Contains([]int{429, 502, 503, 504}, e.Code)}
 	}
-	return a.takeServed(reply)
+	return takeServed(a, reply)
 }
 
 // maxDirect is how long a request to a program may be that holds all of its data.
@@ -92,29 +93,29 @@ func (m *models) servedRequest(ctx context.Context, g *generation) (jsontext.Val
 }
 
 // takeServed takes the reply of a program, which counts where it differs from what was streamed.
-func (a *answer) takeServed(data []byte) error {
+func takeServed(a *conversation.Answer, data []byte) error {
 	var reply struct {
-		Finish   finish   `json:"finish"`
-		Messages []spoken `json:"messages"`
-		Text     string   `json:"text"`
-		Usage    usage    `json:"usage"`
+		Finish   conversation.Finish    `json:"finish"`
+		Messages []conversation.Message `json:"messages"`
+		Text     string                 `json:"text"`
+		Usage    conversation.Usage     `json:"usage"`
 	}
 	if err := json.Unmarshal(data, &reply); err != nil {
 		return &failure{err: unreadable("the program's reply isn't {finish, messages, usage}: " + err.Error())}
 	}
 	if reply.Messages == nil && reply.Text != "" {
-		reply.Messages = []spoken{{Type: partReply, Text: reply.Text}}
+		reply.Messages = []conversation.Message{{Type: conversation.PartReply, Text: reply.Text}}
 	}
 	used := 0 // parts that were streamed, and are whole now
 	for _, s := range reply.Messages {
 		text := s.Text
 		switch s.Type {
-		case partReasoning:
+		case conversation.PartReasoning:
 			text = s.Summary
-		case partReply:
-		case partCalls:
+		case conversation.PartReply:
+		case conversation.PartCalls:
 			for i, c := range s.Calls {
-				if err := a.grow(a.want(i, c.ID, string(c.Name)), jsonscan.AppendQuoted(nil, string(c.arguments()))); err != nil {
+				if err := a.Grow(a.Want(i, c.ID, string(c.Name)), jsonscan.AppendQuoted(nil, string(c.Arguments()))); err != nil {
 					return err
 				}
 			}
@@ -122,22 +123,22 @@ func (a *answer) takeServed(data []byte) error {
 		default:
 			return &failure{err: unreadable("the program's reply has a message of the type " + message.Clip(s.Type, 64) + "; a model says reasoning, reply and tool-calls")}
 		}
-		if n := slices.IndexFunc(a.parts[used:], func(p part) bool { return p.kind == s.Type }); n >= 0 {
+		if n := slices.IndexFunc(a.Parts[used:], func(p conversation.Part) bool { return p.Kind == s.Type }); n >= 0 {
 			used += n + 1
-			a.parts[used-1].text = []byte(text)
+			a.Parts[used-1].Text = []byte(text)
 		} else {
-			a.begin(s.Type)
-			used = len(a.parts)
-			if err := a.say(s.Type, jsonscan.AppendQuoted(nil, text)); err != nil {
+			a.Begin(s.Type)
+			used = len(a.Parts)
+			if err := a.Say(s.Type, jsonscan.AppendQuoted(nil, text)); err != nil {
 				return err
 			}
 		}
 	}
-	a.usage, a.finish = reply.Usage, reply.Finish
-	switch a.finish {
-	case finishStop, finishCalls, finishLength, finishRefused:
+	a.Usage, a.Finish = reply.Usage, reply.Finish
+	switch a.Finish {
+	case conversation.FinishStop, conversation.FinishCalls, conversation.FinishLength, conversation.FinishRefused:
 	default:
-		a.finish = finishStop
+		a.Finish = conversation.FinishStop
 	}
 	return nil
 }

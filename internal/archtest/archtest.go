@@ -29,8 +29,8 @@ var floors = [...][]string{
 	4: {"kernel/idempotency", "kernel/principal"},
 	5: {"kernel"},
 	6: {"kernel/connection"},
-	7: {"transport", "transport/rpc", "journal", "work", "kernel/kerneltest"},
-	8: {"capability/script"},
+	7: {"transport", "transport/rpc", "journal", "work", "kernel/kerneltest", "capability/model/conversation"},
+	8: {"capability/script", "capability/model/demo"},
 	9: {"capability/*", "transport/*"},
 	10: {
 		"capability/vfs/dirfs", "capability/vfs/httpfs", "capability/vfs/kernelfs", "capability/vfs/mcpfs", "capability/vfs/memoryfs",

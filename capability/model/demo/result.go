@@ -1,4 +1,4 @@
-package model
+package demo
 
 import (
 	"bytes"
@@ -15,35 +15,36 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"kernos/capability/model/conversation"
 	"kernos/internal/jsonscan"
 	"kernos/message"
 )
 
-// demoElements is how many elements of a list the model inside is shown. It was trained with five at most.
-const demoElements = 5
+// maxElements is how many elements of a list the model inside is shown. It was trained with five at most.
+const maxElements = 5
 
-// demoDepth is how deep the objects and lists of a result are that the model is shown. Of a tool that it wasn't
+// maxDepth is how deep the objects and lists of a result are that the model is shown. Of a tool that it wasn't
 // trained with, it is shown one level.
-const demoDepth = 3
+const maxDepth = 3
 
 // result is what the model inside is shown of a result: of a tool that it was trained with, the members that it
 // knows. What is long is cut so that JSON stays JSON: the model repeats it.
-func (d *demo) result(name message.Type, r *answered) string {
-	t := trainedTool(name)
-	value := jsontext.Value(r.text)
+func (d *Model) result(name message.Type, r *conversation.Answered) string {
+	t := findTrained(name)
+	value := jsontext.Value(r.Text)
 	switch {
-	case t != nil && t.most > 0 && !r.isError:
-		return d.short(r.text, t.most)
+	case t != nil && t.most > 0 && !r.IsError:
+		return d.short(r.Text, t.most)
 	case !jsonscan.Valid(value):
-		return d.short(oneLine(r.text), demoResult)
-	case r.isError:
-		return d.short(demoError(value), demoResult)
+		return d.short(oneLine(r.Text), resultTokens)
+	case r.IsError:
+		return d.short(shortError(value), resultTokens)
 	}
 	if p := jsonscan.Member(value, "process"); p != nil { // a job, as a session keeps it
 		value = fmt.Appendf(nil, `{"jobId":%s,"status":%s}`, cmp.Or(string(jsonscan.Member(p, "id")), "null"), cmp.Or(string(jsonscan.Member(p, "status")), "null"))
 	}
 	if value = withoutBlocks(value); value.Kind() == '"' {
-		return d.short(oneLine(jsonscan.Unquote(value)), demoResult)
+		return d.short(oneLine(jsonscan.Unquote(value)), resultTokens)
 	}
 	switch name {
 	case memorySearch:
@@ -55,9 +56,9 @@ func (d *demo) result(name message.Type, r *answered) string {
 	}
 	depth := 1
 	if t != nil && t.results != nil {
-		value, depth = keep(value, t), demoDepth
+		value, depth = keep(value, t), maxDepth
 	}
-	return d.short(spaced(d.brief(value, demoResult*2/3, depth)), demoResult)
+	return d.short(spaced(d.brief(value, resultTokens*2/3, depth)), resultTokens)
 }
 
 // endingID matches an id at the end of an error: the model would stumble over it.
@@ -65,8 +66,8 @@ var endingID = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`:? [0-9A-Z]{26}$`)
 })
 
-// demoError is what the model is shown of an error: what has failed, without the next step, which it can't take.
-func demoError(failure jsontext.Value) string {
+// shortError is what the model is shown of an error: what has failed, without the next step, which it can't take.
+func shortError(failure jsontext.Value) string {
 	code := cmp.Or(string(jsonscan.Member(failure, "code")), "500")
 	var text string
 	_ = json.Unmarshal(jsonscan.Member(failure, "message"), &text)
@@ -110,12 +111,12 @@ func failedFetch(page jsontext.Value) string {
 		return ""
 	}
 	text := strings.TrimSpace(fmt.Sprintf("The server answered %d %s", status, http.StatusText(status)))
-	return demoError(fmt.Appendf(nil, `{"code":502,"message":%s}`, jsonscan.AppendQuoted(nil, text)))
+	return shortError(fmt.Appendf(nil, `{"code":502,"message":%s}`, jsonscan.AppendQuoted(nil, text)))
 }
 
 // keep returns an object with the members that the model was trained with, in this order, and of a list at most
-// demoElements and how many more there are.
-func keep(object jsontext.Value, t *demoTool) jsontext.Value {
+// maxElements and how many more there are.
+func keep(object jsontext.Value, t *trainedTool) jsontext.Value {
 	var members [][]byte
 	add := func(name string, value []byte) {
 		members = append(members, append(append(jsonscan.AppendQuoted(nil, name), ':'), value...))
@@ -130,7 +131,7 @@ func keep(object jsontext.Value, t *demoTool) jsontext.Value {
 				all = append(all, t.element(one))
 				return true
 			})
-			n := min(len(all), demoElements)
+			n := min(len(all), maxElements)
 			add(name, slices.Concat([]byte("["), bytes.Join(all[:n], []byte(",")), []byte("]")))
 			if more := len(all) - n; more > 0 {
 				add("more", strconv.AppendInt(nil, int64(more), 10))
@@ -165,7 +166,7 @@ func readable(page string) jsontext.Value {
 
 // brief returns a value with at most about so many tokens, and so deep. What is left out of an object is counted by its
 // member "…"; a list that was cut ends with "…".
-func (d *demo) brief(value jsontext.Value, room, depth int) jsontext.Value {
+func (d *Model) brief(value jsontext.Value, room, depth int) jsontext.Value {
 	var parts [][]byte
 	left := 0
 	add := func(name, one []byte) bool {
@@ -203,7 +204,7 @@ func (d *demo) brief(value jsontext.Value, room, depth int) jsontext.Value {
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // short returns the beginning of a text that is longer than so many tokens.
-func (d *demo) short(text string, most int) string {
+func (d *Model) short(text string, most int) string {
 	tokens := d.model.Tokens(text)
 	if len(tokens) <= most {
 		return text

@@ -1,4 +1,6 @@
-package model
+// Package demo is the language model that is inside of Kernos: its prompt, the tools that it was trained with, and what it
+// is shown of their results. package llama runs it.
+package demo
 
 import (
 	"bytes"
@@ -13,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"kernos/capability/model/conversation"
 	"kernos/internal/jsonscan"
 	"kernos/internal/llama"
 	"kernos/internal/llama/kernosdemo"
@@ -20,18 +23,18 @@ import (
 	"kernos/message"
 )
 
-// demoName is the name of the model that is inside Kernos, and of its dialect. It needs no settings.
-const demoName = "demo"
+// Name is the name of the model inside, and of its dialect. The model needs no settings.
+const Name = "demo"
 
-// demoAbout is what every list of models has about it.
-const demoAbout = "A demonstration model of 5 million parameters, inside of Kernos: it remembers, looks up, fetches, schedules and calls tools by name, and knows nothing else. Connect a real one: kernos model detect, kernos model add."
+// About is what lists of models say about the model.
+const About = "A demonstration model of 5 million parameters, inside of Kernos: it remembers, looks up, fetches, schedules and calls tools by name, and knows nothing else. Connect a real one: kernos model detect, kernos model add."
 
-// demoLost is what the model says in place of a call that it hasn't brought to its end.
-const demoLost = "I am only a demonstration model, and have lost my way. Say it in fewer words, or connect a real model: kernos model detect, then kernos model add NAME."
+// lost is what the model says in place of a call that it hasn't completed.
+const lost = "I am only a demonstration model, and have lost my way. Say it in fewer words, or connect a real model: kernos model detect, then kernos model add NAME."
 
-// demo is the dialect demo: the model inside, which runs in this process. It is loaded when it is asked, kept
-// until it hasn't been asked for a while, and reads one conversation at a time.
-type demo struct {
+// A Model is the model inside, which runs in this process. It is loaded when it is asked, kept until it hasn't been
+// asked for a while, and reads one conversation at a time.
+type Model struct {
 	file  []byte        // GGUF
 	turn  chan struct{} // holds a value while the model isn't used
 	idle  *time.Timer   // lets go of the model
@@ -41,28 +44,29 @@ type demo struct {
 	start, end, call, callEnd, think, thinkEnd llama.Token
 }
 
-// demoIdle is how long the model is kept without being asked. It is loaded in a tenth of a second.
-const demoIdle = 5 * time.Minute
+// keptFor is how long the model is kept without being asked. Loading it takes a tenth of a second.
+const keptFor = 5 * time.Minute
 
-// What a prompt may take of the context, in tokens. The rest is for the conversation.
+// What the parts of a prompt may take of the context. What is left is for the conversation.
 const (
-	demoSystem = 64  // a system message that is longer isn't shown: the model doesn't follow it anyway
-	demoTools  = 200 // those that the last input is about
-	demoText   = 200 // of one text; less if the last exchange doesn't fit
-	demoResult = 128 // of one result
-	demoAnswer = 160
+	systemTokens = 64  // a system message that is longer isn't shown: the model doesn't follow it anyway
+	toolTokens   = 200 // those that the last input is about
+	textTokens   = 200 // of one text; less if the last exchange doesn't fit
+	resultTokens = 128 // of one result
+	answerTokens = 160
 )
 
-func newDemo() *demo {
-	d := &demo{file: kernosdemo.File(), turn: make(chan struct{}, 1)}
+// New returns the model. It loads nothing.
+func New() *Model {
+	d := &Model{file: kernosdemo.File(), turn: make(chan struct{}, 1)}
 	d.turn <- struct{}{}
-	d.idle = time.AfterFunc(demoIdle, d.release)
+	d.idle = time.AfterFunc(keptFor, d.release)
 	d.idle.Stop()
 	return d
 }
 
 // take waits until no other conversation is read, and loads the model. The caller calls done.
-func (d *demo) take(ctx context.Context) (done func(), err error) {
+func (d *Model) take(ctx context.Context) (done func(), err error) {
 	select {
 	case <-d.turn:
 	case <-ctx.Done():
@@ -73,13 +77,13 @@ func (d *demo) take(ctx context.Context) (done func(), err error) {
 		err = d.load()
 	}
 	return func() {
-		d.idle.Reset(demoIdle)
+		d.idle.Reset(keptFor)
 		d.turn <- struct{}{}
 	}, err
 }
 
 // release lets go of the model, unless it is used.
-func (d *demo) release() {
+func (d *Model) release() {
 	select {
 	case <-d.turn:
 		d.model, d.state = nil, nil
@@ -88,7 +92,7 @@ func (d *demo) release() {
 	}
 }
 
-func (d *demo) load() (err error) {
+func (d *Model) load() (err error) {
 	if d.model, err = llama.Open(d.file); err != nil {
 		return err
 	}
@@ -101,44 +105,50 @@ func (d *demo) load() (err error) {
 	return nil
 }
 
-// inside is the dialect: the model inside answers.
-func inside(ctx context.Context, m *models, g *generation, a *answer) error {
-	if done, err := searchMissed(g, a); done || err != nil {
+// A Request is what the model is asked.
+type Request struct {
+	Conversation *conversation.Conversation
+	Tools        []conversation.Tool
+	MaxTokens    int // of the answer; 0 means as many as fit
+}
+
+// Generate adds the answer of the model to a.
+func (d *Model) Generate(ctx context.Context, q *Request, a *conversation.Answer) error {
+	if done, err := searchMissed(q.Conversation, a); done || err != nil {
 		return err
 	}
-	d := m.demo
 	done, err := d.take(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	prompt := d.prompt(g)
-	a.usage.Input = len(prompt)
+	prompt := d.prompt(q)
+	a.Usage.Input = len(prompt)
 	most := d.model.Length() - len(prompt)
-	if g.maxTokens > 0 {
-		most = min(most, g.maxTokens)
+	if q.MaxTokens > 0 {
+		most = min(most, q.MaxTokens)
 	}
-	w := demoWriter{demo: d, answer: a}
+	w := writer{Model: d, answer: a}
 	for range most {
 		logits, err := d.state.Logits(ctx, prompt)
 		if err != nil {
 			return err
 		}
 		t := likeliest(logits)
-		a.usage.Output++
+		a.Usage.Output++
 		if t == d.end {
-			a.finish = finishStop
+			a.Finish = conversation.FinishStop
 			return w.close()
 		}
 		if err := w.write(t); err != nil {
 			return err
 		}
 		prompt = append(prompt, t)
-		if said := len(prompt) - a.usage.Output; repeats(prompt[said:], prompt[:said]) {
+		if said := len(prompt) - a.Usage.Output; repeats(prompt[said:], prompt[:said]) {
 			break
 		}
 	}
-	a.finish = finishLength
+	a.Finish = conversation.FinishLength
 	return w.close()
 }
 
@@ -176,15 +186,15 @@ func likeliest(logits []float32) llama.Token {
 	return llama.Token(best)
 }
 
-// demoWriter turns the tokens of the model into parts of an answer.
-type demoWriter struct {
-	*demo
-	answer *answer
+// writer turns the tokens of the model into parts of an answer.
+type writer struct {
+	*Model
+	answer *conversation.Answer
 	kind   llama.Token // what the tokens are in: call, think, or 0 for the reply
 	text   []byte      // not yet said: a part of a character, or the call so far
 }
 
-func (w *demoWriter) write(t llama.Token) error {
+func (w *writer) write(t llama.Token) error {
 	switch t {
 	case w.call, w.think:
 		err := w.close()
@@ -203,25 +213,25 @@ func (w *demoWriter) write(t llama.Token) error {
 }
 
 // say says the text so far. White space between calls isn't a reply.
-func (w *demoWriter) say() error {
-	kind := partReply
+func (w *writer) say() error {
+	kind := conversation.PartReply
 	if w.kind == w.think {
-		kind = partReasoning
+		kind = conversation.PartReasoning
 	}
-	begun := len(w.answer.parts) > 0 && w.answer.parts[len(w.answer.parts)-1].kind == kind
+	begun := len(w.answer.Parts) > 0 && w.answer.Parts[len(w.answer.Parts)-1].Kind == kind
 	if !begun {
 		w.text = bytes.TrimLeft(w.text, "\n ")
 	}
 	if len(w.text) == 0 {
 		return nil
 	}
-	err := w.answer.say(kind, jsonscan.AppendQuoted(nil, strings.ToValidUTF8(string(w.text), "\uFFFD")))
+	err := w.answer.Say(kind, jsonscan.AppendQuoted(nil, strings.ToValidUTF8(string(w.text), "\uFFFD")))
 	w.text = w.text[:0]
 	return err
 }
 
 // close ends a part: of a call, the name and the arguments are known now.
-func (w *demoWriter) close() error {
+func (w *writer) close() error {
 	if w.kind != w.call {
 		return w.say()
 	}
@@ -232,21 +242,21 @@ func (w *demoWriter) close() error {
 	text := string(bytes.TrimSpace(w.text))
 	w.text = w.text[:0]
 	if err := json.Unmarshal([]byte(text), &c); err != nil || c.Name == "" {
-		return w.answer.say(partReply, jsonscan.AppendQuoted(nil, demoLost))
+		return w.answer.Say(conversation.PartReply, jsonscan.AppendQuoted(nil, lost))
 	}
 	c.Name, c.Arguments = w.wrap(c.Name, c.Arguments)
-	begun := w.answer.want(len(w.answer.calls), "", c.Name)
-	return w.answer.grow(begun, jsonscan.AppendQuoted(nil, string(c.Arguments)))
+	begun := w.answer.Want(len(w.answer.Calls), "", c.Name)
+	return w.answer.Grow(begun, jsonscan.AppendQuoted(nil, string(c.Arguments)))
 }
 
 // wrap turns a call of a tool that isn't offered into one of Syscall.Call, if that is: the model knows no way to
 // look for a tool, and calls it by the name that the user gave.
-func (w *demoWriter) wrap(name string, args jsontext.Value) (string, jsontext.Value) {
-	through := toolName(kernel.ThroughType)
-	if w.answer.tools[name] != "" || w.answer.tools[through] == "" {
+func (w *writer) wrap(name string, args jsontext.Value) (string, jsontext.Value) {
+	through := conversation.ToolName(kernel.ThroughType)
+	if w.answer.Tools[name] != "" || w.answer.Tools[through] == "" {
 		return name, args
 	}
-	object := jsonscan.AppendQuoted([]byte(`{"type":`), string(w.answer.tools.syscall(name)))
+	object := jsonscan.AppendQuoted([]byte(`{"type":`), string(w.answer.Tools.Syscall(name)))
 	return through, slices.Concat(object, []byte(`,"data":`), args, []byte("}"))
 }
 
@@ -261,20 +271,20 @@ func unwrap(name message.Type, args jsontext.Value) (message.Type, jsontext.Valu
 
 // prompt is the conversation in the form that the model was trained with. What doesn't fit is dropped, from
 // the oldest whole exchange on. If the last one alone is too long, its texts are cut.
-func (d *demo) prompt(g *generation) []llama.Token {
+func (d *Model) prompt(q *Request) []llama.Token {
 	var head []llama.Token
-	if system := d.model.Tokens(g.conversation.system); len(system) > 0 && len(system) <= demoSystem {
-		head = d.message(head, "system", g.conversation.system)
+	if system := d.model.Tokens(q.Conversation.System); len(system) > 0 && len(system) <= systemTokens {
+		head = d.message(head, "system", q.Conversation.System)
 	}
-	if tools := d.tools(g.in.Tools, lastInput(g.conversation)); tools != "" {
+	if tools := d.tools(q.Tools, lastInput(q.Conversation)); tools != "" {
 		head = d.message(head, "system", tools)
 	}
 	tail := append([]llama.Token{d.start}, d.model.Tokens("assistant\n")...)
-	room := d.model.Length() - demoAnswer - len(head) - len(tail)
-	exchanges := d.exchanges(g.conversation, demoText)
-	for most := demoText; len(exchanges) > 0 && len(exchanges[len(exchanges)-1]) > room && most > 1; {
+	room := d.model.Length() - answerTokens - len(head) - len(tail)
+	exchanges := d.exchanges(q.Conversation, textTokens)
+	for most := textTokens; len(exchanges) > 0 && len(exchanges[len(exchanges)-1]) > room && most > 1; {
 		most /= 2
-		exchanges = d.exchanges(g.conversation, most)
+		exchanges = d.exchanges(q.Conversation, most)
 	}
 	from := len(exchanges)
 	for from > 0 && len(exchanges[from-1]) <= room {
@@ -285,13 +295,13 @@ func (d *demo) prompt(g *generation) []llama.Token {
 }
 
 // message appends a message of a role.
-func (d *demo) message(to []llama.Token, role, text string) []llama.Token {
+func (d *Model) message(to []llama.Token, role, text string) []llama.Token {
 	to = append(append(to, d.start), d.model.Tokens(role+"\n"+text)...)
 	return append(append(to, d.end), d.model.Tokens("\n")...)
 }
 
 // exchanges are the tokens of the conversation, apart where the user speaks. Each text has at most so many tokens.
-func (d *demo) exchanges(c *conversation, most int) (all [][]llama.Token) {
+func (d *Model) exchanges(c *conversation.Conversation, most int) (all [][]llama.Token) {
 	add := func(role, text string, begins bool) {
 		text = d.short(text, most)
 		if begins || len(all) == 0 {
@@ -300,20 +310,20 @@ func (d *demo) exchanges(c *conversation, most int) (all [][]llama.Token) {
 		all[len(all)-1] = d.message(all[len(all)-1], role, text)
 	}
 	called := make(map[string]message.Type)
-	for _, t := range withoutMissed(c.turns) {
+	for _, t := range withoutMissed(c.Turns) {
 		var said []string
-		for _, k := range t.blocks {
+		for _, k := range t.Blocks {
 			switch {
-			case k.result != nil:
-				add("tool", d.result(called[k.result.id], k.result), false)
-			case k.call != nil:
-				name, args := unwrap(k.call.Name, k.call.Args)
-				called[k.call.ID] = name
-				said = append(said, "<tool_call>\n{\"name\": \""+toolName(name)+"\", \"arguments\": "+spaced(args)+"}\n</tool_call>")
-			case t.user && k.text != "":
-				add("user", inDigits(k.text), true)
-			case k.text != "":
-				said = append(said, k.text)
+			case k.Result != nil:
+				add("tool", d.result(called[k.Result.ID], k.Result), false)
+			case k.Call != nil:
+				name, args := unwrap(k.Call.Name, k.Call.Args)
+				called[k.Call.ID] = name
+				said = append(said, "<tool_call>\n{\"name\": \""+conversation.ToolName(name)+"\", \"arguments\": "+spaced(args)+"}\n</tool_call>")
+			case t.User && k.Text != "":
+				add("user", inDigits(k.Text), true)
+			case k.Text != "":
+				said = append(said, k.Text)
 			}
 		}
 		if len(said) > 0 {
@@ -347,11 +357,11 @@ func inDigits(text string) string {
 	})
 }
 
-func lastInput(c *conversation) string {
-	for _, t := range slices.Backward(c.turns) {
-		for _, k := range slices.Backward(t.blocks) {
-			if t.user && k.text != "" {
-				return k.text
+func lastInput(c *conversation.Conversation) string {
+	for _, t := range slices.Backward(c.Turns) {
+		for _, k := range slices.Backward(t.Blocks) {
+			if t.User && k.Text != "" {
+				return k.Text
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-package model
+package demo
 
 import (
 	"fmt"
@@ -13,23 +13,15 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"kernos/capability/model/conversation"
 	"kernos/internal/llama/kernosdemo"
 	"kernos/internal/testkit"
 )
 
-// shownToDemo is the prompt for a conversation, with its control tokens as signs: ‹ and ›.
-func shownToDemo(t *testing.T, d *demo, system string, tools []tool, messages ...string) (text string, tokens int) {
+// shownTo is the prompt for a conversation, with its control tokens as signs: ‹ and ›.
+func shownTo(t *testing.T, d *Model, system string, tools []conversation.Tool, messages ...string) (text string, tokens int) {
 	t.Helper()
-	in := &generateInput{System: system, Tools: tools}
-	for _, m := range messages {
-		in.Messages = append(in.Messages, jsontext.Value(m))
-	}
-	m := &models{demo: d}
-	g, err := m.prepare(t.Context(), &provider{Dialect: demoName}, in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	prompt := d.prompt(g)
+	prompt := d.prompt(request(t, system, tools, messages...))
 	var b strings.Builder
 	for _, token := range prompt {
 		switch token {
@@ -44,8 +36,22 @@ func shownToDemo(t *testing.T, d *demo, system string, tools []tool, messages ..
 	return b.String(), len(prompt)
 }
 
-func loadedDemo(t *testing.T) *demo {
-	d := newDemo()
+// request is what the model is asked, with the messages of a session.
+func request(t *testing.T, system string, tools []conversation.Tool, messages ...string) *Request {
+	t.Helper()
+	all := make([]jsontext.Value, len(messages))
+	for i, m := range messages {
+		all[i] = jsontext.Value(m)
+	}
+	c, err := conversation.Of(t.Context(), system, all, Name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Request{Conversation: c, Tools: tools}
+}
+
+func loaded(t *testing.T) *Model {
+	d := New()
 	if err := d.load(); err != nil {
 		t.Fatal(err)
 	}
@@ -57,9 +63,9 @@ func asks(text string) string { return fmt.Sprintf(`{"type":"input","text":%q}`,
 func replies(text string) string { return fmt.Sprintf(`{"type":"reply","text":%q}`, text) }
 
 func TestThePromptOfTheModelInside(t *testing.T) {
-	d := loadedDemo(t)
+	d := loaded(t)
 	schema := func(text string) jsontext.Value { return jsontext.Value(text) }
-	tools := []tool{
+	tools := []conversation.Tool{
 		{Name: "Memory.Set", InputSchema: schema(`{"properties":{"key":{"type":"string"},"value":{},"valueRef":{"type":"object"}},"required":["key"],"oneOf":[{"required":["value"]},{"required":["valueRef"]}]}`)},
 		{Name: "Text.Shout", InputSchema: schema(`{"properties":{"text":{"type":"string"},"loud":{"type":"boolean"},"times":{"type":["integer","null"]}},"required":["text","times"]}`)},
 		{Name: "Weather.Forecast", InputSchema: schema(`{"properties":{"city":{"type":"string"}},"required":["city"]}`)},
@@ -73,7 +79,7 @@ func TestThePromptOfTheModelInside(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		system   string
-		tools    []tool
+		tools    []conversation.Tool
 		messages []string
 		want     string
 	}{
@@ -93,7 +99,7 @@ func TestThePromptOfTheModelInside(t *testing.T) {
 		"a call and its result": {messages: []string{asks("what is a?"), call, result(`{"value":1}`)},
 			want: "‹user\nwhat is a?›\n‹assistant\n<tool_call>\n{\"name\": \"Memory_Get\", \"arguments\": {\"key\": \"/a\", \"raw\": true}}\n</tool_call>›\n‹tool\n{\"value\": 1}›\n‹assistant\n"},
 	} {
-		if got, _ := shownToDemo(t, d, test.system, test.tools, test.messages...); got != test.want {
+		if got, _ := shownTo(t, d, test.system, test.tools, test.messages...); got != test.want {
 			t.Errorf("%s: the prompt is\n%s\nwant\n%s", name, got, test.want)
 		}
 	}
@@ -102,7 +108,7 @@ func TestThePromptOfTheModelInside(t *testing.T) {
 // TestTheOldestExchangeIsDroppedFirst lets a conversation grow: the prompt leaves room for an answer, and has
 // the latest exchanges, each of them whole.
 func TestTheOldestExchangeIsDroppedFirst(t *testing.T) {
-	d := loadedDemo(t)
+	d := loaded(t)
 	var messages []string
 	dropped := 0
 	for n := range 30 {
@@ -113,8 +119,8 @@ func TestTheOldestExchangeIsDroppedFirst(t *testing.T) {
 			replies(fmt.Sprintf("Number %d is %d.", n, n)),
 		}
 		messages = append(messages, exchange...)
-		text, tokens := shownToDemo(t, d, "", nil, append(slices.Clone(messages), asks("and now?"))...)
-		if most := d.model.Length() - demoAnswer; tokens > most {
+		text, tokens := shownTo(t, d, "", nil, append(slices.Clone(messages), asks("and now?"))...)
+		if most := d.model.Length() - answerTokens; tokens > most {
 			t.Fatalf("after %d exchanges the prompt has %d tokens, and leaves no room for an answer", n+1, tokens)
 		}
 		shown := strings.Count(text, "what is number")
@@ -134,7 +140,7 @@ func TestTheOldestExchangeIsDroppedFirst(t *testing.T) {
 }
 
 func TestALongExchangeIsCut(t *testing.T) {
-	d := loadedDemo(t)
+	d := loaded(t)
 	long := strings.Repeat("many words ", 300)
 	calls, results := `{"type":"tool-calls","calls":[`, `{"type":"tool-results","results":[`
 	for _, id := range []string{"a", "b", "c"} {
@@ -146,8 +152,8 @@ func TestALongExchangeIsCut(t *testing.T) {
 		"an input":      {asks("remember that " + long)},
 		"three results": {asks("fetch x three times"), calls, results},
 	} {
-		text, tokens := shownToDemo(t, d, "", nil, append([]string{asks("hello"), replies("Hello!")}, messages...)...)
-		if tokens > d.model.Length()-demoAnswer || strings.Count(text, "‹") != strings.Count(text, "›")+1 || !strings.Contains(text, "…") {
+		text, tokens := shownTo(t, d, "", nil, append([]string{asks("hello"), replies("Hello!")}, messages...)...)
+		if tokens > d.model.Length()-answerTokens || strings.Count(text, "‹") != strings.Count(text, "›")+1 || !strings.Contains(text, "…") {
 			t.Errorf("%s: %d tokens\n%s", name, tokens, text)
 		}
 		for _, m := range []string{"remember that many", "fetch x three times›", `"status": 404`} {
@@ -160,7 +166,7 @@ func TestALongExchangeIsCut(t *testing.T) {
 
 func TestTheModelInsideIsLetGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDemo()
+		d := New()
 		loaded := func() bool {
 			<-d.turn
 			defer func() { d.turn <- struct{}{} }()
@@ -171,12 +177,12 @@ func TestTheModelInsideIsLetGo(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(2 * demoIdle)
+			time.Sleep(2 * keptFor)
 			if d.model == nil {
 				t.Fatal("the model is let go while it is used")
 			}
 			done()
-			time.Sleep(demoIdle - time.Nanosecond)
+			time.Sleep(keptFor - time.Nanosecond)
 			if !loaded() {
 				t.Fatal("the model is let go too early")
 			}
@@ -201,13 +207,7 @@ const childVariable = "MODEL_TEST_CHILD"
 func TestSizesOfTheModelInside(t *testing.T) {
 	if os.Getenv(childVariable) != "" {
 		before := residentBytes(t)
-		a := &answer{}
-		m := &models{demo: newDemo()}
-		g, err := m.prepare(t.Context(), &provider{Dialect: demoName}, &generateInput{Messages: []jsontext.Value{jsontext.Value(asks("tell me a story"))}})
-		if err == nil {
-			err = inside(t.Context(), m, g, a)
-		}
-		if err != nil {
+		if err := New().Generate(t.Context(), request(t, "", nil, asks("tell me a story")), &conversation.Answer{}); err != nil {
 			t.Fatal(err)
 		}
 		fmt.Println("grown by", residentBytes(t)-before)
@@ -233,21 +233,16 @@ func TestSizesOfTheModelInside(t *testing.T) {
 // TestTheFirstTokenComesSoon measures what the first token takes of a processor: loading the model, and reading
 // a prompt with the tools of a new session.
 func TestTheFirstTokenComesSoon(t *testing.T) {
-	var tools []tool
+	var tools []conversation.Tool
 	for _, t := range trainedTools {
-		tools = append(tools, tool{Name: t.name, InputSchema: jsontext.Value(`{"properties":{"key":{"type":"string"},"value":{"type":"string"}},"required":["key","value"]}`)})
+		tools = append(tools, conversation.Tool{Name: t.name, InputSchema: jsontext.Value(`{"properties":{"key":{"type":"string"},"value":{"type":"string"}},"required":["key","value"]}`)})
 	}
-	d, tokens := newDemo(), 0
+	d, tokens := New(), 0
 	cost := testkit.Cost(t, func() {
 		if err := d.load(); err != nil {
 			t.Fatal(err)
 		}
-		m := &models{demo: d}
-		g, err := m.prepare(t.Context(), &provider{Dialect: demoName}, &generateInput{Tools: tools, Messages: []jsontext.Value{jsontext.Value(asks("remember that the door code is 4711"))}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		prompt := d.prompt(g)
+		prompt := d.prompt(request(t, "", tools, asks("remember that the door code is 4711")))
 		tokens = len(prompt)
 		if _, err := d.state.Logits(t.Context(), prompt); err != nil {
 			t.Fatal(err)

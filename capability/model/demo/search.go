@@ -1,4 +1,4 @@
-package model
+package demo
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"kernos/capability/model/conversation"
 	"kernos/internal/jsonscan"
 	"kernos/message"
 )
@@ -22,47 +23,47 @@ const (
 
 // missedKeys returns the keys of a turn that only asks the memory for keys, if the turn that follows it says that none
 // of them exists.
-func missedKeys(asks, results turn) (keys []string) {
-	for _, b := range results.blocks {
-		if b.result == nil || !b.result.isError || string(jsonscan.Member([]byte(b.result.text), "code")) != "404" {
+func missedKeys(asks, results conversation.Turn) (keys []string) {
+	for _, b := range results.Blocks {
+		if b.Result == nil || !b.Result.IsError || string(jsonscan.Member([]byte(b.Result.Text), "code")) != "404" {
 			return nil
 		}
 	}
-	for _, b := range asks.blocks {
-		if b.call == nil {
+	for _, b := range asks.Blocks {
+		if b.Call == nil {
 			continue
 		}
-		if b.call.Name != memoryGet {
+		if b.Call.Name != memoryGet {
 			return nil
 		}
-		keys = append(keys, jsonscan.Unquote(jsonscan.Member(b.call.Args, "key")))
+		keys = append(keys, jsonscan.Unquote(jsonscan.Member(b.Call.Args, "key")))
 	}
 	return keys
 }
 
 // searchMissed calls for a search if the last turn says that keys don't exist, and reports whether it did.
-func searchMissed(g *generation, a *answer) (bool, error) {
-	turns := g.conversation.turns
+func searchMissed(c *conversation.Conversation, a *conversation.Answer) (bool, error) {
+	turns := c.Turns
 	n := len(turns)
-	if n < 2 || a.tools[toolName(memorySearch)] == "" {
+	if n < 2 || a.Tools[conversation.ToolName(memorySearch)] == "" {
 		return false, nil
 	}
 	keys := missedKeys(turns[n-2], turns[n-1])
 	for i, key := range keys {
 		words := strings.FieldsFunc(key, func(r rune) bool { return strings.ContainsRune("/-_ ", r) })
 		args := append(jsonscan.AppendQuoted([]byte(`{"query":`), strings.Join(words, " ")), '}')
-		if err := a.grow(a.want(i, "", toolName(memorySearch)), jsonscan.AppendQuoted(nil, string(args))); err != nil {
+		if err := a.Grow(a.Want(i, "", conversation.ToolName(memorySearch)), jsonscan.AppendQuoted(nil, string(args))); err != nil {
 			return false, err
 		}
 	}
-	a.finish = finishStop
+	a.Finish = conversation.FinishStop
 	return len(keys) > 0, nil
 }
 
 // withoutMissed leaves out the turns that searches have followed.
-func withoutMissed(turns []turn) (kept []turn) {
+func withoutMissed(turns []conversation.Turn) (kept []conversation.Turn) {
 	for _, t := range turns {
-		if n := len(kept); n > 2 && len(t.blocks) > 0 && t.blocks[0].call != nil && t.blocks[0].call.Name == memorySearch && len(missedKeys(kept[n-2], kept[n-1])) > 0 {
+		if n := len(kept); n > 2 && len(t.Blocks) > 0 && t.Blocks[0].Call != nil && t.Blocks[0].Call.Name == memorySearch && len(missedKeys(kept[n-2], kept[n-1])) > 0 {
 			kept = kept[:n-2]
 		}
 		kept = append(kept, t)
@@ -73,8 +74,8 @@ func withoutMissed(turns []turn) (kept []turn) {
 // What the model is shown of a search: it was trained with three facts at most. One without a word of the query has to
 // be nearer than texts are by chance.
 const (
-	demoFacts = 3
-	demoNear  = .45
+	maxFacts = 3
+	minNear  = .45
 )
 
 // facts is the result of a search of the memory in the form that the model was trained with.
@@ -92,7 +93,7 @@ func facts(found jsontext.Value) jsontext.Value {
 	_ = json.Unmarshal(found, &out) // what isn't such a result has no facts
 	var shown [][]byte
 	for _, h := range out.Hits {
-		if len(shown) < demoFacts && len(h.Value) > 0 && (len(h.Why.Words) > 0 || h.Why.Near >= demoNear) {
+		if len(shown) < maxFacts && len(h.Value) > 0 && (len(h.Why.Words) > 0 || h.Why.Near >= minNear) {
 			fact := append(jsonscan.AppendQuoted([]byte(`{"key":`), "/"+strings.TrimPrefix(h.Key, "/")), `,"value":`...)
 			shown = append(shown, append(append(fact, h.Value...), '}'))
 		}

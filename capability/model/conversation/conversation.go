@@ -1,4 +1,6 @@
-package model
+// Package conversation is what a model is shown and what it says, in a form that all dialects translate: a
+// [Conversation] is made of the messages of a session, and an [Answer] grows as the model speaks.
+package conversation
 
 import (
 	"context"
@@ -9,79 +11,86 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"kernos/internal/jsonscan"
 	"kernos/message"
 )
 
-// A spoken is a cognitive message, as far as models are shown it.
-type spoken struct {
+// A Message is a cognitive message, as far as models are shown it.
+type Message struct {
 	Type    string               `json:"type"`
 	Text    string               `json:"text"`
 	TextRef *message.BlobPointer `json:"textRef"`
-	Files   []file               `json:"files"`
+	Files   []File               `json:"files"`
 	Title   string               `json:"title"`
 	Summary string               `json:"summary"`
-	Calls   []call               `json:"calls"`
-	Results []result             `json:"results"`
-	Opaque  *opaque              `json:"opaque"`
+	Calls   []Call               `json:"calls"`
+	Results []Result             `json:"results"`
+	Opaque  *Opaque              `json:"opaque"`
 }
 
-type file struct {
+// A File is a file of an input.
+type File struct {
 	Data     string               `json:"data"` // base64
 	DataRef  *message.BlobPointer `json:"dataRef"`
 	Filename string               `json:"filename"`
 	MimeType string               `json:"mimeType"`
 }
 
-type call struct {
+// A Call is a call that a model has made.
+type Call struct {
 	ID   string         `json:"id"`
 	Name message.Type   `json:"name"`
 	Args jsontext.Value `json:"args,omitzero"`
 }
 
-type result struct {
+// A Result is the outcome of a call, by the id of the call.
+type Result struct {
 	CallID string         `json:"callId"`
 	Name   string         `json:"name"`
 	Output jsontext.Value `json:"output"`
 	Error  jsontext.Value `json:"error"`
 }
 
-// opaque is what one model only understands of a message that it has made.
-type opaque struct {
-	Model     string   `json:"model"`              // whose it is; see provider.identity
+// Opaque is what one model only understands of a message that it has made.
+type Opaque struct {
+	Model     string   `json:"model"`              // the identity of the model
 	Signature string   `json:"signature,omitzero"` // of a text of reasoning
 	Redacted  string   `json:"redacted,omitzero"`  // reasoning that is shown to its model only
 	CallIDs   []string `json:"callIds,omitzero"`   // the model's ids of the calls, in their order: a session gives calls other ids than ours
 }
 
-// A turn is what one side says before the other does. The sides alternate, the user's is the first
+// A Turn is what one side says before the other does. The sides alternate, the user's is the first
 // and the last, and the results of calls stand at the beginning of the turn that follows them: each
 // dialect accepts that.
-type turn struct {
-	user   bool
-	blocks []block
+type Turn struct {
+	User   bool
+	Blocks []Block
 }
 
-// A block is a part of a turn: exactly one of its fields is set.
-type block struct {
-	text      string
-	file      *file
-	reasoning *spoken
-	call      *call
-	result    *answered
+// A Block is a part of a turn: exactly one of its fields is set.
+type Block struct {
+	Text      string
+	File      *File
+	Reasoning *Message
+	Call      *Call
+	Result    *Answered
 }
 
-// answered is a call with its result.
-type answered struct {
-	id      string
-	text    string
-	isError bool
+// Answered is the result of a call, as a model is shown it.
+type Answered struct {
+	ID      string // of the call
+	Text    string
+	IsError bool
 }
 
-// A conversation is what a model is shown.
-type conversation struct {
-	system string
-	turns  []turn
+// A Conversation is what a model is shown.
+type Conversation struct {
+	System string
+	Turns  []Turn
 }
+
+// A Resolver returns what a pointer in a message points to.
+type Resolver func(context.Context, message.BlobPointer) ([]byte, error)
 
 // Texts that stand where a conversation has a gap that providers don't accept.
 const (
@@ -91,12 +100,12 @@ const (
 	textEmpty   = "(There is no output.)"
 )
 
-// converse makes a conversation for a model out of messages. The identity is that of the model.
-func (m *models) converse(ctx context.Context, system string, all []jsontext.Value, identity string) (*conversation, error) {
-	b := builder{identity: identity, calls: make(map[string]bool), results: make(map[string]*result), ids: make(map[string]bool)}
-	messages := make([]spoken, len(all))
+// Of makes a conversation for a model out of messages. The identity is that of the model.
+func Of(ctx context.Context, system string, all []jsontext.Value, identity string, resolve Resolver) (*Conversation, error) {
+	b := builder{identity: identity, calls: make(map[string]bool), results: make(map[string]*Result), ids: make(map[string]bool)}
+	messages := make([]Message, len(all))
 	for i, text := range all {
-		if err := m.readSpoken(ctx, text, &messages[i]); err != nil {
+		if err := messages[i].read(ctx, text, resolve); err != nil {
 			e, _ := message.ErrorOf(err)
 			return nil, &message.Error{Code: e.Code, Message: fmt.Sprintf("The message %d of the conversation can't be read", i), Field: fmt.Sprintf("messages[%d]", i), Cause: e}
 		}
@@ -108,23 +117,23 @@ func (m *models) converse(ctx context.Context, system string, all []jsontext.Val
 			b.results[r.CallID] = r
 		}
 	}
-	b.system = system
+	b.System = system
 	for i := range messages {
 		b.add(&messages[i])
 	}
-	if len(b.turns) == 0 {
+	if len(b.Turns) == 0 {
 		return nil, message.Invalid("messages", "messages: the conversation has nothing that a model could answer; give a message such as {\"type\":\"input\",\"text\":\"…\"}")
 	}
 	return b.close(), nil
 }
 
-// readSpoken reads one message, with what it points to.
-func (m *models) readSpoken(ctx context.Context, text jsontext.Value, s *spoken) error {
+// read reads a message, with what it points to.
+func (s *Message) read(ctx context.Context, text jsontext.Value, resolve Resolver) error {
 	if err := json.Unmarshal(text, s); err != nil {
 		return message.Errorf(422, "It isn't a message: %s", message.Clip(err.Error(), 200))
 	}
 	if s.TextRef != nil {
-		data, err := m.resolve(ctx, *s.TextRef)
+		data, err := resolve(ctx, *s.TextRef)
 		if err != nil {
 			return err
 		}
@@ -132,7 +141,7 @@ func (m *models) readSpoken(ctx context.Context, text jsontext.Value, s *spoken)
 	}
 	for i := range s.Files {
 		if f := &s.Files[i]; f.DataRef != nil {
-			data, err := m.resolve(ctx, *f.DataRef)
+			data, err := resolve(ctx, *f.DataRef)
 			if err != nil {
 				return err
 			}
@@ -142,43 +151,35 @@ func (m *models) readSpoken(ctx context.Context, text jsontext.Value, s *spoken)
 	return nil
 }
 
-func (m *models) resolve(ctx context.Context, p message.BlobPointer) ([]byte, error) {
-	if m.Resolve != nil {
-		return m.Resolve(ctx, p)
-	}
-	_, data, err := p.Inline()
-	return data, err
-}
-
 // A builder puts a conversation together.
 type builder struct {
-	conversation
+	Conversation
 	identity string
 	calls    map[string]bool    // the ids of all calls
-	results  map[string]*result // by the ids of their calls, the last of each
+	results  map[string]*Result // by the ids of their calls, the last of each
 	ids      map[string]bool    // by which the model knows calls
 }
 
 // put appends a block to the turn of a side.
-func (b *builder) put(user bool, k block) {
-	if n := len(b.turns); n == 0 || b.turns[n-1].user != user {
-		b.turns = append(b.turns, turn{user: user})
+func (b *builder) put(user bool, k Block) {
+	if n := len(b.Turns); n == 0 || b.Turns[n-1].User != user {
+		b.Turns = append(b.Turns, Turn{User: user})
 	}
-	last := &b.turns[len(b.turns)-1]
-	last.blocks = append(last.blocks, k)
+	last := &b.Turns[len(b.Turns)-1]
+	last.Blocks = append(last.Blocks, k)
 }
 
 func (b *builder) say(user bool, text string) {
 	if strings.TrimSpace(text) != "" { // providers refuse empty texts
-		b.put(user, block{text: text})
+		b.put(user, Block{Text: text})
 	}
 }
 
-func (b *builder) add(s *spoken) {
+func (b *builder) add(s *Message) {
 	switch s.Type {
 	case "system":
-		if len(b.turns) == 0 {
-			b.system = strings.Trim(b.system+"\n\n"+s.Text, "\n")
+		if len(b.Turns) == 0 {
+			b.System = strings.Trim(b.System+"\n\n"+s.Text, "\n")
 			return
 		}
 		if strings.TrimSpace(s.Text) != "" { // later, only users may speak
@@ -197,7 +198,7 @@ func (b *builder) add(s *spoken) {
 		b.say(false, s.Text)
 	case "reasoning":
 		if s.Opaque != nil && s.Opaque.Model == b.identity {
-			b.put(false, block{reasoning: s})
+			b.put(false, Block{Reasoning: s})
 		}
 	case "tool-calls":
 		b.addCalls(s)
@@ -213,27 +214,27 @@ func (b *builder) add(s *spoken) {
 
 // addCalls puts calls into the assistant's turn and their results into the user's next one,
 // wherever they stand in the session: a call without a result isn't accepted.
-func (b *builder) addCalls(s *spoken) {
-	var all []answered
+func (b *builder) addCalls(s *Message) {
+	var all []Answered
 	for i := range s.Calls {
 		c := s.Calls[i]
-		a := answered{text: textPending}
+		a := Answered{Text: textPending}
 		if r := b.results[c.ID]; r != nil {
-			a.text, a.isError = r.text()
+			a.Text, a.IsError = r.text()
 		}
 		c.ID = b.callID(s, i)
-		a.id = c.ID
-		b.put(false, block{call: &c})
+		a.ID = c.ID
+		b.put(false, Block{Call: &c})
 		all = append(all, a)
 	}
 	for i := range all {
-		b.put(true, block{result: &all[i]})
+		b.put(true, Block{Result: &all[i]})
 	}
 }
 
 // callID is the id by which the model knows a call of a message: its own, or else a number. Some
 // providers accept ids of nine letters and digits only, and none accepts an id twice.
-func (b *builder) callID(s *spoken, call int) string {
+func (b *builder) callID(s *Message, call int) string {
 	own := ""
 	if s.Opaque != nil && s.Opaque.Model == b.identity && call < len(s.Opaque.CallIDs) {
 		own = s.Opaque.CallIDs[call]
@@ -246,7 +247,7 @@ func (b *builder) callID(s *spoken, call int) string {
 }
 
 // text returns what a model is shown of a result.
-func (r *result) text() (text string, isError bool) {
+func (r *Result) text() (text string, isError bool) {
 	value := r.Output
 	if len(r.Error) > 0 && string(r.Error) != "null" {
 		value, isError = r.Error, true
@@ -262,7 +263,7 @@ func (r *result) text() (text string, isError bool) {
 }
 
 // addFile puts a file into the user's turn: images and documents as such, text as text.
-func (b *builder) addFile(f *file) {
+func (b *builder) addFile(f *File) {
 	kind, _, _ := strings.Cut(strings.ToLower(f.MimeType), ";")
 	data, err := base64.StdEncoding.DecodeString(f.Data)
 	switch {
@@ -271,7 +272,7 @@ func (b *builder) addFile(f *file) {
 	case kind == "image/png", kind == "image/jpeg", kind == "image/gif", kind == "image/webp", kind == "application/pdf":
 		shown := *f
 		shown.MimeType = kind
-		b.put(true, block{file: &shown})
+		b.put(true, Block{File: &shown})
 	case strings.HasPrefix(kind, "text/"), kind == "application/json", kind == "":
 		b.say(true, fmt.Sprintf("<file name=%q>\n%s\n</file>", f.Filename, strings.ToValidUTF8(string(data), "\uFFFD")))
 	default:
@@ -281,34 +282,34 @@ func (b *builder) addFile(f *file) {
 
 // close makes sure of what the dialects ask for: reasoning stands at the beginning of a turn and
 // is followed by something, sides alternate, and the user has the first and the last word.
-func (b *builder) close() *conversation {
-	if strings.TrimSpace(b.system) == "" {
-		b.system = ""
+func (b *builder) close() *Conversation {
+	if strings.TrimSpace(b.System) == "" {
+		b.System = ""
 	}
-	old := b.turns
-	b.turns = nil
+	old := b.Turns
+	b.Turns = nil
 	for _, t := range old {
-		if !t.user {
-			t.blocks = orderedReasoning(t.blocks)
+		if !t.User {
+			t.Blocks = orderedReasoning(t.Blocks)
 		}
-		for _, k := range t.blocks {
-			b.put(t.user, k)
+		for _, k := range t.Blocks {
+			b.put(t.User, k)
 		}
 	}
-	if len(b.turns) == 0 || !b.turns[0].user {
-		b.turns = append([]turn{{user: true, blocks: []block{{text: textBegin}}}}, b.turns...)
+	if len(b.Turns) == 0 || !b.Turns[0].User {
+		b.Turns = append([]Turn{{User: true, Blocks: []Block{{Text: textBegin}}}}, b.Turns...)
 	}
-	if !b.turns[len(b.turns)-1].user {
+	if !b.Turns[len(b.Turns)-1].User {
 		b.say(true, textGoOn)
 	}
-	return &b.conversation
+	return &b.Conversation
 }
 
 // orderedReasoning drops reasoning that doesn't stand at the beginning, or that nothing follows.
-func orderedReasoning(blocks []block) (kept []block) {
+func orderedReasoning(blocks []Block) (kept []Block) {
 	begun := false
 	for _, k := range blocks {
-		if k.reasoning == nil {
+		if k.Reasoning == nil {
 			begun = true
 		} else if begun {
 			continue
@@ -319,4 +320,23 @@ func orderedReasoning(blocks []block) (kept []block) {
 		return nil
 	}
 	return kept
+}
+
+// Name returns the name of the file, which every file has at providers.
+func (f *File) Name() string {
+	if f.Filename != "" {
+		return f.Filename
+	}
+	return "file"
+}
+
+// Arguments returns the arguments of the call as an object, which all providers want.
+func (c *Call) Arguments() []byte {
+	switch {
+	case len(c.Args) == 0 || string(c.Args) == "null":
+		return []byte(`{}`)
+	case c.Args.Kind() != '{':
+		return append(append([]byte(`{"value":`), c.Args...), '}')
+	}
+	return jsonscan.AppendCompact(nil, c.Args)
 }

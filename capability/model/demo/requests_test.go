@@ -1,4 +1,4 @@
-package model
+package demo
 
 import (
 	"flag"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"kernos/capability/model/conversation"
 	"kernos/message"
 )
 
@@ -32,7 +33,7 @@ func TestRequestsOfPeople(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDemo()
+	d := New()
 	if *modelFile != "" {
 		if d.file, err = os.ReadFile(*modelFile); err != nil {
 			t.Fatal(err)
@@ -74,9 +75,10 @@ func isStep(got, tool, parts string) bool {
 }
 
 // firstStep is what the model does first: the calls that it makes, or what it replies.
-func firstStep(t *testing.T, d *demo, says string) string {
+func firstStep(t *testing.T, d *Model, says string) string {
 	t.Helper()
-	in := &generateInput{Messages: []jsontext.Value{jsontext.Value(asks(says))}}
+	var tools []conversation.Tool
+	names := make(conversation.Names)
 	for _, one := range usualTools {
 		schema := `{"properties":{`
 		for i, p := range strings.Fields(one.required) {
@@ -86,28 +88,24 @@ func firstStep(t *testing.T, d *demo, says string) string {
 		if one.required == "" {
 			schema = "{}"
 		}
-		in.Tools = append(in.Tools, tool{Name: one.name, InputSchema: jsontext.Value(schema)})
+		tools = append(tools, conversation.Tool{Name: one.name, InputSchema: jsontext.Value(schema)})
+		names[conversation.ToolName(one.name)] = one.name
 	}
-	m := &models{demo: d}
-	g, err := m.prepare(t.Context(), &provider{Dialect: demoName}, in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := &answer{tools: g.tools}
-	if err := inside(t.Context(), m, g, a); err != nil {
+	a := &conversation.Answer{Tools: names}
+	if err := d.Generate(t.Context(), request(t, "", tools, asks(says)), a); err != nil {
 		t.Fatal(err)
 	}
 	var steps []string
-	for _, c := range a.calls {
-		name, args := unwrap(a.tools.syscall(c.name), jsontext.Value(c.args))
+	for _, c := range a.Calls {
+		name, args := unwrap(a.Tools.Syscall(c.Name), jsontext.Value(c.Args))
 		_ = args.Compact()
 		steps = append(steps, fmt.Sprintf("%s: %s", name, args))
 	}
 	if len(steps) > 0 {
 		return strings.Join(steps, " ")
 	}
-	for _, p := range a.parts {
-		steps = append(steps, string(p.text))
+	for _, p := range a.Parts {
+		steps = append(steps, string(p.Text))
 	}
 	return "reply: " + strings.Join(steps, " ")
 }

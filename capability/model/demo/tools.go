@@ -1,4 +1,4 @@
-package model
+package demo
 
 import (
 	"cmp"
@@ -8,24 +8,25 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"kernos/capability/model/conversation"
 	"kernos/internal/jsonscan"
 	"kernos/kernel"
 	"kernos/message"
 )
 
-// A demoTool is a tool that the model inside was trained with.
-type demoTool struct {
+// A trainedTool is a tool that the model inside was trained with.
+type trainedTool struct {
 	name       message.Type
 	parameters string              // that it was shown, if they aren't the required ones
 	about      string              // the tool is shown for inputs with one of these words; "" means for all
 	results    []string            // members of the results, if not all
 	element    func([]byte) []byte // shortens an element of a list in them
-	most       int                 // tokens of a result that is a text; 0 means demoResult
+	most       int                 // tokens of a result that is a text; 0 means resultTokens
 }
 
 // trainedTools are those that the model was trained with. Those without about come first, so that most prompts
 // begin alike.
-var trainedTools = []demoTool{
+var trainedTools = []trainedTool{
 	{name: "Memory.Set"},
 	{name: "Memory.Get"},
 	{name: "Memory.Delete"},
@@ -53,9 +54,9 @@ func nameAndStatus(job []byte) []byte {
 	return jsonscan.AppendQuoted(nil, jsonscan.Unquote(jsonscan.Member(job, "name"))+" ("+jsonscan.Unquote(jsonscan.Member(job, "status"))+")")
 }
 
-// trainedTool returns the tool of a name if the model was trained with it, and nil if it wasn't.
-func trainedTool(name message.Type) *demoTool {
-	i := slices.IndexFunc(trainedTools, func(t demoTool) bool { return t.name == name })
+// findTrained returns the tool of a name if the model was trained with it, and nil if it wasn't.
+func findTrained(name message.Type) *trainedTool {
+	i := slices.IndexFunc(trainedTools, func(t trainedTool) bool { return t.name == name })
 	if i < 0 {
 		return nil
 	}
@@ -65,7 +66,7 @@ func trainedTool(name message.Type) *demoTool {
 // tools is the line that tells of the tools that the input is about, as far as there is room: those that the
 // model was trained with, and any other that the input names. The former are shown without being offered, too, if
 // they can be called through Syscall.Call.
-func (d *demo) tools(all []tool, input string) string {
+func (d *Model) tools(all []conversation.Tool, input string) string {
 	input = strings.ToLower(input)
 	offered := make(map[message.Type]string, len(all))
 	for _, t := range all {
@@ -75,7 +76,7 @@ func (d *demo) tools(all []tool, input string) string {
 	var always, about []string
 	for _, t := range trainedTools {
 		required, ok := offered[t.name]
-		shown := " " + toolName(t.name) + "(" + cmp.Or(t.parameters, required) + ")"
+		shown := " " + conversation.ToolName(t.name) + "(" + cmp.Or(t.parameters, required) + ")"
 		isAbout := func(word string) bool { return strings.Contains(input, word) }
 		if t.about == "" && ok {
 			always = append(always, shown)
@@ -84,11 +85,11 @@ func (d *demo) tools(all []tool, input string) string {
 		}
 	}
 	for _, t := range all {
-		if trainedTool(t.Name) == nil && isNamed(input, t.Name) {
-			about = append(about, " "+toolName(t.Name)+"("+offered[t.Name]+")")
+		if findTrained(t.Name) == nil && isNamed(input, t.Name) {
+			about = append(about, " "+conversation.ToolName(t.Name)+"("+offered[t.Name]+")")
 		}
 	}
-	room := demoTools
+	room := toolTokens
 	fits := func(shown []string) (line string) {
 		for _, one := range shown {
 			if room -= len(d.model.Tokens(one)); room < 0 {
