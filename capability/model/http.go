@@ -10,6 +10,9 @@ import (
 	"strings"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"kernos/capability/model/cassette"
 	"kernos/capability/model/conversation"
 	"kernos/internal/jsonscan"
 	"kernos/internal/jsonvalue"
@@ -40,7 +43,11 @@ func (m *models) post(ctx context.Context, g *generation, a *conversation.Answer
 	q.Header.Set("Accept", "text/event-stream")
 	q.Header.Set("User-Agent", "kernos")
 	headers(q.Header, string(a.Key))
-	client := nethttp.Client{Transport: m.transport(g.provider, a.Key), CheckRedirect: func(*nethttp.Request, []*nethttp.Request) error {
+	transport, err := m.transport(g.provider, a.Key)
+	if err != nil {
+		return err
+	}
+	client := nethttp.Client{Transport: transport, CheckRedirect: func(*nethttp.Request, []*nethttp.Request) error {
 		return nethttp.ErrUseLastResponse // a key isn't sent on
 	}}
 	silence := time.AfterFunc(maxSilence, func() { cancel(errSilent) })
@@ -50,8 +57,8 @@ func (m *models) post(ctx context.Context, g *generation, a *conversation.Answer
 		return networkFailure(ctx, err)
 	}
 	defer func() {
-		if t, ok := response.Body.(*tape); ok && err == conversation.ErrEcho {
-			t.echoed = true
+		if err == conversation.ErrEcho {
+			cassette.Drop(response.Body)
 		}
 		_ = response.Body.Close()
 	}()
@@ -93,6 +100,21 @@ func (m *models) post(ctx context.Context, g *generation, a *conversation.Answer
 			return err
 		}
 	}
+}
+
+// transport returns what sends the requests of a provider: the network, what plays a cassette, or
+// what records one.
+func (m *models) transport(p *provider, key []byte) (nethttp.RoundTripper, error) {
+	if p.transport != nil {
+		return p.transport, nil
+	}
+	if p.Record == "" || m.Cassettes == "" {
+		return m.Client.Transport, nil
+	}
+	kept := *p
+	kept.Key, kept.Record, kept.Retries = "", "", nil
+	settings, err := jsonv2.Marshal(&kept, jsonv2.Deterministic(true))
+	return &cassette.Recorder{Dir: &m.cassettes, Name: p.Record, Provider: settings, Key: key, Transport: m.Client.Transport, Log: m.Log.With("model", p.name)}, err
 }
 
 // maxEvent is how many bytes one event of a provider may have.

@@ -31,6 +31,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"kernos/capability/model/cassette"
 	"kernos/capability/model/conversation"
 	"kernos/capability/model/demo"
 	"kernos/internal/outbound"
@@ -76,8 +77,8 @@ type Options struct {
 // models answers the syscalls of the module.
 type models struct {
 	Options
-	players players
-	demo    *demo.Model
+	cassettes cassette.Dir
+	demo      *demo.Model
 }
 
 // Streamed and Discarded are the events of a generation.
@@ -151,6 +152,7 @@ func newModels(opts *Options) *models {
 	if opts != nil {
 		m.Options = *opts
 	}
+	m.cassettes.Path = m.Cassettes
 	if m.Log == nil {
 		m.Log = slog.New(slog.DiscardHandler)
 	}

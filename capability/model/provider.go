@@ -255,11 +255,29 @@ func (m *models) find(name string) (*provider, error) {
 	return p, nil
 }
 
+// play returns a provider that plays a cassette in place of another one.
+func (m *models) play(p *provider) (*provider, error) {
+	settings, plays, err := m.cassettes.Play(p.Cassette, p.Pace)
+	out := new(provider)
+	if err == nil {
+		err = jsonv2.Unmarshal(settings, out)
+	}
+	if err == nil {
+		err = out.check()
+	}
+	if err != nil {
+		return nil, message.Errorf(500, "The cassette of the model %s can't be played: %v", p.name, err)
+	}
+	out.name, out.source, out.Record = p.name, p.source, ""
+	out.Retries, out.Price, out.transport = p.Retries, p.Price, plays
+	return out, nil
+}
+
 // Room returns how many tokens a conversation with a model may have beside its answer; 0 means
 // that this isn't known, or that the model leaves out itself what doesn't fit. The error is that of
 // [Module]'s Model.Generate: a 404 if the model isn't configured.
 func (o *Options) Room(name string) (tokens int, err error) {
-	p, err := (&models{Options: *o}).find(name)
+	p, err := newModels(o).find(name)
 	if err != nil || p.ContextWindow == 0 || p.Dialect == demo.Name {
 		return 0, err
 	}

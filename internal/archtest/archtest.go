@@ -25,7 +25,7 @@ var floors = [...][]string{
 	},
 	1: {"internal/ranked", "internal/secret"},
 	2: {"message", "schema", "store", "internal/sealed"},
-	3: {"message/ndjson", "message/osevent", "store/*", "internal/cursor", "capability/script/engine", "capability/mcphost/client"},
+	3: {"message/ndjson", "message/osevent", "store/*", "internal/cursor", "capability/script/engine", "capability/mcphost/client", "capability/model/cassette"},
 	4: {"kernel/idempotency", "kernel/principal"},
 	5: {"kernel"},
 	6: {"kernel/connection"},

@@ -1,11 +1,12 @@
-package model
+package cassette
 
 import (
 	"bytes"
 	"errors"
 	"io"
 	"io/fs"
-	nethttp "net/http"
+	"log/slog"
+	"net/http"
 	"os"
 	"slices"
 	"sync"
@@ -18,27 +19,18 @@ import (
 	"kernos/internal/jsonscan"
 )
 
-// transport returns what sends the requests of a provider: the network, what plays a cassette, or
-// what records one.
-func (m *models) transport(p *provider, key []byte) nethttp.RoundTripper {
-	switch {
-	case p.transport != nil:
-		return p.transport
-	case p.Record != "" && m.Cassettes != "":
-		return &recording{models: m, provider: p, key: key}
-	}
-	return m.Client.Transport
+// A Recorder is the transport of a provider whose exchanges are added to a cassette.
+type Recorder struct {
+	Dir       *Dir
+	Name      string            // of the cassette
+	Provider  jsontext.Value    // the provider's settings without its key
+	Key       []byte            // the provider's key: an exchange that has it isn't kept
+	Transport http.RoundTripper // sends the requests
+	Log       *slog.Logger      // is told of exchanges that can't be kept
 }
 
-// recording is the transport of a provider that is recorded.
-type recording struct {
-	*models
-	provider *provider
-	key      []byte
-}
-
-// RoundTrip implements [nethttp.RoundTripper].
-func (r *recording) RoundTrip(q *nethttp.Request) (*nethttp.Response, error) {
+// RoundTrip implements [http.RoundTripper].
+func (r *Recorder) RoundTrip(q *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(q.Body)
 	_ = q.Body.Close()
 	if err != nil {
@@ -47,11 +39,11 @@ func (r *recording) RoundTrip(q *nethttp.Request) (*nethttp.Response, error) {
 	begun := time.Now()
 	again := q.Clone(q.Context())
 	again.Body = io.NopCloser(bytes.NewReader(body))
-	response, err := r.Client.Transport.RoundTrip(again)
+	response, err := r.Transport.RoundTrip(again)
 	if err != nil {
 		return nil, err
 	}
-	t := &tape{recording: r, from: response.Body, begun: begun, end: endCut, exchange: exchange{
+	t := &tape{Recorder: r, from: response.Body, begun: begun, end: endCut, exchange: exchange{
 		Path: q.URL.Path, Body: jsontext.Value(jsonscan.AppendCanonical(nil, body)), Status: response.StatusCode, Header: make(map[string]string),
 	}}
 	for _, name := range keptHeaders {
@@ -65,13 +57,13 @@ func (r *recording) RoundTrip(q *nethttp.Request) (*nethttp.Response, error) {
 
 // A tape is the body of an answer that is recorded when it is closed.
 type tape struct {
-	*recording
+	*Recorder
 	exchange exchange
 	from     io.ReadCloser
 	begun    time.Time
 	size     int
 	end      string
-	echoed   bool // the provider has sent the key back
+	dropped  bool
 	once     sync.Once
 }
 
@@ -95,13 +87,20 @@ func (t *tape) Close() error {
 	return t.from.Close()
 }
 
+// Drop keeps an exchange out of its cassette. The body is that of an answer, recorded or not, and isn't closed yet.
+func Drop(body io.Reader) {
+	if t, ok := body.(*tape); ok {
+		t.dropped = true
+	}
+}
+
 // keep adds the exchange to the cassette, unless the key is in it.
 func (t *tape) keep() {
 	var all []byte
 	for _, p := range t.exchange.pieces {
 		all = append(append(all, p.Data...), p.Base64...)
 	}
-	if t.echoed || len(t.key) > 0 && (bytes.Contains(all, t.key) || bytes.Contains(t.exchange.Body, t.key)) {
+	if t.dropped || len(t.Key) > 0 && (bytes.Contains(all, t.Key) || bytes.Contains(t.exchange.Body, t.Key)) {
 		return
 	}
 	if bytes.Contains(all, []byte("message_stop")) || bytes.Contains(all, []byte("[DONE]")) {
@@ -109,18 +108,18 @@ func (t *tape) keep() {
 	}
 	t.exchange.pieces = append(t.exchange.pieces, piece{At: time.Since(t.begun).Milliseconds(), End: t.end})
 	if err := t.append(); err != nil {
-		t.Log.Warn("an exchange with a model isn't recorded", "model", t.provider.name, "cassette", t.provider.Record, "error", err)
+		t.Log.Warn("an exchange with a model isn't recorded", "cassette", t.Name, "error", err)
 	}
 }
 
 // append writes the exchange to the file.
 func (t *tape) append() error {
-	t.players.mu.Lock()
-	defer t.players.mu.Unlock()
-	if err := os.MkdirAll(t.Cassettes, 0o700); err != nil {
+	t.Dir.mu.Lock()
+	defer t.Dir.mu.Unlock()
+	if err := os.MkdirAll(t.Dir.Path, 0o700); err != nil {
 		return err
 	}
-	file := t.cassette(t.provider.Record)
+	file := t.Dir.file(t.Name)
 	var lines [][]byte
 	add := func(v any) error {
 		line, err := json.Marshal(v, json.Deterministic(true))
@@ -129,9 +128,7 @@ func (t *tape) append() error {
 	}
 	var err error
 	if _, missing := os.Stat(file); errors.Is(missing, fs.ErrNotExist) {
-		p := *t.provider
-		p.Key, p.Record, p.Retries = "", "", nil
-		err = add(head{Cassette: 1, Provider: &p})
+		err = add(head{Cassette: 1, Provider: t.Provider})
 	}
 	if err = errors.Join(err, add(&t.exchange)); err != nil {
 		return err

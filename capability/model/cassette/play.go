@@ -1,4 +1,10 @@
-package model
+// Package cassette keeps exchanges with providers of language models in files, and plays them: tests and demonstrations
+// get the answers of a model without the model.
+//
+// A cassette is a file of JSON lines: first the provider, without its key, then exchanges. An
+// exchange is the line of its request, with the status and the header of the answer, followed by a
+// line for each piece of the answer as it came from the network, and a line with its end.
+package cassette
 
 import (
 	"bytes"
@@ -6,7 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	nethttp "net/http"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,14 +27,10 @@ import (
 	"kernos/message"
 )
 
-// A cassette is a file of JSON lines: first the provider, without its key, then exchanges. An
-// exchange is the line of its request, with the status and the header of the answer, followed by a
-// line for each piece of the answer as it came from the network, and a line with its end.
-
 // head is the first line of a cassette.
 type head struct {
-	Cassette int       `json:"cassette"` // the version of the form
-	Provider *provider `json:"provider"`
+	Cassette int            `json:"cassette"` // the version of the form
+	Provider jsontext.Value `json:"provider"`
 }
 
 // exchange is the line of a request.
@@ -60,17 +62,21 @@ var keptHeaders = []string{"Content-Type", "Retry-After", "Retry-After-Ms"}
 // maxTape is how many bytes of an answer are recorded.
 const maxTape = 64 << 20
 
-// players are the cassettes that are played, or recorded to.
-type players struct {
-	mu    sync.Mutex
-	known map[string]*player
+// A Dir is a directory of cassettes. It is safe for concurrent use.
+type Dir struct {
+	Path string // "" means that there are none
+
+	mu      sync.Mutex
+	players map[string]*player
 }
+
+func (d *Dir) file(name string) string { return filepath.Join(d.Path, name+".jsonl") }
 
 // A player plays a cassette. Answers to the same request are given in the order in which they were
 // recorded, and the last one again and again.
 type player struct {
 	name      string
-	provider  *provider
+	provider  jsontext.Value
 	exchanges []exchange
 	changed   time.Time
 
@@ -78,33 +84,26 @@ type player struct {
 	played map[string]int
 }
 
-func (m *models) cassette(name string) string {
-	return filepath.Join(m.Cassettes, name+".jsonl")
-}
-
-// play returns a provider that plays a cassette in place of another one.
-func (m *models) play(p *provider) (*provider, error) {
-	found, err := m.player(p.Cassette)
+// Play returns the settings of the provider that a cassette was recorded from, and the transport that plays the
+// cassette. The pace is how fast it plays: 1 is as it was recorded, and 0 is at once.
+func (d *Dir) Play(name string, pace float64) (provider jsontext.Value, plays http.RoundTripper, err error) {
+	p, err := d.player(name)
 	if err != nil {
-		return nil, message.Errorf(500, "The cassette of the model %s can't be played: %v", p.name, err)
+		return nil, nil, err
 	}
-	out := *found.provider
-	out.name, out.source, out.Record = p.name, p.source, ""
-	out.Retries, out.Price = p.Retries, p.Price
-	out.transport = &playing{player: found, pace: p.Pace}
-	return &out, nil
+	return p.provider, &playing{player: p, pace: pace}, nil
 }
 
 // player returns what plays a cassette, which is read again when it has changed.
-func (m *models) player(name string) (*player, error) {
-	file := m.cassette(name)
+func (d *Dir) player(name string) (*player, error) {
+	file := d.file(name)
 	info, err := os.Stat(file)
-	if err != nil || m.Cassettes == "" {
-		return nil, fmt.Errorf("there is no cassette %s in %s; a model with the setting record makes one", name, m.Cassettes)
+	if err != nil || d.Path == "" {
+		return nil, fmt.Errorf("there is no cassette %s in %s; a model with the setting record makes one", name, d.Path)
 	}
-	m.players.mu.Lock()
-	defer m.players.mu.Unlock()
-	if known := m.players.known[name]; known != nil && known.changed.Equal(info.ModTime()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if known := d.players[name]; known != nil && known.changed.Equal(info.ModTime()) {
 		return known, nil
 	}
 	text, err := os.ReadFile(file)
@@ -116,10 +115,10 @@ func (m *models) player(name string) (*player, error) {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	p.name, p.changed = name, info.ModTime()
-	if m.players.known == nil {
-		m.players.known = make(map[string]*player)
+	if d.players == nil {
+		d.players = make(map[string]*player)
 	}
-	m.players.known[name] = p
+	d.players[name] = p
 	return p, nil
 }
 
@@ -138,9 +137,7 @@ func readCassette(text []byte) (*player, error) {
 			if err = json.Unmarshal(line, &h); err == nil && (h.Provider == nil || h.Cassette != 1) {
 				err = errors.New("expected {\"cassette\":1,\"provider\":{…}}")
 			}
-			if p.provider = h.Provider; err == nil {
-				err = p.provider.check()
-			}
+			p.provider = h.Provider
 		case jsonscan.Member(line, "path") != nil:
 			var e exchange
 			err = json.Unmarshal(line, &e)
@@ -170,8 +167,8 @@ type playing struct {
 	pace float64
 }
 
-// RoundTrip implements [nethttp.RoundTripper].
-func (p *playing) RoundTrip(q *nethttp.Request) (*nethttp.Response, error) {
+// RoundTrip implements [http.RoundTripper].
+func (p *playing) RoundTrip(q *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(q.Body)
 	_ = q.Body.Close()
 	if err != nil {
@@ -192,11 +189,11 @@ func (p *playing) RoundTrip(q *nethttp.Request) (*nethttp.Response, error) {
 	e := found[min(p.played[key], len(found)-1)]
 	p.played[key]++
 	p.mu.Unlock()
-	header := make(nethttp.Header)
+	header := make(http.Header)
 	for name, value := range e.Header {
 		header.Set(name, value)
 	}
-	return &nethttp.Response{
+	return &http.Response{
 		StatusCode: e.Status, Header: header, Request: q, ProtoMajor: 1, ProtoMinor: 1, ContentLength: -1,
 		Body: &playedBody{ctx: q.Context(), pieces: e.pieces, pace: p.pace, begun: time.Now()},
 	}, nil
@@ -265,7 +262,7 @@ func (p *player) mismatch(path string, sent []byte) error {
 		}
 		e.Cause = message.Errorf(404, "It differs from the nearest one that was recorded: %s", text)
 	}
-	return &failure{err: e}
+	return e
 }
 
 // differences lists in what one JSON text differs from another.
