@@ -22,33 +22,22 @@ func (k *Kernel) Refuse(m *message.Message, emit Emit, origin Origin, err error)
 // Reject answers a message that is recorded already, or must not be, and does not become a
 // call.
 func (k *Kernel) Reject(m *message.Message, emit Emit, origin Origin, err error) {
-	k.reject(m, emit, origin, senderOf(origin, m), nil, err)
+	k.reject(m, emit, origin, senderOf(origin, m), nil, Out, err)
 }
 
 // reject is Reject for a message whose syscall may be known.
-func (k *Kernel) reject(m *message.Message, emit Emit, origin Origin, sender Sender, s *Syscall, err error) {
+func (k *Kernel) reject(m *message.Message, emit Emit, origin Origin, sender Sender, s *Syscall, way Way, err error) {
 	e, _ := message.ErrorOf(err)
 	answer := m.Fail(e)
 	k.Stamp(&answer)
-	way := Within
-	if origin != nil {
-		way = Out
-	}
 	if !s.unrecorded(m, sender) {
 		k.recordCopy(answer, Record{Way: way, Refused: true, Sender: sender})
-	}
-	if origin == nil {
-		emit(answer)
-		return
 	}
 	origin.Post(emit, answer, nil)
 }
 
-// senderOf is the sender of a message that comes through an origin; nil is within the process.
+// senderOf is the sender of a message that comes through an origin.
 func senderOf(o Origin, m *message.Message) Sender {
-	if o == nil {
-		return Sender{}
-	}
 	if m.Kind.Asks() {
 		return o.Sender(m.Metadata.Causation)
 	}
@@ -73,9 +62,9 @@ func (p parent) set() bool { return p.call != nil || p.work != nil }
 
 // admit is Admit for calls from outside, which have an origin, and for those that have a parent.
 func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origin Origin, sender Sender, by parent) (c *Call) {
-	way := In
+	way, answerWay := In, Out
 	if by.set() {
-		way = Within
+		way, answerWay = Within, Within
 	} else if d := &m.Metadata; d.Causation != "" && d.Correlation == "" && d.Inherited == "" && k.opts.Workflow != nil {
 		d.Inherited = k.opts.Workflow(d.Causation, sender.Principal())
 	}
@@ -104,28 +93,14 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origi
 		m, emit, err = k.through(m, emit)
 	}
 	if err == nil {
-		s, err = k.resolve(m, sender)
-	}
-	if err == nil {
-		err = s.permit(m, sender, by.set())
-	}
-	if err == nil && s.Input != schema.Any {
-		if invalid := s.Input.Validate(m.Data); invalid != nil {
-			err = invalidInput(invalid)
-		}
-	}
-	if err == nil && sender.Session() != "" && k.opts.Rules != nil {
-		err = k.opts.Rules(sender.Session(), s, m, by.call != nil)
-	}
-	if err == nil && by.call != nil && s.Kind == message.KindCommand && !by.call.mayCommand() {
-		err = message.Errorf(403, "%s is a query and may not call the command %s", by.call.request.Type, m.Type)
+		s, err = k.check(m, sender, by)
 	}
 	checked = true
 	if err != nil {
 		if !s.unrecorded(m, sender) {
 			k.recordCopy(*m, Record{Way: way, Syscall: s, Refused: true, Sender: sender})
 		}
-		k.reject(m, emit, origin, sender, s, err)
+		k.reject(m, emit, origin, sender, s, answerWay, err)
 		return nil
 	}
 	timeout := s.Timeout
@@ -138,6 +113,30 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origi
 		r.Record(Record{Message: &c.request, Way: way, Syscall: s, Sender: sender, call: c})
 	}
 	return c
+}
+
+// check returns the syscall of a request, and the error for one that can't be called: its type is
+// unknown, its sender may not send it, its data is invalid, or a query would call a command.
+func (k *Kernel) check(m *message.Message, sender Sender, by parent) (*Syscall, error) {
+	s, err := k.resolve(m, sender)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.permit(m, sender, by.set()); err != nil {
+		return s, err
+	}
+	if err := s.validate(m.Data); err != nil {
+		return s, err
+	}
+	if sender.Session() != "" && k.opts.Rules != nil {
+		if err := k.opts.Rules(sender.Session(), s, m, by.call != nil); err != nil {
+			return s, err
+		}
+	}
+	if by.call != nil && s.Kind == message.KindCommand && !by.call.mayCommand() {
+		return s, message.Errorf(403, "%s is a query and may not call the command %s", by.call.request.Type, m.Type)
+	}
+	return s, nil
 }
 
 func (k *Kernel) resolve(m *message.Message, from Sender) (*Syscall, error) {
@@ -185,6 +184,17 @@ func (c *catalog) misfit(t message.Type, data []byte) int {
 		return 0
 	}
 	return 1
+}
+
+// validate returns the error for data that the syscall doesn't take.
+func (s *Syscall) validate(data []byte) error {
+	if s.Input == schema.Any {
+		return nil
+	}
+	if invalid := s.Input.Validate(data); invalid != nil {
+		return invalidInput(invalid)
+	}
+	return nil
 }
 
 func invalidInput(err error) error {

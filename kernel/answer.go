@@ -16,10 +16,11 @@ import (
 )
 
 // What a handler emits takes this way: emit checks it and gives it its lineage; settle
-// applies what the call has staged together with an outcome; post hands it to the origin,
-// which sends it when the commit is durable.
+// applies what the call has staged together with an outcome; the origin of the call
+// sends it when the commit is durable.
 
-// An Origin is where calls come from, and where their answers go: a connection.
+// An Origin is where calls come from, and where their answers go: a connection, or what has
+// called within the process.
 type Origin interface {
 	// Sender returns where messages of the connection come from. cause is what a request says
 	// it was caused by; "" for messages that ask nothing.
@@ -43,26 +44,21 @@ func (c *Call) abandon() {
 	c.stamp(&m, time.Now())
 	c.Record(m, c.way(Out))
 	c.end()
-	c.post(m, nil)
+	c.origin.Post(c.send, m, nil)
 }
 
-// handlerEmit is the Emit of the call's handler.
-func (c *Call) handlerEmit(m message.Message) {
+// emit sends what the handler, or the kernel in its place, has to say. What comes after the
+// deadline is dropped, and the outcome is a 504, also if the timer that is to call Expire is late.
+func (c *Call) emit(m message.Message) {
 	if c.syscall.Output == schema.Any && m.Kind == message.KindReply {
 		c.k.refer(c, c.syscall, &m)
 	}
-	c.emit(&m)
-}
-
-// emit sends what the handler, or the kernel in its place, has to say. What the handler emits after the deadline is dropped,
-// and the outcome is a 504, also if the timer that is to call Expire is late.
-func (c *Call) emit(m *message.Message) {
 	now := time.Now()
 	if !now.Before(c.deadline) {
 		c.Expire()
 		return
 	}
-	c.emitAt(now, m)
+	c.emitAt(now, &m)
 }
 
 // emitAt sends events that the definition names, and one outcome.
@@ -115,9 +111,9 @@ func (c *Call) settle() {
 	c.end()
 	commit = c.decide(lastOf(c.nested, commit), err)
 	for _, event := range c.delayed {
-		c.post(event, commit)
+		c.origin.Post(c.send, event, commit)
 	}
-	c.post(c.outcome, commit)
+	c.origin.Post(c.send, c.outcome, commit)
 }
 
 // end marks the call as settled, and ends its idempotent run and its context. It is called
@@ -157,20 +153,7 @@ func (c *Call) postEvent(m message.Message) {
 	if c.syscall.Answers != FromJournal {
 		c.Record(m, c.way(Out))
 	}
-	c.post(m, c.nested)
-}
-
-// post sends a message when a commit, which may be nil, is durable. The outcome of a nested
-// call does not wait; that of its caller does.
-func (c *Call) post(m message.Message, commit *store.Commit) {
-	if c.origin != nil {
-		c.origin.Post(c.send, m, commit)
-		return
-	}
-	if m.Kind.Answers() {
-		c.caller.awaitCommit(commit)
-	}
-	c.send(m)
+	c.origin.Post(c.send, m, c.nested)
 }
 
 // check checks what a handler emits and returns what is wrong with it, or "".

@@ -27,7 +27,7 @@ type Call struct {
 	syscall *Syscall
 	request message.Message
 	send    Emit   // where events and the outcome go
-	origin  Origin // through which they go; nil for a nested call
+	origin  Origin // through which they go
 	sender  Sender // the principal, wire and session that the call acts for
 	caller  *Call  // the call that made this one, or nil
 	work    Work   // the work that the call is a part of, or nil
@@ -72,7 +72,7 @@ func (c *Call) Root() *Call {
 	return c
 }
 
-// Origin is where the call came from; nil for a nested one.
+// Origin is where the call came from.
 func (c *Call) Origin() Origin { return c.origin }
 
 // Send is what Admit was given to send answers with.
@@ -219,7 +219,7 @@ func (c *Call) runOnce() {
 			c.fail(internalError(c.request.Type))
 		}
 	}()
-	c.syscall.Handler(c, c.request, c.handlerEmit)
+	c.syscall.Handler(c, c.request, c.emit)
 	returned = true
 	if c.settled.Load() {
 		return
@@ -268,10 +268,7 @@ func (c *Call) Fail(e *message.Error) {
 }
 
 // fail is Fail in the place of the handler.
-func (c *Call) fail(e *message.Error) {
-	m := c.request.Fail(e)
-	c.emit(&m)
-}
+func (c *Call) fail(e *message.Error) { c.emit(c.request.Fail(e)) }
 
 // A Call is the context of its handler.
 

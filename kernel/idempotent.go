@@ -54,8 +54,7 @@ func (c *Call) failRun(err error) {
 		c.Expire()
 		return
 	}
-	m := c.failure(err)
-	c.emit(&m)
+	c.emit(c.failure(err))
 }
 
 // look looks at what is kept for the call's key, and reports whether the handler may run.
@@ -132,7 +131,7 @@ func (c *Call) settleAs(m message.Message) {
 	c.mu.Lock()
 	c.conflict, c.staged, c.unkept = false, nil, true
 	c.mu.Unlock()
-	c.emit(&m)
+	c.emitAt(time.Now(), &m)
 }
 
 // keepOutcome adds the outcome to a batch, if it is one that is kept: a reply, or an error

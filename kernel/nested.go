@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"kernos/message"
+	"kernos/store"
 )
 
 // maxDepth is how deep calls may nest.
@@ -87,7 +88,7 @@ func InvokeAs(ctx context.Context, n NewCall) (json.RawMessage, error) {
 		}
 		m.Via = &message.Via{Type: t, Within: m.Via}
 		c.forward(m)
-	}, nil, sender, parent{call: c})
+	}, &nestedOrigin{c, sender}, sender, parent{call: c})
 	if child != nil {
 		child.depth, child.taken = c.depth+1, n.Event != nil
 		child.RunWithin()
@@ -107,6 +108,24 @@ func InvokeAs(ctx context.Context, n NewCall) (json.RawMessage, error) {
 	return nil, &failed
 }
 
+// nestedOrigin is the origin of a nested call.
+type nestedOrigin struct {
+	caller *Call
+	sender Sender
+}
+
+// Sender implements [Origin].
+func (o *nestedOrigin) Sender(message.ID) Sender { return o.sender }
+
+// Post implements [Origin]. The outcome of a nested call does not wait for its commit; that of
+// its caller does.
+func (o *nestedOrigin) Post(send Emit, m message.Message, commit *store.Commit) {
+	if m.Kind.Answers() {
+		o.caller.awaitCommit(commit)
+	}
+	send(m)
+}
+
 // mayCommand reports whether the call may call commands: a query may not, since it may
 // not change anything.
 func (c *Call) mayCommand() bool {
@@ -118,6 +137,6 @@ func (c *Call) forward(m message.Message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.settled.Load() {
-		c.post(m, c.nested)
+		c.origin.Post(c.send, m, c.nested)
 	}
 }

@@ -88,11 +88,7 @@ func ReceiverOf(ctx context.Context) *principal.Principal {
 	if !ok {
 		return SenderIn(ctx).Principal()
 	}
-	root := c.Root()
-	if root.origin == nil {
-		return root.sender.Principal()
-	}
-	return root.origin.Sender("").Principal()
+	return c.Root().origin.Sender("").Principal()
 }
 
 // Target is the syscall as the rules of a principal see it.

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"kernos/message"
-	"kernos/schema"
 	"kernos/store"
 )
 
@@ -75,10 +74,8 @@ func (k *Kernel) Check(t message.Type, data []byte, from Sender) (*Syscall, erro
 	if e := from.Principal().May(s.Target()); e != nil {
 		return nil, e
 	}
-	if s.Input != schema.Any {
-		if invalid := s.Input.Validate(data); invalid != nil {
-			return nil, invalidInput(invalid)
-		}
+	if err := s.validate(data); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
