@@ -243,3 +243,40 @@ func TestOptionsThatCantBeUsed(t *testing.T) {
 		t.Errorf("a home beneath a file: %v", err)
 	}
 }
+
+// What a caller may need in place of a name that doesn't exist is the same text over every protocol.
+func TestAnUnknownNameGetsTheSameHintEverywhere(t *testing.T) {
+	home := t.TempDir()
+	d := daemontest.Serve(t, &daemon.Options{Home: home, Web: &daemon.Web{Address: "127.0.0.1:0", NoToken: true}})
+	answer, err := d.Call(t.Context(), query("Remind.Me", `{}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const hint = "for remind there is Job.Start"
+	if !strings.Contains(string(answer.Data), hint) {
+		t.Fatalf("a message: %s", answer.Data)
+	}
+	browser := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for path, body := range map[string]string{
+		"/v1/call/remind/me": `{}`,
+		"/mcp":               `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"Remind_Me","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`,
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+d.Address+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set("Accept", "application/json, text/event-stream")
+		request.Header.Set("MCP-Protocol-Version", "2026-07-28")
+		request.Header.Set("Mcp-Method", "tools/call")
+		request.Header.Set("Mcp-Name", "Remind_Me")
+		response, err := browser.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(response.Body)
+		if err := errors.Join(err, response.Body.Close()); err != nil || !strings.Contains(string(text), hint) {
+			t.Errorf("%s: %s, %v", path, text, err)
+		}
+	}
+}

@@ -80,7 +80,8 @@ func (w *web) openSocket(d *Daemon) (err error) {
 		if err != nil {
 			return err
 		}
-		listener.Guard = &httpd.Guard{Private: true, Authenticate: ticket}
+		listener.Guard = &httpd.Guard{Private: true, Authenticate: ticket, Help: "This daemon wants signatures (--auth-key), and takes no token here: use kernos call, kernos pipe or another command, which sign with ssh-agent; " +
+			"a program that signs on " + d.lock.Path() + " gets a secret for this socket with " + string(TicketType) + ", and sends it in the header Authorization: Bearer SECRET"}
 	}
 	path := unix.HTTPPath(d.lock.Path())
 	if listener.Listener, err = d.lock.Beside(path, d.opts.Log); err != nil {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"kernos/internal/ranked"
+	"kernos/kernel/principal"
 	"kernos/message"
 )
 
@@ -13,6 +14,12 @@ type Need struct {
 	Words  string         // words of the names that callers try, in any form
 	Offers []message.Type // the syscalls that meet the need
 	Advice string         // what to do if no offer exists, or may be called
+}
+
+// Instead returns what a caller that asks for an unknown type may need, of what it may call, or "". It is what the
+// error of a message says about such a type, for the errors of other protocols.
+func (k *Kernel) Instead(t message.Type, caller *principal.Principal) string {
+	return k.registry.complete().of(caller).instead(t, k.opts.Needs)
 }
 
 // instead returns what a caller that asks for an unknown type may need, or "". The first need with

@@ -19,6 +19,16 @@ func Refuse(w http.ResponseWriter, status int, name, text string) {
 	WriteJSON(w, status, append(body, '\n'))
 }
 
+// TooManyConnections is the name of the refusal of a request whose connection finds no place.
+const TooManyConnections = "too_many_connections"
+
+// RefuseFull answers a request of HTTP for which s has no place.
+func (s *Server) RefuseFull(w http.ResponseWriter) {
+	full := s.Full()
+	w.Header().Set("Retry-After", "1")
+	Refuse(w, full.Code, TooManyConnections, full.Message)
+}
+
 // WriteJSON answers a request of HTTP with JSON.
 func WriteJSON(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()

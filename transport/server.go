@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kernos/kernel"
+	"kernos/message"
 )
 
 // A Reason tells why a connection or a request was refused, or why the server closed it. It
@@ -228,6 +229,11 @@ func (s *Server) MaxConnections() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.limits.Connections
+}
+
+// Full is the error of a client that finds every place taken, the same over every wire.
+func (s *Server) Full() *message.Error {
+	return message.Errorf(429, "There are %d connections, and no more are taken; close some, or try again later", s.MaxConnections())
 }
 
 // SetMaxConnections changes how many connections there may be at a time. Those that are open

@@ -210,7 +210,7 @@ func TestNobodyGetsAroundTheSignature(t *testing.T) {
 		t.Fatalf("%q, %v", sockets, err)
 	}
 	for _, given := range []string{"", token} {
-		if status, body := post(t, "unix", sockets[0], pingCall, given, `{}`); status != 401 {
+		if status, body := post(t, "unix", sockets[0], pingCall, given, `{}`); status != 401 || strings.Contains(body, "kernos token") || !strings.Contains(body, "ssh-agent") || !strings.Contains(body, string(daemon.TicketType)) {
 			t.Errorf("with the token %q: %d %s", given, status, body)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // listener counts the connections of a door. Connections beyond the limit are admitted to
-// extra places, where their requests are answered with a 503.
+// extra places, where their requests are answered with a 429.
 type listener struct {
 	net.Listener
 	conns     *transport.Server

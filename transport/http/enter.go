@@ -32,7 +32,7 @@ func (s *Server) enter(d Door) http.Handler {
 		h := w.Header()
 		maps.Copy(h, everyHeader)
 		if no := s.admit(r, out); no != nil {
-			if no.status == http.StatusServiceUnavailable {
+			if no.name != rateExceeded { // another connection may find a place
 				h.Set("Connection", "close")
 			}
 			h.Set("Retry-After", "1")
@@ -77,6 +77,9 @@ var everyHeader = http.Header{"Server": {Name}, "X-Content-Type-Options": {"nosn
 
 var stopping = refusal{503, "stopping", "The daemon is shutting down; try again"}
 
+// rateExceeded is the name of the refusal of a request whose address sends too many of them.
+const rateExceeded = "rate_exceeded"
+
 // admit gives a request a place, or says why there is none for it.
 func (s *Server) admit(r *http.Request, out *response) *refusal {
 	c, _ := r.Context().Value(connectionKey{}).(*connection)
@@ -88,8 +91,8 @@ func (s *Server) admit(r *http.Request, out *response) *refusal {
 		return &stopping
 	case c != nil && c.tooMany:
 		s.conns.Refuse(transport.TooMany)
-		return &refusal{503, "too_many_connections",
-			fmt.Sprintf("There are %d connections, and no more are taken; close some, or try again later", s.opts.MaxConnections)}
+		full := s.conns.Full()
+		return &refusal{full.Code, transport.TooManyConnections, full.Message}
 	}
 	switch _, reason := s.requests.Admit(out); reason {
 	case transport.Stopping:
@@ -100,7 +103,7 @@ func (s *Server) admit(r *http.Request, out *response) *refusal {
 	}
 	if !s.rates.allow(r.RemoteAddr, time.Now()) {
 		s.requests.Refuse(refusedRate)
-		return &refusal{429, "rate_exceeded",
+		return &refusal{429, rateExceeded,
 			fmt.Sprintf("More than %g requests per second came from this address; send fewer, or many messages in one request to /v1/messages", s.opts.RequestRate)}
 	}
 	return nil

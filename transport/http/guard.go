@@ -48,6 +48,9 @@ type Guard struct {
 	// Clients are told of it, for which the door must have TLS. "" means that they aren't.
 	Issuer string
 
+	// Help is what a caller without such a secret is told to do. "" means how to get a token.
+	Help string
+
 	// Console lets the pages of the console in, which send a cookie. Nil means that there is
 	// no console.
 	Console *ConsoleGuard
@@ -196,12 +199,23 @@ func (g *Guard) authenticate(w http.ResponseWriter, r *http.Request) (p *princip
 		return nil, refusedToken
 	}
 	w.Header().Set("WWW-Authenticate", g.challenge(r))
-	text := "This needs a token of the daemon: send the header Authorization: Bearer TOKEN (kernos token prints one); a web page that opens a WebSocket sends the protocols kernos and kernos.token.TOKEN"
-	if given {
-		text = "This is not a token of the daemon, or not any more; kernos token prints the default one, and kernos token create NAME makes another"
-	}
-	refuse(w, refusal{401, "token_required", text})
+	refuse(w, refusal{401, "token_required", g.help(given)})
 	return nil, refusedToken
+}
+
+// help is what a caller is told that has given no secret, or one that doesn't count.
+func (g *Guard) help(given bool) string {
+	source := "kernos token prints one"
+	if g.Issuer != "" {
+		source = "MCP clients get one from " + g.Issuer + ", and kernos token prints one"
+	}
+	switch {
+	case g.Help != "":
+		return g.Help
+	case given:
+		return "This is not a token of the daemon, or not any more; " + source + ", and kernos token create NAME makes another"
+	}
+	return "This needs a token of the daemon: send the header Authorization: Bearer TOKEN (" + source + "); a web page that opens a WebSocket sends the protocols kernos and kernos.token.TOKEN"
 }
 
 // signedIn returns the principal of a browser that is signed in to the console, or nil. A browser

@@ -190,7 +190,7 @@ func TestProtectedResourceMetadata(t *testing.T) {
 		}
 	}
 	want := `Bearer realm="kernos", resource_metadata="https://` + named.addr + `/.well-known/oauth-protected-resource/mcp"`
-	if a := named.do("POST", "/mcp", "{}"); a.status != 401 || a.header.Get("WWW-Authenticate") != want {
+	if a := named.do("POST", "/mcp", "{}"); a.status != 401 || a.header.Get("WWW-Authenticate") != want || !strings.Contains(a.body, "from https://login.example.com") {
 		t.Errorf("%d %s", a.status, a.header.Get("WWW-Authenticate"))
 	}
 	if a := named.do("GET", "/.well-known/oauth-protected-resource/other", ""); a.status != 401 {

@@ -28,7 +28,7 @@ func TestOneConnectionTooMany(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.Until(t, "the first is there", func() bool { return s.Stats().Connections == 1 })
-	if a := s.do("GET", "/healthz", ""); a.status != 503 || a.name() != "too_many_connections" || a.header.Get("Retry-After") == "" {
+	if a := s.do("GET", "/healthz", ""); a.status != 429 || a.name() != "too_many_connections" || a.header.Get("Retry-After") == "" || !strings.Contains(a.body, "There are 1 connections") {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	_ = first.Close()

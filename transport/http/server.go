@@ -78,7 +78,7 @@ type Options struct {
 	Collect func(*Metrics)
 
 	// MaxConnections is how many connections there may be at a time over all doors, without
-	// WebSockets. One more is told so with a 503 and closed. 0 means 4,096.
+	// WebSockets. One more is told so with a 429 and closed. 0 means 4,096.
 	MaxConnections int
 
 	// MaxNewcomers is how many connections of a remote door may be open that have not sent a

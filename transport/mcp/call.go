@@ -48,7 +48,7 @@ func callTool(x *exchange) {
 	if !ok { // the kernel says why the caller may not call it
 		all, _ := x.s.toolsOf(principal.TheOwner())
 		if t, ok = all.byName[name]; !ok {
-			x.fail(invalid(set.unknown(name)))
+			x.fail(invalid(set.unknown(name, x.s.k, caller)))
 			return
 		}
 	}
@@ -171,8 +171,8 @@ func (x *exchange) describe(m *message.Message) (wrong string) {
 	return ""
 }
 
-// unknown is the text for a tool that isn't there. It names those that were probably meant.
-func (t *toolset) unknown(name string) string {
+// unknown is the text for a tool that isn't there. It names those that were probably meant, or what else the caller may need.
+func (t *toolset) unknown(name string, k *kernel.Kernel, caller *principal.Principal) string {
 	names := make([]string, len(t.tools))
 	for i, one := range t.tools {
 		names[i] = one.name
@@ -180,6 +180,8 @@ func (t *toolset) unknown(name string) string {
 	text := "Unknown tool: " + message.Clip(name, 100)
 	if near := nearest.Names(name, names); len(near) > 0 {
 		text += "; did you mean " + strings.Join(near, " or ") + "?"
+	} else if other := k.Instead(message.Type(strings.Replace(name, "_", ".", 1)), caller); other != "" {
+		text += "; " + other
 	} else {
 		text += "; Syscall_Search finds tools by words, and Syscall_Register adds one"
 	}

@@ -54,7 +54,7 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) {
 		transport.Refuse(w, http.StatusServiceUnavailable, "stopping", "The daemon is shutting down; try again")
 		return
 	case transport.TooMany:
-		transport.Refuse(w, http.StatusServiceUnavailable, "too_many_connections", "There are as many connections as there may be; close one, or try again later")
+		s.conns.RefuseFull(w)
 		return
 	}
 	raw, buffered, err := http.NewResponseController(w).Hijack()
@@ -105,8 +105,11 @@ func (s *Server) ServeLines(ctx context.Context, in io.Reader, out io.Writer, to
 	reading, end := context.WithCancelCause(ctx)
 	c.interrupt = func() { end(io.EOF) }
 	defer c.interrupt()
-	if _, reason := s.conns.Admit(c); reason != "" {
-		return message.Errorf(503, "The server takes no more connections: %s", reason)
+	switch _, reason := s.conns.Admit(c); reason {
+	case transport.Stopping:
+		return message.Errorf(503, "The daemon is shutting down; try again")
+	case transport.TooMany:
+		return s.conns.Full()
 	}
 	defer s.conns.Done()
 	defer s.conns.Leave(c)

@@ -54,7 +54,7 @@ func (st *stream) noModule(whole, module, method string) {
 			g.Action, g.Namespace = callModuleSchema, near
 		}
 	}
-	st.refuse(404, "Module not found: "+module, g)
+	st.refuse(404, "Module not found: "+module+st.instead(message.Type(module+"."+method), g), g)
 }
 
 func (st *stream) noMethod(n *kernel.Namespace, method string) {
@@ -65,7 +65,17 @@ func (st *stream) noMethod(n *kernel.Namespace, method string) {
 	} else {
 		g.Action, g.Namespace = callModuleSchema, n.Name
 	}
-	st.refuse(404, "Method not found: "+method, g)
+	st.refuse(404, "Method not found: "+method+st.instead(message.Type(method), g), g)
+}
+
+// instead is what the error of an unknown method adds where the guidance suggests no name that was probably meant.
+func (st *stream) instead(t message.Type, g guidance) string {
+	if g.SuggestedMethod == "" {
+		if other := st.svc.k.Instead(t, st.caller); other != "" {
+			return "; " + other
+		}
+	}
+	return ""
 }
 
 // ownNames are the methods of the service itself.

@@ -52,9 +52,8 @@ func (s *Server) attend(l *link) {
 }
 
 func (s *Server) refuseTooMany(l *link) {
-	limit := s.conns.MaxConnections()
-	s.opts.Log.Warn("a connection was refused: there are too many", "limit", limit)
-	l.refuse(message.Errorf(429, "There are %d connections, and no more are taken; close some, or try again later", limit))
+	s.opts.Log.Warn("a connection was refused: there are too many", "limit", s.conns.MaxConnections())
+	l.refuse(s.conns.Full())
 }
 
 // A gate lets messages of some types through. Anything else is an [ErrFull].

@@ -45,7 +45,7 @@ type Options struct {
 	MaxMessage int
 
 	// MaxConnections is how many connections there may be at a time. One more is refused
-	// with 503. 0 means 16,384.
+	// with 429. 0 means 16,384.
 	MaxConnections int
 
 	// Ping is how long a connection may be silent before its peer is asked whether it is
@@ -130,10 +130,11 @@ func (h *Handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	c := newWire(h, blobs.RemoteOf(r.Context()))
 	switch _, reason := h.conns.Admit(c); reason {
 	case transport.Stopping:
-		refuse(rw, "stopping", "The server is shutting down")
+		rw.Header().Set("Retry-After", "1")
+		transport.Refuse(rw, http.StatusServiceUnavailable, "stopping", goingAway)
 		return
 	case transport.TooMany:
-		refuse(rw, "too_many_connections", "There are as many WebSockets as there may be; close one, or try again later")
+		h.conns.RefuseFull(rw)
 		return
 	}
 	upgrader := ws.HTTPUpgrader{Timeout: h.opts.Patience, Protocol: protocolOf(r)}
@@ -158,12 +159,6 @@ func (h *Handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 
 // goingAway is what peers are told at the end.
 const goingAway = "The server is shutting down"
-
-// refuse answers why there is no connection at the moment. The name is for programs.
-func refuse(rw http.ResponseWriter, name, text string) {
-	rw.Header().Set("Retry-After", "1")
-	transport.Refuse(rw, http.StatusServiceUnavailable, name, text)
-}
 
 func (h *Handler) serve(w *wire) {
 	defer h.conns.Done()

@@ -248,10 +248,10 @@ func TestConnectionsAreLimited(t *testing.T) {
 	s := serve(t, &Options{MaxConnections: 1})
 	c := s.dial()
 	_, r, err := websocket.Dial(t.Context(), s.url(), nil)
-	if err == nil || r == nil || r.StatusCode != http.StatusServiceUnavailable {
+	if err == nil || r == nil || r.StatusCode != http.StatusTooManyRequests || r.Header.Get("Retry-After") == "" {
 		t.Fatalf("got %v, %v", r, err)
 	}
-	if text, _ := io.ReadAll(r.Body); !strings.Contains(string(text), `"name":"too_many_connections"`) {
+	if text, _ := io.ReadAll(r.Body); !strings.Contains(string(text), `"name":"too_many_connections","message":"There are 1 connections`) {
 		t.Errorf("it is told %s", text)
 	}
 	_ = c.Close(websocket.StatusNormalClosure, "")

@@ -13,6 +13,7 @@ import (
 	"kernos/cmd/kernos/callline"
 	"kernos/cmd/kernos/exit"
 	"kernos/daemon"
+	"kernos/transport"
 	"kernos/transport/unix"
 )
 
@@ -191,7 +192,7 @@ func isAway(err error) bool {
 // isFull reports whether a server has as many connections as it may.
 func isFull(err error) bool {
 	r, refused := errors.AsType[*client.Refused](err)
-	return refused && r.Name() == "too_many_connections"
+	return refused && r.Name() == transport.TooManyConnections
 }
 
 // Setting is the command that gives the server a file: in its context, or in a variable if it
