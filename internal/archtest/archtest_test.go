@@ -140,6 +140,28 @@ func TestFloorsAreDocumented(t *testing.T) {
 }
 
 // TestNamesSayWhatThingsAre refuses names that could stand on any folder.
+// The table of docs/RATIONALE has a line for every module that go.mod requires directly.
+func TestDependenciesAreExplained(t *testing.T) {
+	required, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rationale, err := os.ReadFile(filepath.Join(root, "docs/RATIONALE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := strings.Join(regexp.MustCompile(`(?m)^\|.*$`).FindAllString(string(rationale), -1), "\n")
+	direct := regexp.MustCompile(`(?m)^\t(?:github\.com/)?(\S+?)(?:/v\d+)? v\S+$`).FindAllStringSubmatch(string(required), -1)
+	if len(direct) < 20 {
+		t.Fatalf("go.mod requires %d modules directly", len(direct))
+	}
+	for _, m := range direct {
+		if !strings.Contains(rows, m[1]) {
+			t.Errorf("docs/RATIONALE.md doesn't say why %s is used", m[1])
+		}
+	}
+}
+
 func TestNamesSayWhatThingsAre(t *testing.T) {
 	vague := regexp.MustCompile(`(^|/)(utils?|common|helpers?|shared|misc|base|types|manager)(/|\.go$)`)
 	eachFile(t, func(name string) {
