@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -20,102 +19,49 @@ import (
 
 // A client calls the syscalls of sessions. It is safe for concurrent use.
 type client struct {
-	open request.Opener
 	ctx  context.Context // of the client's life
 	stop func()
 
-	mu   sync.Mutex
-	link *link // nil when the client is closed
-}
-
-// A link is two connections to a kernel: what streams has its own.
-type link struct {
-	call, watch request.Caller
-	done        []func() error
-	calls       sync.WaitGroup // that are under way
+	// What streams has its own connection: while an event is read, the call that fetches its text is answered.
+	calls, watches request.Caller
+	done           []func() error
 }
 
 func dial(ctx context.Context, open request.Opener) (*client, error) {
-	c := &client{open: open}
+	c := new(client)
 	c.ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
-	l, err := c.connect()
-	c.link = l
-	return c, err
-}
-
-func (c *client) connect() (*link, error) {
-	l := new(link)
-	for _, to := range []*request.Caller{&l.call, &l.watch} {
-		call, done, err := c.open(c.ctx)
+	for _, to := range []*request.Caller{&c.calls, &c.watches} {
+		call, done, err := open(c.ctx)
 		if err != nil {
-			_ = l.close()
+			_ = c.close()
 			return nil, exit.Wrap(err)
 		}
-		*to, l.done = call, append(l.done, done)
+		*to, c.done = call, append(c.done, done)
 	}
-	return l, nil
-}
-
-// reconnect takes other connections in place of a link that has broken.
-func (c *client) reconnect(broken *link) {
-	l, err := c.connect()
-	if err != nil {
-		return // the next attempt may be better
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.link != broken {
-		_ = l.close()
-		return
-	}
-	go func() { _ = broken.close() }()
-	c.link = l
-}
-
-// close waits for the calls that are under way, and closes the connections.
-func (l *link) close() (err error) {
-	l.calls.Wait()
-	for _, done := range l.done {
-		err = errors.Join(err, done())
-	}
-	return err
+	return c, nil
 }
 
 // close ends the calls that are under way, and the connections.
-func (c *client) close() error {
+func (c *client) close() (err error) {
 	c.stop()
-	c.mu.Lock()
-	l := c.link
-	c.link = nil
-	c.mu.Unlock()
-	if l == nil {
-		return nil
+	for _, done := range c.done {
+		err = errors.Join(err, done())
 	}
-	return exit.Wrap(l.close())
+	return exit.Wrap(err)
 }
 
-var errClosed = errors.New("the chat has ended")
-
-// use makes a call over the link while it is open.
-func (c *client) use(ctx context.Context, f func(context.Context, *link) (json.RawMessage, error)) (json.RawMessage, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(c.ctx, cancel)()
-	c.mu.Lock()
-	l := c.link
-	if l != nil {
-		l.calls.Add(1)
+// over returns a caller over a connection, whose calls end with the client.
+func (c *client) over(call request.Caller) request.Caller {
+	return func(ctx context.Context, m message.Message, event func(json.RawMessage)) (json.RawMessage, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(c.ctx, cancel)()
+		return call(ctx, m, event)
 	}
-	c.mu.Unlock()
-	if l == nil {
-		return nil, &exit.Error{Status: exit.Failure, Cause: errClosed}
-	}
-	defer l.calls.Done()
-	return f(ctx, l)
 }
 
 func (c *client) call(ctx context.Context, m message.Message, event func(json.RawMessage)) (json.RawMessage, error) {
-	return c.use(ctx, func(ctx context.Context, l *link) (json.RawMessage, error) { return l.call(ctx, m, event) })
+	return c.over(c.calls)(ctx, m, event)
 }
 
 // within returns a caller whose messages are of the workflow of a session: kernos graph SESSION draws
@@ -314,7 +260,7 @@ func (e *event) approval(session string, data json.RawMessage) *Message {
 	return m
 }
 
-// maxAttempts is how often a connection that breaks while a turn is followed is made again.
+// maxAttempts is how often a turn is followed again after its connection has broken, without a message in between.
 const maxAttempts = 8
 
 // follow reports what happens in a session after a seq, until a turn has ended. It returns how the
@@ -323,14 +269,7 @@ func (c *client) follow(ctx context.Context, session string, after uint64, until
 	pause := backoff.Backoff{First: 100 * time.Millisecond, Longest: 3 * time.Second, Jitter: true}
 	for attempt := 0; ; attempt++ {
 		var failed error
-		var used *link
-		watch := func(ctx context.Context, m message.Message, event func(json.RawMessage)) (json.RawMessage, error) {
-			return c.use(ctx, func(ctx context.Context, l *link) (json.RawMessage, error) {
-				used = l
-				return l.watch(ctx, m, event)
-			})
-		}
-		_, err := request.Send(ctx, watch, message.KindQuery, "Session.Watch", map[string]any{"session": session, "after": after, "until": until}, func(data json.RawMessage) {
+		_, err := request.Send(ctx, c.over(c.watches), message.KindQuery, "Session.Watch", map[string]any{"session": session, "after": after, "until": until}, func(data json.RawMessage) {
 			var e event
 			if failed == nil {
 				if failed = request.Decode("Session.Watch", data, &e); failed == nil && len(e.Message) > 0 {
@@ -362,7 +301,7 @@ func (c *client) follow(ctx context.Context, session string, after uint64, until
 		if lost := err == nil || exit.Status(err) == exit.Unreachable; !lost || attempt == maxAttempts || !pause.Wait(ctx.Done()) {
 			return nil, err
 		}
-		c.reconnect(used) // the next kernel goes on with the turn
+		// The next call goes to the next kernel, which goes on with the turn.
 	}
 }
 

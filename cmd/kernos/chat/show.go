@@ -48,7 +48,7 @@ func load(ctx context.Context, call request.Caller, given string) (i info, path 
 	if err != nil {
 		return i, nil, err
 	}
-	c := &client{ctx: ctx, link: &link{call: call}}
+	c := &client{ctx: ctx, calls: call}
 	if i, err = c.get(ctx, session); err == nil {
 		path, err = c.path(ctx, &i, i.Seq)
 	}

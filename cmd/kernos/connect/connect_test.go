@@ -3,6 +3,7 @@ package connect
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"github.com/coder/websocket"
 
 	"kernos/client"
+	"kernos/cmd/kernos/exit"
 	"kernos/daemon"
 	"kernos/kernel"
 	"kernos/kernel/kerneltest"
@@ -82,6 +84,48 @@ func TestWhatWasNotBegunIsAskedAgain(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// A call whose kernel is gone in the middle of it fails, and the next call goes to the next kernel.
+func TestAKernelThatIsGoneIsLeft(t *testing.T) {
+	t.Setenv("KERNOS_HOME", t.TempDir())
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	d, err := FindDaemon()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var server *httptest.Server
+	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _, _ = conn.Read(r.Context())
+		_ = conn.Write(r.Context(), websocket.MessageText, []byte(acknowledged))
+		_ = server.Listener.Close()
+		_ = conn.CloseNow()
+	}))
+	defer server.Close()
+	k := &Kernel{server: &Server{Daemon: d, Target: d.target()}, opts: Options{InProcess: func() (*daemon.Daemon, error) {
+		return daemon.Open(&daemon.Options{Home: d.Dir, Unrecorded: true})
+	}}}
+	if k.conn, err = client.Dial(t.Context(), client.Target{URL: server.URL, Patience: 1}); err != nil {
+		t.Fatal(err)
+	}
+	ping := message.Message{Kind: message.KindQuery, Type: message.Ping, Data: []byte(`{"payload":7}`)}
+	if data, err := k.Call(t.Context(), ping, nil); exit.Status(err) != exit.Unreachable {
+		t.Errorf("got %s, %v", data, err)
+	}
+	if data, err := k.Call(t.Context(), ping, nil); err != nil || string(data) != `{"payload":7}` {
+		t.Errorf("got %s, %v", data, err)
+	}
+	if err := k.Close(); err != nil {
+		t.Error(err)
+	}
+	if data, err := k.Call(t.Context(), ping, nil); !errors.Is(err, client.ErrClosed) {
+		t.Errorf("a call after Close: got %s, %v", data, err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kernos/client"
+	"kernos/cmd/kernos/exit"
 	"kernos/daemon"
 	"kernos/kernel"
 	"kernos/message"
@@ -37,16 +38,17 @@ type Options struct {
 }
 
 // A Kernel answers the requests of a command: the daemon of this user, the server of a context,
-// or a kernel in this process. One that is shutting down is left for the next one. A Kernel is safe
-// for concurrent use.
+// or a kernel in this process. One that is gone is left for the next one. A Kernel is safe for
+// concurrent use.
 type Kernel struct {
 	server *Server
 	opts   Options
 
-	mu    sync.Mutex
-	conn  *client.Client // nil if the daemon has no place left for one
-	local *daemon.Daemon // nil unless the kernel is in this process
-	done  func() error   // closes it
+	mu     sync.Mutex
+	conn   *client.Client // nil if the last one is gone, or if the daemon has no place left for one
+	local  *daemon.Daemon // nil unless the kernel is in this process
+	done   func() error   // closes it
+	closed bool
 }
 
 // Open finds the kernel that a command asks. The caller closes it.
@@ -111,10 +113,11 @@ func dialInProcess(ctx context.Context, d *daemon.Daemon) (conn *client.Client, 
 // Server returns the server that the kernel is reached at.
 func (k *Kernel) Server() *Server { return k.server }
 
-// Close lets go of the kernel.
+// Close lets go of the kernel. Calls that are under way end with an error.
 func (k *Kernel) Close() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.closed = true
 	return k.close()
 }
 
@@ -129,52 +132,84 @@ func (k *Kernel) close() (err error) {
 	return err
 }
 
-// way returns the connection to the kernel, and the kernel if it is in this process.
-func (k *Kernel) way() (*client.Client, *daemon.Daemon) {
+// way returns the connection to the kernel, and the kernel if it is in this process. If the last one is gone, it is that
+// to the next one.
+func (k *Kernel) way(ctx context.Context) (*client.Client, *daemon.Daemon, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.conn, k.local
+	if k.closed {
+		return nil, nil, exit.Wrap(client.ErrClosed)
+	}
+	var err error
+	if k.conn == nil {
+		err = k.open(ctx)
+	}
+	return k.conn, k.local, err
 }
 
-// next finds the next kernel after a connection was lost, unless another call has found it.
-func (k *Kernel) next(ctx context.Context, lost *client.Client) error {
+// leave lets go of a connection, unless another call has.
+func (k *Kernel) leave(gone *client.Client) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.conn != lost {
+	if k.conn != gone {
 		return nil
 	}
-	return errors.Join(k.close(), k.open(ctx))
+	return k.close()
 }
 
-// Call sends a request; see [request.Caller]. A request that was not begun because the kernel
-// is shutting down, or because another process has the store, is sent to the next kernel.
+// isGone reports whether an error says that a kernel can't be asked any more.
+func isGone(err error) bool {
+	_, unreachable := errors.AsType[*client.Unreachable](err)
+	_, refused := errors.AsType[*client.Refused](err)
+	return unreachable || refused || errors.Is(err, client.ErrStopping) || errors.Is(err, store.ErrInUse)
+}
+
+// Call sends a request; see [request.Caller]. A request that was not begun because the kernel is
+// gone, or because another process has the store, is sent to the next kernel.
 func (k *Kernel) Call(ctx context.Context, m message.Message, event func(json.RawMessage)) (data json.RawMessage, err error) {
 	err = Retry(ctx, InUse, func(context.Context) (again bool, err error) {
-		conn, local := k.way()
-		if conn == nil {
-			data, err = k.server.Daemon.operate(ctx, m.Kind, m.Type)
-			return false, err
-		}
 		begun := false
-		data, err = k.call(ctx, conn, m, func(data json.RawMessage) {
+		data, err = k.send(ctx, m, func(data json.RawMessage) {
 			begun = true
 			if event != nil {
 				event(data)
 			}
 		})
-		// The reason of a kernel in this process isn't in its answer: another process has the store.
-		if e, ok := errors.AsType[*message.Error](err); ok && e.Code == 503 && local != nil && local.StoreInUse() {
-			e.Reason = store.ErrInUse
-		}
-		if begun || !errors.Is(err, client.ErrStopping) && !errors.Is(err, store.ErrInUse) {
-			return false, err
-		}
-		return k.next(ctx, conn) == nil, err
+		return !begun && errors.Is(err, store.ErrInUse), err
 	})
 	return data, err
 }
 
-func (k *Kernel) call(ctx context.Context, conn *client.Client, m message.Message, event func(json.RawMessage)) (reply json.RawMessage, err error) {
+// send sends a request to the first kernel that takes it.
+func (k *Kernel) send(ctx context.Context, m message.Message, event func(json.RawMessage)) (data json.RawMessage, err error) {
+	err = Retry(ctx, EndTime, func(context.Context) (again bool, err error) {
+		conn, local, err := k.way(ctx)
+		if err != nil {
+			return false, err
+		}
+		if conn == nil {
+			data, err = k.server.Daemon.operate(ctx, m.Kind, m.Type)
+			return false, err
+		}
+		taken := false
+		data, taken, err = k.call(ctx, conn, m, event)
+		// The reason of a kernel in this process isn't in its answer: another process has the store.
+		if e, ok := errors.AsType[*message.Error](err); ok && e.Code == 503 && local != nil && local.StoreInUse() {
+			e.Reason = store.ErrInUse
+		}
+		if !isGone(err) {
+			return false, err
+		}
+		if failed := k.leave(conn); failed != nil {
+			return false, errors.Join(err, failed)
+		}
+		return !taken, err
+	})
+	return data, err
+}
+
+// call sends a request over a connection. Taken is whether the kernel has acknowledged it.
+func (k *Kernel) call(ctx context.Context, conn *client.Client, m message.Message, event func(json.RawMessage)) (reply json.RawMessage, taken bool, err error) {
 	namespace, name := kernel.Method(m.Type)
 	stream, err := conn.Open(ctx, client.Request{
 		Method: namespace + "_" + name, Params: []any{m.Data}, Kind: string(m.Kind),
@@ -183,20 +218,20 @@ func (k *Kernel) call(ctx context.Context, conn *client.Client, m message.Messag
 		},
 	})
 	if err != nil {
-		return nil, k.server.Explain(err)
+		return nil, false, k.server.Explain(err)
 	}
 	defer func() { _ = stream.Close() }()
 	for item, err := range stream.Items(ctx) {
 		switch {
 		case err != nil:
-			return nil, k.server.Explain(err)
+			return nil, true, k.server.Explain(err)
 		case item.Type == client.Error:
-			return nil, &message.Error{Code: item.Code, Message: item.Error}
+			return nil, true, &message.Error{Code: item.Code, Message: item.Error}
 		case item.Type == client.Data:
 			data := item.Data
 			if !k.opts.References {
 				if data, err = k.fetch(ctx, data); err != nil {
-					return nil, err
+					return nil, true, err
 				}
 			}
 			if item.ContentType == namespace+"."+name {
@@ -206,7 +241,7 @@ func (k *Kernel) call(ctx context.Context, conn *client.Client, m message.Messag
 			}
 		}
 	}
-	return reply, nil
+	return reply, true, nil
 }
 
 // fetch returns the data of an answer, from its blob if it was too long for an item.
