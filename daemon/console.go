@@ -90,7 +90,7 @@ func (d *Daemon) signIn(ctx context.Context) (secret string, life time.Duration,
 	}
 	var made struct{ Token string }
 	err = d.ask(ctx, "Token.Create", message.KindCommand, map[string]any{
-		"name": consoleTokens + strings.ToLower(rand.Text()[:8]), "preset": principal.Console, "expires": time.Now().Add(consoleLife).UnixMilli(),
+		"name": consoleTokens + strings.ToLower(rand.Text()[:8]), "preset": principal.Console, "expires": d.opts.Now().Add(consoleLife).UnixMilli(),
 	}, &made)
 	return made.Token, consoleLife, err
 }

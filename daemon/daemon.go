@@ -36,6 +36,7 @@ import (
 	"kernos/console"
 	"kernos/journal"
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/store"
 	"kernos/transport"
@@ -114,6 +115,9 @@ func Open(o *Options) (_ *Daemon, err error) {
 	if d.opts.Level == nil {
 		d.opts.Level = new(slog.LevelVar)
 	}
+	if d.opts.Now == nil {
+		d.opts.Now = time.Now
+	}
 	if o.Home == "" {
 		return nil, errors.New("a daemon needs a home: set Options.Home")
 	}
@@ -139,14 +143,13 @@ func Open(o *Options) (_ *Daemon, err error) {
 	if d.state, err = newState(d.home, &d.opts, path); err != nil {
 		return nil, err
 	}
-	d.tokens = token.New(d.state.store)
+	d.tokens = token.New(&token.Options{Store: d.state.store, Ended: func(id principal.ID) { d.jobs.Ended(id) }, Now: d.opts.Now})
 	d.jobs = job.New(&job.Options{
-		Store: d.state.store, Find: d.tokens.Find, Blobs: d.state, Open: d.state.resolve, Known: d.claimed, Opened: d.state.opened, Slots: d.opts.Limits.Jobs, Grace: jobGrace, Log: d.opts.Log,
+		Store: d.state.store, Find: d.tokens.Find, Blobs: d.state, Open: d.state.resolve, Known: d.claimed, Opened: d.state.opened, Slots: d.opts.Limits.Jobs, Grace: jobGrace, Now: d.opts.Now, Log: d.opts.Log,
 	})
-	d.tokens.OnEnd(d.jobs.Ended)
 	d.vectors = vector.New(&vector.Options{Store: d.state.store, Models: d.state.embed, Cache: d.state.vectors, Opened: d.state.opened, Log: d.opts.Log})
 	d.sessions = session.New(&session.Options{
-		Store: d.state.store, Find: d.tokens.Find, Blobs: d.state, Open: d.state.resolve, Opened: d.state.opened, Grace: jobGrace, Log: d.opts.Log,
+		Store: d.state.store, Find: d.tokens.Find, Blobs: d.state, Open: d.state.resolve, Opened: d.state.opened, Grace: jobGrace, Now: d.opts.Now, Log: d.opts.Log,
 		Room: func(name string) (int, error) { return d.state.models(&d.opts).Room(name) },
 	})
 	if err := d.openKernel(); err != nil {

@@ -13,21 +13,24 @@ import (
 
 	"kernos/daemon"
 	"kernos/daemon/daemontest"
+	"kernos/internal/testkit"
 	"kernos/message"
 )
 
 // A served is a daemon with a TCP address, for as long as a test runs.
 type served struct {
 	*daemontest.Daemon
-	t   *testing.T
-	url string
+	t     *testing.T
+	url   string
+	clock *testkit.Clock
 }
 
 // serve serves a new home over HTTP.
 func serve(t *testing.T) *served {
 	t.Helper()
-	d := daemontest.Serve(t, &daemon.Options{Home: t.TempDir(), Web: &daemon.Web{Address: "127.0.0.1:0"}})
-	return &served{d, t, "http://" + d.Address}
+	clock := new(testkit.Clock)
+	d := daemontest.Serve(t, &daemon.Options{Home: t.TempDir(), Web: &daemon.Web{Address: "127.0.0.1:0"}, Now: clock.Now})
+	return &served{Daemon: d, t: t, url: "http://" + d.Address, clock: clock}
 }
 
 // owner calls as the owner, and returns the reply.

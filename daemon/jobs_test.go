@@ -214,7 +214,7 @@ func TestAWaitSurvivesItsWebSocket(t *testing.T) {
 	runtimeDir(t)
 	next := make(chan float64)
 	d, jobID := startWork(t, &daemon.Options{Home: t.TempDir(), Socket: &daemon.Socket{}, Web: &daemon.Web{Address: "127.0.0.1:0"}}, next)
-	s := &served{d, t, "http://" + d.Address}
+	s := &served{Daemon: d, t: t, url: "http://" + d.Address}
 	secret := s.token(`{"name":"web","preset":"viewer"}`)
 	wants := func(conn *websocket.Conn, part string) {
 		t.Helper()

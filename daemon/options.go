@@ -81,6 +81,10 @@ type Options struct {
 	// Nil means none.
 	Web *Web
 
+	// Now is the clock by which tokens and keys of the memory expire, jobs become due and sessions use up
+	// their budgets. Nil means time.Now.
+	Now func() time.Time
+
 	// Version is the version of the program, as Kernel.Status reports it.
 	Version string
 

@@ -122,7 +122,7 @@ func newState(home Home, o *Options, socket string) (*state, error) {
 		return confined.Resolve(ctx, p)
 	}
 	s.meaning = ranked.NewMeaning(s.embed[0])
-	s.memory = memory.New(s.store, s.blobs, &memory.Options{Meaning: s.meaning, Resolve: s.resolve, Reaches: s.callerReaches, Proc: s.proc, ProcKeys: s.procKeys, Log: o.Log})
+	s.memory = memory.New(s.store, s.blobs, &memory.Options{Meaning: s.meaning, Resolve: s.resolve, Reaches: s.callerReaches, Proc: s.proc, ProcKeys: s.procKeys, Now: o.Now, Log: o.Log})
 	s.journal = journal.New(s.store, &journal.Options{
 		Retention: journal.Retention{MaxAge: o.Retention.MaxAge, MaxBytes: o.Retention.journalBytes()}, Blobs: s, Log: o.Log,
 		Models: s.embed, Vectors: s.vectors,

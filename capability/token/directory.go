@@ -57,8 +57,7 @@ type File interface {
 // is durable, just before their reply is sent: if the disk fails, a token stays as it was. Only a
 // revocation acts at once.
 type Directory struct {
-	store  store.Reader
-	now    func() time.Time
+	opts   Options
 	expiry *time.Timer
 
 	mu       sync.Mutex
@@ -69,7 +68,13 @@ type Directory struct {
 	changing map[string]bool      // the names of tokens whose change is on its way to the disk
 	fallback *principal.Principal // of the default token
 	secret   string               // of the default token, when it was used last
-	ended    func(principal.ID)   // see OnEnd
+}
+
+// Options are the settings of a Directory.
+type Options struct {
+	Store store.Reader       // where the tokens are; it is read when they are needed
+	Ended func(principal.ID) // is told of each token that is revoked or expires; may be nil
+	Now   func() time.Time   // nil means time.Now
 }
 
 // A holder is a token with the principal that connections act for.
@@ -78,12 +83,14 @@ type holder struct {
 	principal *principal.Principal
 }
 
-// New returns the tokens of a store, which is read when they are needed. The caller closes the
-// directory.
-func New(s store.Reader) *Directory {
+// New returns the tokens of a store. The caller closes the directory.
+func New(o *Options) *Directory {
 	d := &Directory{
-		store: s, now: time.Now, fallback: newDefault(),
+		opts: *o, fallback: newDefault(),
 		byName: make(map[string]*holder), byHash: make(map[[sha256.Size]byte]*holder), changing: make(map[string]bool),
+	}
+	if d.opts.Now == nil {
+		d.opts.Now = time.Now
 	}
 	d.mu.Lock() // expire may begin before expiry is set
 	defer d.mu.Unlock()
@@ -96,14 +103,6 @@ func (d *Directory) SetFile(f File) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.file = f
-}
-
-// OnEnd says what is told of each token that is revoked or expires. It is called before the
-// directory is used.
-func (d *Directory) OnEnd(f func(principal.ID)) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.ended = f
 }
 
 // lock locks the directory, and reads the tokens if that was not done. The caller calls
@@ -121,7 +120,7 @@ func (d *Directory) load() error {
 	if d.loaded {
 		return nil
 	}
-	for e, err := range d.store.Scan(store.Prefix([]byte{store.SpaceTokens})) {
+	for e, err := range d.opts.Store.Scan(store.Prefix([]byte{store.SpaceTokens})) {
 		if err != nil {
 			return err
 		}
@@ -165,7 +164,7 @@ func (d *Directory) Authenticate(secret string) (*principal.Principal, error) {
 	}
 	defer d.mu.Unlock()
 	if h := d.byHash[sha256.Sum256([]byte(secret))]; h != nil {
-		if h.principal.Expired(d.now()) {
+		if h.principal.Expired(d.opts.Now()) {
 			h.principal.End(principal.ErrExpired)
 		}
 		if h.principal.Life().Err() != nil {
@@ -254,14 +253,9 @@ func (d *Directory) renewDefault() {
 func (d *Directory) add(h *holder) {
 	d.byName[h.Name] = h
 	d.byHash[[sha256.Size]byte(h.Hash)] = h
-	context.AfterFunc(h.principal.Life(), func() {
-		d.mu.Lock()
-		ended := d.ended
-		d.mu.Unlock()
-		if ended != nil {
-			ended(h.ID)
-		}
-	})
+	if d.opts.Ended != nil {
+		context.AfterFunc(h.principal.Life(), func() { d.opts.Ended(h.ID) })
+	}
 }
 
 func (d *Directory) remove(h *holder) {
@@ -320,7 +314,7 @@ func (d *Directory) find(name, next string) (*holder, error) {
 func (d *Directory) expire() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	now := d.now()
+	now := d.opts.Now()
 	next := time.Hour // a clock that is set forward is noticed by then
 	for _, h := range d.byName {
 		switch {

@@ -1,7 +1,7 @@
 // Package token is the module of named callers: the owner creates tokens with rights of their
 // own, looks at them, changes them, and takes them back.
 //
-//	tokens := token.New(s)
+//	tokens := token.New(&token.Options{Store: s})
 //	p, err := tokens.Authenticate(secret) // the principal that a connection acts for
 //
 // All of its syscalls are for the owner only; package principal refuses them to every token.
@@ -93,12 +93,20 @@ func (d *Directory) create(ctx context.Context, in createInput) (secretOutput, e
 	if len(d.byName) >= maxTokens {
 		return secretOutput{}, message.Errorf(503, "There are %d tokens, and no more are taken; revoke some", maxTokens)
 	}
-	now := d.now()
-	if in.Expires != 0 && in.Expires <= now.UnixMilli() {
-		return secretOutput{}, message.Invalid("expires", "expires: the time is over already")
+	if err := d.checkExpires(in.Expires); err != nil {
+		return secretOutput{}, err
 	}
+	now := d.opts.Now()
 	h := &holder{entry: entry{ID: newID(now), Name: in.Name, Created: now.UnixMilli(), Grant: in.Grant}}
 	return d.renew(ctx, h)
+}
+
+// checkExpires refuses the end of a token that is over already; 0 means none. Token.Revoke is what ends a token at once.
+func (d *Directory) checkExpires(ms int64) error {
+	if ms == 0 || ms > d.opts.Now().UnixMilli() {
+		return nil
+	}
+	return message.Invalid("expires", "expires: the time is over already")
 }
 
 // renew gives a token a secret and a principal, and stores it. mu is held.
@@ -108,7 +116,7 @@ func (d *Directory) renew(ctx context.Context, h *holder) (secretOutput, error) 
 	if err := d.keep(ctx, h); err != nil {
 		return secretOutput{}, err
 	}
-	return secretOutput{Token: secret, Info: h.info(d.now())}, nil
+	return secretOutput{Token: secret, Info: h.info(d.opts.Now())}, nil
 }
 
 // keep makes a principal of a token that is new or was changed, and stores it. mu is held.
@@ -174,7 +182,7 @@ func (d *Directory) rotate(ctx context.Context, in nameInput) (secretOutput, err
 		return secretOutput{}, err
 	}
 	h := &holder{entry: old.entry}
-	h.Rotated = d.now().UnixMilli()
+	h.Rotated = d.opts.Now().UnixMilli()
 	return d.renew(ctx, h)
 }
 
@@ -221,6 +229,9 @@ func (d *Directory) update(ctx context.Context, in updateInput) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
+	if err := d.checkExpires(in.Expires); err != nil {
+		return Info{}, err
+	}
 	h := &holder{entry: old.entry}
 	g := &h.Grant
 	taken := func(pattern string) bool { return slices.Contains(in.Take, pattern) }
@@ -247,7 +258,7 @@ func (d *Directory) update(ctx context.Context, in updateInput) (Info, error) {
 	if err := d.keep(ctx, h); err != nil {
 		return Info{}, err
 	}
-	return h.info(d.now()), nil
+	return h.info(d.opts.Now()), nil
 }
 
 // union adds patterns to others, each once.
@@ -308,7 +319,7 @@ func (d *Directory) show(_ context.Context, in nameInput) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	return h.info(d.now()), nil
+	return h.info(d.opts.Now()), nil
 }
 
 type listOutput struct {
@@ -328,7 +339,7 @@ func (d *Directory) list(context.Context, struct{}) (listOutput, error) {
 	defer d.mu.Unlock()
 	tokens := []Info{d.defaultInfo()}
 	for _, h := range d.byName {
-		tokens = append(tokens, h.info(d.now()))
+		tokens = append(tokens, h.info(d.opts.Now()))
 	}
 	slices.SortFunc(tokens[1:], func(a, b Info) int { return strings.Compare(a.Name, b.Name) })
 	return listOutput{tokens}, nil

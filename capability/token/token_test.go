@@ -52,7 +52,7 @@ func newWorld(t *testing.T) *world {
 // open opens the directory, again if it was open.
 func (w *world) open() {
 	w.t.Helper()
-	d := New(w.store)
+	d := New(&Options{Store: w.store})
 	d.SetFile(w.file)
 	w.t.Cleanup(d.Close)
 	w.Directory = d
@@ -213,6 +213,14 @@ func TestExpiry(t *testing.T) {
 		}
 		if _, err := w.call("Token.Create", `{"name":"past","expires":1}`); codeOf(err) != 422 {
 			t.Errorf("a token of the past: %v", err)
+		}
+		later := w.secret("Token.Create", `{"name":"later"}`)
+		over := fmt.Sprintf(`{"name":"later","expires":%d}`, time.Now().UnixMilli())
+		if _, err := w.call("Token.Update", over); codeOf(err) != 422 || w.principal(later.Token) == nil {
+			t.Errorf("the end of a token is moved to the past: %v", err)
+		}
+		if _, err := w.call("Token.Update", fmt.Sprintf(`{"name":"ci","expires":%d}`, time.Now().Add(time.Minute).UnixMilli())); err != nil || w.principal(ci.Token) == nil {
+			t.Errorf("a token gets more time after its end: %v", err)
 		}
 	})
 }

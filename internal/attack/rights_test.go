@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/crypto/ssh"
 
@@ -141,10 +140,8 @@ func subjects(w *world) (all []*subject) {
 	rotated, revoked := w.token("rotated", ""), w.token("revoked", `"preset":"console"`)
 	w.must("Token.Rotate", `{"name":"rotated"}`, nil)
 	w.must("Token.Revoke", `{"name":"revoked"}`, nil)
-	ends := time.Now().Add(time.Second).UnixMilli()
-	expired := w.token("expired", fmt.Sprintf(`"preset":"console","expires":%d`, ends))
-	// A request that is on its way when its token expires ends with its connection.
-	testkit.Until(w.t, "the token expires", func() bool { return time.Now().UnixMilli() > ends })
+	expired := w.token("expired", `"preset":"console",`+w.inAnHour())
+	w.anHourLater()
 	return append(all,
 		&subject{name: "default", preset: "agent", secret: w.defaultToken()},
 		&subject{name: "none"},

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 	"go.uber.org/goleak"
@@ -54,6 +55,7 @@ type world struct {
 	address string // of the TCP door
 	socket  string
 	client  *http.Client
+	clock   testkit.Clock
 }
 
 func open(t testing.TB) *world {
@@ -62,7 +64,7 @@ func open(t testing.TB) *world {
 		t.Setenv("XDG_RUNTIME_DIR", testkit.ShortDir(t))
 	}
 	w := &world{t: t, home: t.TempDir(), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
-	d := daemontest.Serve(t, &daemon.Options{Home: w.home, Socket: &daemon.Socket{}, Web: &daemon.Web{Address: "127.0.0.1:0"}})
+	d := daemontest.Serve(t, &daemon.Options{Home: w.home, Socket: &daemon.Socket{}, Web: &daemon.Web{Address: "127.0.0.1:0"}, Now: w.clock.Now})
 	t.Cleanup(w.client.CloseIdleConnections)
 	w.d, w.address = d.Daemon, d.Address
 	var err error
@@ -126,6 +128,18 @@ func (w *world) token(name, grant string) string {
 	var made struct{ Token string }
 	w.must("Token.Create", fmt.Sprintf(`{"name":%q%s}`, name, more(grant)), &made)
 	return made.Token
+}
+
+// inAnHour is the end of a token, as a member of its grant.
+func (w *world) inAnHour() string {
+	return fmt.Sprintf(`"expires":%d`, w.clock.Now().Add(time.Hour).UnixMilli())
+}
+
+// anHourLater moves the clock, and lets the daemon look at it: it does so when a token gets an end.
+func (w *world) anHourLater() {
+	w.t.Helper()
+	w.clock.Advance(time.Hour)
+	w.token("an-hour-later", w.inAnHour())
 }
 
 // more continues a list of members.
