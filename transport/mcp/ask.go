@@ -128,10 +128,20 @@ func (x *exchange) able(method string) error {
 	}
 	if c.modern {
 		x.mu.Lock()
-		x.lacks = &failure{code: mcp.MissingCapability, text: "The call needs a client that can do " + method, data: []byte(`{"requiredCapabilities":{"` + capability + `":{}}}`)}
+		x.lacks = &failure{code: mcp.MissingCapability, text: "The call needs a client that can do " + method, data: required(map[string]any{capability: struct{}{}})}
 		x.mu.Unlock()
 	}
 	return message.Errorf(501, "The client can't answer %s: it hasn't declared the capability %s", method, capability)
+}
+
+// required is the data of the error about a client that lacks capabilities.
+func required(capabilities map[string]any) []byte {
+	return marshal(map[string]any{"requiredCapabilities": capabilities})
+}
+
+// cancelParams are the parameters of notifications/cancelled. The id is JSON.
+func cancelParams(id string) []byte {
+	return marshal(map[string]json.RawMessage{"requestId": json.RawMessage(id)})
 }
 
 // askLegacy sends requests to the client, and waits for the responses.
@@ -164,7 +174,7 @@ func (x *exchange) askLegacy(ctx context.Context, requests map[string]askRequest
 			responses[name] = bytes.Clone(f.result)
 		case <-ctx.Done():
 			for _, id := range ids {
-				x.notify("notifications/cancelled", []byte(`{"requestId":`+id+`}`))
+				x.notify("notifications/cancelled", cancelParams(id))
 			}
 			return nil, context.Cause(ctx)
 		}

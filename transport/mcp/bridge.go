@@ -3,6 +3,7 @@ package mcp
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"maps"
 	"slices"
@@ -322,11 +323,19 @@ func (b *bridge) received(lines []byte) []byte {
 }
 
 // ownIDs begins the ids of requests that the bridge sends for itself.
-const ownIDs = `"kernos/`
+const ownIDs = "kernos/"
+
+// An ownRequest is a request of the bridge itself.
+type ownRequest struct {
+	Version string          `json:"jsonrpc"`
+	ID      string          `json:"id"`
+	Method  string          `json:"method"`
+	Params  json.RawMessage `json:"params"`
+}
 
 // answered takes a response, and reports whether the client is to see it.
 func (b *bridge) answered(f *frame) bool {
-	if strings.HasPrefix(string(f.id), ownIDs) {
+	if strings.HasPrefix(textOf(f.id), ownIDs) {
 		return false
 	}
 	r := b.waiting[string(f.id)]
@@ -371,7 +380,7 @@ func (b *bridge) lost() (told []byte) {
 		}
 	}
 	for id := range b.asked {
-		told = append(appendNotification(told, "notifications/cancelled", []byte(`{"requestId":`+id+`}`)), '\n')
+		told = append(appendNotification(told, "notifications/cancelled", cancelParams(id)), '\n')
 	}
 	clear(b.asked)
 	return told
@@ -384,8 +393,7 @@ func (b *bridge) replayed() (lines []byte) {
 	own := 0
 	add := func(method string, params []byte) {
 		own++
-		lines = appendString(append(lines, `{"jsonrpc":"2.0","id":`+ownIDs+strconv.Itoa(own)+`","method":`...), method)
-		lines = append(append(append(lines, `,"params":`...), params...), "}\n"...)
+		lines = append(append(lines, marshal(ownRequest{"2.0", ownIDs + strconv.Itoa(own), method, params})...), '\n')
 	}
 	if b.initialize != nil {
 		add("initialize", b.initialize)

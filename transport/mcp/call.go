@@ -78,7 +78,7 @@ func callTool(x *exchange) {
 	}
 	support := x.s.taskSupport(m.Type)
 	if support == TaskRequired && !x.client.tasks() {
-		x.fail(needsTasks)
+		x.fail(needsTasks())
 		return
 	}
 	x.replied = support == TaskReplied && x.client.tasks()

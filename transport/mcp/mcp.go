@@ -121,8 +121,11 @@ func New(k *kernel.Kernel, opts *Options) *Server {
 		s.opts.Log = slog.New(slog.DiscardHandler)
 	}
 	s.life, s.stop = context.WithCancel(context.Background())
-	s.info = appendString([]byte(`{"name":"kernos","title":"Kernos","version":`), s.opts.Version)
-	s.info = append(s.info, '}')
+	s.info = marshal(struct {
+		Name    string `json:"name"`
+		Title   string `json:"title"`
+		Version string `json:"version"`
+	}{"kernos", "Kernos", s.opts.Version})
 	for i := range s.opts.Offers {
 		if s.opts.Offers[i].Resource != "" {
 			s.kinds = append(s.kinds, s.opts.Offers[i].kind(s))

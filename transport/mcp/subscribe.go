@@ -3,8 +3,8 @@ package mcp
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"slices"
-	"strings"
 	"sync"
 
 	"kernos/internal/jsonscan"
@@ -84,60 +84,68 @@ func (w watch) each(changed func()) {
 // maxSubscriptions is how many resources one client may watch.
 const maxSubscriptions = 256
 
+// heard are the changes that a client wants to hear of, or will hear of.
+type heard struct {
+	Tools     bool     `json:"toolsListChanged,omitzero"`
+	Prompts   bool     `json:"promptsListChanged,omitzero"`
+	Resources []string `json:"resourceSubscriptions,omitzero"`
+}
+
+// heardParams are the parameters of a notification that belongs to subscriptions/listen.
+type heardParams struct {
+	Meta          map[string]json.RawMessage `json:"_meta"`
+	URI           string                     `json:"uri,omitzero"`           // of the resource that has changed
+	Notifications *heard                     `json:"notifications,omitzero"` // of the acknowledgement
+}
+
 // listen answers subscriptions/listen: the stateless era's way to hear of changes. The response comes
 // when the kernel stops; a client that wants no more cancels the request.
 func listen(x *exchange) {
 	wanted := jsonscan.Member(x.params, "notifications")
 	ctx, release := x.s.k.UntilStop(x.ctx)
 	defer release()
-	meta := append(append([]byte(`{"_meta":{"`+mcp.MetaSubscriptionID+`":`), x.id...), '}')
-	var accepted []string // members of the acknowledgement
+	meta := map[string]json.RawMessage{mcp.MetaSubscriptionID: x.id}
+	var accepted heard
 	var watches sync.WaitGroup
 	acknowledged := make(chan struct{})
-	tell := func(w watch, method string, params []byte) {
-		w = x.among.missed(w)
-		watches.Go(func() {
-			<-acknowledged
-			w.each(func() { x.notify(method, params) })
-		})
-	}
-	list := func(name, method string, all func() []watch) {
-		if string(jsonscan.Member(wanted, name)) != "true" {
-			return
-		}
-		accepted = append(accepted, `"`+name+`":true`)
-		for _, w := range all() {
-			tell(w, method, append(slices.Clone(meta), '}'))
+	tell := func(method, uri string, all ...watch) {
+		params := marshal(heardParams{Meta: meta, URI: uri})
+		for _, w := range all {
+			w = x.among.missed(w)
+			watches.Go(func() {
+				<-acknowledged
+				w.each(func() { x.notify(method, params) })
+			})
 		}
 	}
-	list("toolsListChanged", toolsChanged, func() []watch { return []watch{x.s.watchTools(ctx, kernel.SenderIn(ctx).Principal(), x.choice)} })
-	list("promptsListChanged", promptsChanged, func() []watch { return x.s.watchPrompts(ctx) })
-	var uris []string
+	wants := func(name string) bool { return string(jsonscan.Member(wanted, name)) == "true" }
+	if accepted.Tools = wants("toolsListChanged"); accepted.Tools {
+		tell(toolsChanged, "", x.s.watchTools(ctx, kernel.SenderIn(ctx).Principal(), x.choice))
+	}
+	if accepted.Prompts = wants("promptsListChanged"); accepted.Prompts {
+		tell(promptsChanged, "", x.s.watchPrompts(ctx)...)
+	}
 	eachElement(jsonscan.Member(wanted, "resourceSubscriptions"), func(value []byte) {
-		if uri := textOf(value); x.s.kindOf(uri) != nil && !slices.Contains(uris, uri) && len(uris) < maxSubscriptions {
-			uris = append(uris, uri)
+		if uri := textOf(value); x.s.kindOf(uri) != nil && !slices.Contains(accepted.Resources, uri) && len(accepted.Resources) < maxSubscriptions {
+			accepted.Resources = append(accepted.Resources, uri)
+			tell(resourceChanged, uri, x.s.watchResource(ctx, uri))
 		}
 	})
-	for _, uri := range uris {
-		tell(x.s.watchResource(ctx, uri), "notifications/resources/updated", append(appendString(append(slices.Clone(meta), `,"uri":`...), uri), '}'))
-	}
-	if len(uris) > 0 {
-		accepted = append(accepted, `"resourceSubscriptions":`+string(marshal(uris)))
-	}
-	x.notify("notifications/subscriptions/acknowledged", append(slices.Clone(meta), `,"notifications":{`+strings.Join(accepted, ",")+`}}`...))
+	x.notify("notifications/subscriptions/acknowledged", marshal(heardParams{Meta: meta, Notifications: &accepted}))
 	close(acknowledged)
 	<-ctx.Done()
 	watches.Wait()
 	x.mu.Lock()
-	x.meta = append([]byte(`"`+mcp.MetaSubscriptionID+`":`), x.id...)
+	x.meta = membersOf(meta)
 	x.mu.Unlock()
 	x.respond(nil)
 }
 
-// What a client is told when a list has changed.
+// The notifications of changes.
 const (
-	toolsChanged   = "notifications/tools/list_changed"
-	promptsChanged = "notifications/prompts/list_changed"
+	toolsChanged    = "notifications/tools/list_changed"
+	promptsChanged  = "notifications/prompts/list_changed"
+	resourceChanged = "notifications/resources/updated"
 )
 
 // subscribe answers resources/subscribe, of the stateful era.
@@ -161,7 +169,7 @@ func subscribe(x *exchange) {
 	if !there && !n.ended {
 		ctx, cancel := context.WithCancel(kernel.ActFor(n.life, kernel.SenderIn(x.ctx)))
 		n.subscribed[uri] = cancel
-		n.hear(s.watchResource(ctx, uri), "notifications/resources/updated", aboutURI(uri))
+		n.hear(s.watchResource(ctx, uri), resourceChanged, aboutURI(uri))
 	}
 	n.mu.Unlock()
 	x.respond(nil)

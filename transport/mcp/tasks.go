@@ -53,7 +53,10 @@ func (s *Server) taskSupport(t message.Type) TaskSupport {
 	return NoTask
 }
 
-var needsTasks = &failure{code: mcp.MissingCapability, text: "The request needs a client that can follow tasks", data: []byte(`{"requiredCapabilities":{"extensions":{"` + tasksExtension + `":{}}}}`)}
+// needsTasks is the failure of a request for tasks of a client that can't follow them.
+func needsTasks() *failure {
+	return &failure{code: mcp.MissingCapability, text: "The request needs a client that can follow tasks", data: required(map[string]any{"extensions": map[string]any{tasksExtension: struct{}{}}})}
+}
 
 // asJob returns the message that calls a tool as a job.
 func asJob(t message.Type, data []byte) message.Message {
@@ -122,7 +125,7 @@ type jobInfo struct {
 // such job for the caller, it has answered the request.
 func (x *exchange) job() (info jobInfo, approvals map[string]approval, ok bool) {
 	if !x.client.tasks() {
-		x.fail(needsTasks)
+		x.fail(needsTasks())
 		return info, nil, false
 	}
 	id := textOf(jsonscan.Member(x.params, "taskId"))
