@@ -103,8 +103,8 @@ func readCatalog(hash string, data json.RawMessage) (*Catalog, error) {
 // cached is what is kept of the catalog.
 func (c *Catalog) cached() cached { return cached{c.Hash, c.service, c.schemas} }
 
-// Outdated reports whether the server has said meanwhile that it offers something else.
-func (c *Catalog) Outdated() bool {
+// outdated reports whether the server has said meanwhile that it offers something else.
+func (c *Catalog) outdated() bool {
 	if c.client == nil {
 		return false
 	}
@@ -180,7 +180,7 @@ func (c *Catalog) schema(ctx context.Context, namespace string) (json.RawMessage
 		return nil, fmt.Errorf("the schema of %s can't be had: %w", namespace, err)
 	}
 	c.schemas[namespace] = document
-	if c.cache != nil && !c.Outdated() {
+	if c.cache != nil && !c.outdated() {
 		c.cache.keep(c.target, c.cached())
 	}
 	return document, nil

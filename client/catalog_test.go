@@ -99,14 +99,14 @@ func TestLiveInvalidation(t *testing.T) {
 	s := storageServer(t, hash)
 	c := s.dial()
 	catalog, err := Discover(testContext(t), c, OpenCache(t.TempDir()))
-	if err != nil || catalog.Outdated() {
+	if err != nil || catalog.outdated() {
 		t.Fatal(catalog, err)
 	}
 	hash.Store("h2")
 	if _, err := c.Call(testContext(t), "storage_walk"); err != nil {
 		t.Fatal(err)
 	}
-	if !catalog.Outdated() {
+	if !catalog.outdated() {
 		t.Error("the catalog does not know that it is out of date")
 	}
 }

@@ -29,8 +29,8 @@ import (
 //go:embed all:dist
 var embedded embed.FS
 
-// Files returns what the page is made of.
-func Files() fs.FS {
+// pageFiles returns what the page is made of.
+func pageFiles() fs.FS {
 	files, err := fs.Sub(embedded, "dist")
 	if err != nil {
 		panic(err) // dist is a valid path
@@ -196,7 +196,7 @@ func (c *Console) leave(w http.ResponseWriter, r *http.Request) {
 // serveFile serves a file of the page, which a browser asks for again each time, and gets again
 // if it has changed.
 func serveFile(w http.ResponseWriter, r *http.Request, name string) {
-	body, err := fs.ReadFile(Files(), name)
+	body, err := fs.ReadFile(pageFiles(), name)
 	if err != nil {
 		http.Error(w, "The console has no such file", http.StatusNotFound)
 		return

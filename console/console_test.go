@@ -28,11 +28,11 @@ func TestDistMatchesItsSource(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = fs.WalkDir(Files(), ".", func(name string, d fs.DirEntry, err error) error {
+	err = fs.WalkDir(pageFiles(), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		body, err := fs.ReadFile(Files(), name)
+		body, err := fs.ReadFile(pageFiles(), name)
 		if err == nil && !bytes.Equal(body, made[name]) {
 			t.Errorf("dist/%s isn't what the source makes; make console makes it again", name)
 		}
@@ -58,7 +58,7 @@ func TestTheConsoleIsSmall(t *testing.T) {
 			return 0
 		}
 		loaded[name] = true
-		body, err := fs.ReadFile(Files(), name)
+		body, err := fs.ReadFile(pageFiles(), name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,12 +73,12 @@ func TestTheConsoleIsSmall(t *testing.T) {
 		return size
 	}
 	first := load("app.js")
-	names, err := fs.Glob(Files(), "*")
+	names, err := fs.Glob(pageFiles(), "*")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range names {
-		info, err := fs.Stat(Files(), name)
+		info, err := fs.Stat(pageFiles(), name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,9 +18,9 @@ import (
 	"kernos/store/pebble"
 )
 
-// Backup writes a backup of the state to out, as it is at one moment. A process may have the store
+// backup writes a backup of the state to out, as it is at one moment. A process may have the store
 // open and go on writing. The version is that of kernos. A key, which may be nil, is put in as it is.
-func (h Home) Backup(ctx context.Context, version string, key *archive.Key, out io.Writer) (lifecycle.Backup, error) {
+func (h Home) backup(ctx context.Context, version string, key *archive.Key, out io.Writer) (lifecycle.Backup, error) {
 	b := backup{home: h}
 	w, err := b.write(ctx, version, key, out)
 	if err != nil {
@@ -36,7 +36,7 @@ func (h Home) Backup(ctx context.Context, version string, key *archive.Key, out 
 // maxMissing is how many blobs a backup reports as missing.
 const maxMissing = 50
 
-// A backup is one run of Backup.
+// A backup is one run of [Home.backup].
 type backup struct {
 	home    Home
 	blobs   *blobs.Dir
@@ -54,7 +54,7 @@ func (b *backup) write(ctx context.Context, version string, key *archive.Key, ou
 		return nil, err
 	}
 	// The state that is written may refer to blobs that the running kernel no longer needs.
-	release, err := b.home.KeepBlobs()
+	release, err := b.home.keepBlobs()
 	switch {
 	case err == nil:
 		defer release()

@@ -11,10 +11,10 @@ import (
 // errBlobsInUse reports that another process is reading the blobs.
 var errBlobsInUse = errors.New("the blobs are in use")
 
-// KeepBlobs keeps the daemon of the home from removing blobs until release is called or this
+// keepBlobs keeps the daemon of the home from removing blobs until release is called or this
 // process ends. A backup needs it: its snapshot of the store may refer to blobs that the
 // running kernel no longer needs.
-func (h Home) KeepBlobs() (release func(), err error) { return lockBlobs(h.State(), unix.LOCK_SH) }
+func (h Home) keepBlobs() (release func(), err error) { return lockBlobs(h.State(), unix.LOCK_SH) }
 
 // lockBlobs locks the blobs in the folder of an origin. Readers share the lock and wait for
 // the exclusive one. An exclusive lock is asked for with unix.LOCK_NB, and is refused with

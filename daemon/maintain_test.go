@@ -186,11 +186,11 @@ func TestBlobsStayWhileABackupIsMade(t *testing.T) {
 			t.Errorf("after a collection: %v; want it there: %t", err, there)
 		}
 	}
-	release, err := k.home.KeepBlobs()
+	release, err := k.home.keepBlobs()
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := k.home.KeepBlobs() // two backups
+	again, err := k.home.keepBlobs() // two backups
 	if err != nil {
 		t.Fatal(err)
 	}

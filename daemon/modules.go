@@ -40,7 +40,7 @@ func (d *Daemon) modules(r *kernel.Registry) ([]kernel.Module, error) {
 		Mounts: func() []vfs.Mount { return s.tree.Mounts() },
 	}
 	life := lifecycle.Options{Registry: r, Status: d.Status, Backup: func(ctx context.Context, key *archive.Key, out io.Writer) (lifecycle.Backup, error) {
-		return d.home.Backup(ctx, o.Version, key, out)
+		return d.home.backup(ctx, o.Version, key, out)
 	}}
 	if o.Socket != nil || o.Web != nil {
 		life.Shutdown = d.Shutdown

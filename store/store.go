@@ -12,8 +12,7 @@
 //	commit, err := s.Apply(&b) // visible to every reader from here on …
 //	err = commit.Wait(ctx)     // … and on disk from here on
 //
-// A keyspace begins with a byte that no other has; [Spaces] lists them. Keys that begin
-// with a zero byte belong to the engine.
+// A keyspace begins with a byte that no other has. Keys that begin with a zero byte belong to the engine.
 package store
 
 import (
@@ -38,23 +37,6 @@ const (
 	SpaceMcp         = 'M' // capability/mcphost
 	SpaceVectors     = 'V' // capability/vector
 )
-
-// Spaces names the keyspaces, for code that counts or compares a whole store.
-var Spaces = map[byte]string{
-	SpaceMemory:      "memory",
-	SpaceIdempotency: "idempotency",
-	SpaceJournal:     "journal",
-	SpaceBlobs:       "blobs",
-	SpaceHolders:     "holders",
-	SpaceTokens:      "tokens",
-	SpaceWork:        "work",
-	SpaceJobs:        "jobs",
-	SpaceClaims:      "claims",
-	SpaceScripts:     "scripts",
-	SpaceSessions:    "sessions",
-	SpaceMcp:         "mcp",
-	SpaceVectors:     "vectors",
-}
 
 // A Revision counts the batches that changed a store. That of a key is the revision of
 // the batch that set it last; a key that is absent has revision 0. Revisions only

@@ -31,7 +31,7 @@ func TestStreamPacesEveryLine(t *testing.T) {
 		begun := time.Now()
 		long := strings.Repeat("x", 20_000) + "\n"
 		in := strings.NewReader(ping("1") + "\nnonsense\n" + long + ping("2"))
-		out, _ := talk(t, kerneltest.Around(t, nil, introspect.Module), in, &Options{Pacer: NewPacer(t.Context(), 1)})
+		out, _ := talk(t, kerneltest.Around(t, nil, introspect.Module), in, &Options{Pacer: newPacer(t.Context(), 1)})
 		if took := time.Since(begun); took != 3*time.Second || len(out) != 5 {
 			t.Errorf("%d lines came after %v, want the answers and that the peer is throttled", len(out), took)
 		}
@@ -77,7 +77,7 @@ func TestStreamCountsWhatIsNotAnswered(t *testing.T) {
 func TestStreamTellsAPeerThatItIsThrottled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := strings.NewReader(strings.Repeat(ping("1"), 61) + askOlder("2", "Ping", `{"payload":1}`))
-		out, _ := talk(t, kerneltest.Around(t, nil, introspect.Module), in, &Options{Pacer: NewPacer(t.Context(), 1)})
+		out, _ := talk(t, kerneltest.Around(t, nil, introspect.Module), in, &Options{Pacer: newPacer(t.Context(), 1)})
 		if len(out) != 64 || !strings.HasPrefix(out[1], `{"kind":"event","type":"Syscall.Throttled","data":{"code":429,`) || !strings.Contains(out[62], `"name":"Syscall.Throttled","payload":{`) {
 			t.Errorf("got %s", strings.Join(out, "\n"))
 		}

@@ -42,9 +42,9 @@ type Pacer struct {
 	told  time.Time
 }
 
-// NewPacer returns a pacer for a number of messages per second, after as many as a second
+// newPacer returns a pacer for a number of messages per second, after as many as a second
 // allows at once. Nothing waits any more when ctx has ended.
-func NewPacer(ctx context.Context, perSecond float64) *Pacer {
+func newPacer(ctx context.Context, perSecond float64) *Pacer {
 	burst := int(min(max(1, math.Ceil(perSecond)), math.MaxInt32))
 	return &Pacer{
 		ctx:    ctx,

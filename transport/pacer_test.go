@@ -13,7 +13,7 @@ import (
 func TestAPacerTellsWhoSendsTooMuch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		p := NewPacer(ctx, 10)
+		p := newPacer(ctx, 10)
 		begun := time.Now()
 		var told []time.Duration
 		send := func(n int) {

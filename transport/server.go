@@ -206,7 +206,7 @@ func (s *Server) Pacer() *Pacer {
 	if s.limits.FrameRate <= 0 {
 		return nil
 	}
-	return NewPacer(s.stopping, s.limits.FrameRate)
+	return newPacer(s.stopping, s.limits.FrameRate)
 }
 
 // Stats returns the figures of the moment.

@@ -64,7 +64,7 @@ type Queue struct {
 	mu      sync.Mutex
 	lanes   map[string]*lane       // lanes that may have tasks, by key prefix
 	begun   *lane                  // the lane of tasks that were leased when they were added
-	ready   [MaxPriority + 1]*lane // the lanes of tasks that are due, by descending priority
+	ready   [maxPriority + 1]*lane // the lanes of tasks that are due, by descending priority
 	timers  *lane
 	running map[string]*Lease
 	held    bool          // tasks that were begun before are not begun again; see Hold
@@ -135,7 +135,7 @@ func (q *Queue) none(priority int) bool {
 	if q.working == nil || len(q.running) >= q.opts.Slots {
 		return false
 	}
-	for _, l := range q.ready[:MaxPriority-priority+1] {
+	for _, l := range q.ready[:maxPriority-priority+1] {
 		if l.low != nil {
 			return false
 		}

@@ -350,7 +350,7 @@ func (q *Queue) hold(cs []candidate) (others []candidate, err error) {
 	}
 	err = q.inBatches(begun, func(b *store.Batch, c *candidate) func(*store.Commit) {
 		due := binary.BigEndian.AppendUint64(nil, uint64(c.Due.UnixMilli()))
-		place := q.key(laneHeld, due, []byte{byte(MaxPriority - c.Priority)}, []byte(c.ID))
+		place := q.key(laneHeld, due, []byte{byte(maxPriority - c.Priority)}, []byte(c.ID))
 		b.IfRevision(c.place, c.revision)
 		b.Delete(c.place)
 		b.Set(q.taskKey(c.ID), place)

@@ -11,11 +11,11 @@ import (
 	"kernos/store"
 )
 
-// Priorities go from 0 to MaxPriority. Of the tasks that are due, those of a higher priority
+// Priorities go from 0 to maxPriority. Of the tasks that are due, those of a higher priority
 // begin first.
 const (
 	DefaultPriority = 5
-	MaxPriority     = 9
+	maxPriority     = 9
 )
 
 // A Task is something to be done, once its time has come. What it is about is not known here:
@@ -23,7 +23,7 @@ const (
 type Task struct {
 	ID       string    // ascends with time, so that tasks of one moment keep their order
 	Due      time.Time // before that it doesn't begin
-	Priority int       // from 0 to MaxPriority
+	Priority int       // from 0 to 9
 
 	// Group is what the task shares a limit with: at most Limit tasks of a group run at once.
 	// "" means that it shares none. A group has no zero byte in its name.
@@ -104,7 +104,7 @@ func (q *Queue) begunKey(id string) []byte { return append(q.key(laneBegun), id.
 // order is the part of a place that sorts the tasks of a lane.
 func (t *Task) order() []byte {
 	b := make([]byte, 0, 9+len(t.ID))
-	b = append(b, byte(MaxPriority-t.Priority))
+	b = append(b, byte(maxPriority-t.Priority))
 	b = binary.BigEndian.AppendUint64(b, uint64(max(t.Due.UnixMilli(), 0)))
 	return append(b, t.ID...)
 }
@@ -114,7 +114,7 @@ func (q *Queue) place(t *Task, now time.Time) []byte {
 	switch {
 	case t.Due.After(now) || t.Clock:
 		due := binary.BigEndian.AppendUint64(nil, uint64(t.Due.UnixMilli()))
-		return q.key(laneTimers, due, []byte{byte(MaxPriority - t.Priority)}, []byte(t.ID))
+		return q.key(laneTimers, due, []byte{byte(maxPriority - t.Priority)}, []byte(t.ID))
 	case t.Group != "":
 		return q.key(laneGroups, groupPrefix(t.Group), t.order())
 	}
@@ -156,11 +156,11 @@ func decode(key, value []byte) (t Task, process int64, err error) {
 		rest = rest[len(e.Group)+1:]
 		fallthrough
 	case laneReady:
-		t.Priority = MaxPriority - int(rest[0])
+		t.Priority = maxPriority - int(rest[0])
 		t.Due = time.UnixMilli(int64(binary.BigEndian.Uint64(rest[1:9])))
 	default:
 		t.Due = time.UnixMilli(int64(binary.BigEndian.Uint64(rest[:8])))
-		t.Priority = MaxPriority - int(rest[8])
+		t.Priority = maxPriority - int(rest[8])
 	}
 	t.ID = string(rest[9:])
 	return t, e.Process, nil

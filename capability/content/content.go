@@ -33,14 +33,14 @@ import (
 
 // Limits of a hydration.
 const (
-	// MaxDependencies is how many dependencies of a resource are looked up.
-	MaxDependencies = 1000
+	// maxDependencies is how many dependencies of a resource are looked up.
+	maxDependencies = 1000
 
-	// MaxDescription is how many characters a description may have.
-	MaxDescription = 1024
+	// maxDescription is how many characters a description may have.
+	maxDescription = 1024
 
-	// ToolTimeout is how long a tool may take to describe itself.
-	ToolTimeout = 5 * time.Second
+	// toolTimeout is how long a tool may take to describe itself.
+	toolTimeout = 5 * time.Second
 
 	// hydrateTimeout is how long a hydration may take. What is not looked up by then has
 	// its error in its place.

@@ -44,7 +44,7 @@ func TestFlatteningIsBounded(t *testing.T) {
 	}
 	c := New(newShelf(t, files), nil)
 	skills := c.compose(t.Context(), hydrateInput{URI: "os://a.md", Flatten: true}).Metadata.Dependencies.Skills
-	if n := len(skills); n < MaxDependencies || n > MaxDependencies+3 || skills[0].URI != string(tooManyDependencies) {
+	if n := len(skills); n < maxDependencies || n > maxDependencies+3 || skills[0].URI != string(tooManyDependencies) {
 		t.Errorf("%d skills, the first is %+v", n, skills[0])
 	}
 }

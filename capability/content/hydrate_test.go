@@ -109,14 +109,14 @@ func TestMoreThanAThousandDependencies(t *testing.T) {
 	c := New(newShelf(t, files), nil)
 
 	out := hydrated(t, c, "os://up.md").Metadata.Dependencies
-	if len(out.Skills) != MaxDependencies+1 || len(out.Tools) != 1 {
+	if len(out.Skills) != maxDependencies+1 || len(out.Tools) != 1 {
 		t.Fatalf("%d skills and %d tools", len(out.Skills), len(out.Tools))
 	}
 	cut := skill{URI: "ERROR: TOO_MANY_DEPENDENCIES", Name: "ERROR: TOO_MANY_DEPENDENCIES", Description: "ERROR: TOO_MANY_DEPENDENCIES"}
 	if first := out.Skills[0]; first.URI != cut.URI || first.Name != cut.Name || first.Description != cut.Description || first.Skills == nil {
 		t.Errorf("the first skill is %+v", first)
 	}
-	if last := out.Skills[MaxDependencies]; last.Name != "S999" {
+	if last := out.Skills[maxDependencies]; last.Name != "S999" {
 		t.Errorf("the last skill is %+v", last)
 	}
 	if out.Tools[0] != (tool{URI: "ERROR: TOO_MANY_DEPENDENCIES", Description: "ERROR: TOO_MANY_DEPENDENCIES"}) {

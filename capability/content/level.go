@@ -96,7 +96,7 @@ func (h *hydrating) unseen(leads []lead) []lead {
 		return was
 	})
 	// A document has its own limit. This one is for what several have together.
-	if room := max(0, MaxDependencies+2-len(h.skills)-len(h.tools)); len(leads) > room {
+	if room := max(0, maxDependencies+2-len(h.skills)-len(h.tools)); len(leads) > room {
 		leads = leads[:room]
 		if key := skillFolder + " " + string(tooManyDependencies); !h.seen[key] {
 			h.seen[key] = true

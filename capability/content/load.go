@@ -84,10 +84,10 @@ func (c *Content) newDocument(uri string, file *File, whole bool) *document {
 	if whole {
 		d.text = strings.ToValidUTF8(string(body), "\uFFFD")
 	}
-	d.skills = c.dependencies(uri, d.front.skills, MaxDependencies)
-	d.tools = c.dependencies(uri, d.front.tools, MaxDependencies-min(len(d.front.skills), MaxDependencies))
+	d.skills = c.dependencies(uri, d.front.skills, maxDependencies)
+	d.tools = c.dependencies(uri, d.front.tools, maxDependencies-min(len(d.front.skills), maxDependencies))
 	for _, listed := range d.front.conditional {
-		d.optional = append(d.optional, optional{listed, c.dependencies(uri, listed.skills, MaxDependencies)})
+		d.optional = append(d.optional, optional{listed, c.dependencies(uri, listed.skills, maxDependencies)})
 	}
 	return d
 }

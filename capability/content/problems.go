@@ -83,11 +83,11 @@ func problemsOf(e *indexEntry, d *document) []string {
 	if f.unclear {
 		add("INVALID_CONDITION: skills_if is {key: value, skills: [uri]}, or a list of these")
 	}
-	if n := utf8.RuneCountInString(f.description); n > MaxDescription && isSkill {
-		add("DESCRIPTION_TOO_LONG: it has %d characters, and %d are allowed", n, MaxDescription)
+	if n := utf8.RuneCountInString(f.description); n > maxDescription && isSkill {
+		add("DESCRIPTION_TOO_LONG: it has %d characters, and %d are allowed", n, maxDescription)
 	}
-	if n := len(f.skills) + len(f.tools); n > MaxDependencies {
-		add("TOO_MANY_DEPENDENCIES: %d are named, and %d are looked up", n, MaxDependencies)
+	if n := len(f.skills) + len(f.tools); n > maxDependencies {
+		add("TOO_MANY_DEPENDENCIES: %d are named, and %d are looked up", n, maxDependencies)
 	}
 	if isSkillFile(file) {
 		if f.name != "" && (len(f.name) > maxSkillName || !skillForm().MatchString(f.name)) {

@@ -63,7 +63,7 @@ func toolProblem(err error) problem {
 }
 
 // describe asks a tool what it is for: what it prints for --description, or else the first
-// paragraph of its --help. Both together have ToolTimeout from when the first begins.
+// paragraph of its --help. Both together have toolTimeout from when the first begins.
 func (c *Content) describe(ctx context.Context, path string) (string, problem) {
 	select {
 	case c.running <- struct{}{}:
@@ -71,7 +71,7 @@ func (c *Content) describe(ctx context.Context, path string) (string, problem) {
 	case <-ctx.Done():
 		return "", timedOut
 	}
-	ctx, cancel := context.WithTimeout(ctx, ToolTimeout)
+	ctx, cancel := context.WithTimeout(ctx, toolTimeout)
 	defer cancel()
 	command, problem := commandOf(ctx, path)
 	if problem != "" {
@@ -82,7 +82,7 @@ func (c *Content) describe(ctx context.Context, path string) (string, problem) {
 		return "", problem
 	}
 	if text := shown(out); problem == "" && text != "" {
-		return cut(text, MaxDescription), ""
+		return cut(text, maxDescription), ""
 	}
 	if out, problem = run(ctx, filepath.Dir(path), append(command, "--help")...); problem != "" {
 		return "", problem
@@ -91,7 +91,7 @@ func (c *Content) describe(ctx context.Context, path string) (string, problem) {
 	if text == "" {
 		return "", noOutput
 	}
-	return cutWithHint(text, MaxDescription), ""
+	return cutWithHint(text, maxDescription), ""
 }
 
 // commandOf returns what executes a file: itself if it may and can, or a runtime for

@@ -19,7 +19,7 @@ import (
 func agentOf(tool string) string { return "---\ntools: [" + tool + "]\n---\n" }
 
 func TestWhatToolsSay(t *testing.T) {
-	long := strings.Repeat("é", MaxDescription)
+	long := strings.Repeat("é", maxDescription)
 	for _, test := range []struct{ name, script, want string }{
 		{"description", "#!/bin/sh\n[ \"$1\" = --description ] && echo 'Counts words'\n", "Counts words"},
 		{"lines", "#!/bin/sh\nprintf '\\n  One.\\r\\n\\nTwo.\\n\\n'\n", "One.\n\nTwo."},
@@ -54,7 +54,7 @@ func TestLongHelpEndsWithAHint(t *testing.T) {
 		"it":       "#!/bin/sh\n[ \"$1\" = --help ] && echo '" + strings.Repeat("wörd ", 300) + "' || exit 1\n",
 	})
 	got := tool1(t, New(files, nil), "os://agent.md")
-	if n := utf8.RuneCountInString(got); n > MaxDescription || !strings.HasSuffix(got, "wörd… (more with --help)") && !strings.HasSuffix(got, hint) {
+	if n := utf8.RuneCountInString(got); n > maxDescription || !strings.HasSuffix(got, "wörd… (more with --help)") && !strings.HasSuffix(got, hint) {
 		t.Errorf("%d characters: …%s", n, got[len(got)-60:])
 	}
 }
@@ -212,7 +212,7 @@ func TestLeftoverDoesNotHoldUp(t *testing.T) {
 func TestEndlessOutputIsCut(t *testing.T) {
 	files, _ := directory(t, map[string]string{"agent.md": agentOf("it"), "it": "#!/bin/sh\ntrap '' PIPE\nwhile :; do echo yes 2>&-; done\n"})
 	got := tool1(t, New(files, nil), "os://agent.md")
-	if !strings.HasPrefix(got, "yes\nyes\n") || utf8.RuneCountInString(got) != MaxDescription {
+	if !strings.HasPrefix(got, "yes\nyes\n") || utf8.RuneCountInString(got) != maxDescription {
 		t.Errorf("got %d characters", len(got))
 	}
 }

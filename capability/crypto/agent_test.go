@@ -30,7 +30,7 @@ import (
 func TestSealAndOpen(t *testing.T) {
 	for name, private := range map[string]any{"ssh-ed25519": seedKey(1), "ssh-rsa": rsaKey()} {
 		w := newWorld(t, Options{Agent: Socket(testkit.ServeAgent(t, testkit.Keyring(t, private))), RequireAgent: true})
-		for _, plaintext := range []string{"", "hunter2", "grüße \"\\\u0000\n😀", strings.Repeat("x", MaxPlaintext)} {
+		for _, plaintext := range []string{"", "hunter2", "grüße \"\\\u0000\n😀", strings.Repeat("x", maxPlaintext)} {
 			text := w.seal(plaintext)
 			if got := w.open(text); got != plaintext {
 				t.Errorf("%q opens as %q", plaintext, got)
@@ -49,14 +49,14 @@ func TestSealAndOpen(t *testing.T) {
 		if got := reply[deriveOutput](w, "Derive", object{}); got != want {
 			t.Errorf("derived %+v, want %+v", got, want)
 		}
-		w.refuse("Seal", object{"plaintext": strings.Repeat("x", MaxPlaintext+1)}, 413, "8193 bytes", "8192 are allowed")
+		w.refuse("Seal", object{"plaintext": strings.Repeat("x", maxPlaintext+1)}, 413, "8193 bytes", "8192 are allowed")
 	}
 }
 
 // What the largest plaintext makes fits into a line, with room for what is around it.
 func TestTheLargestPlaintextFitsIntoALine(t *testing.T) {
 	w := newWorld(t, Options{Agent: Socket(testkit.ServeAgent(t, testkit.Keyring(t, seedKey(1))))})
-	text := reply[string](w, "Seal", object{"plaintext": strings.Repeat("ä", MaxPlaintext/2), "aad": strings.Repeat("a", 256)})
+	text := reply[string](w, "Seal", object{"plaintext": strings.Repeat("ä", maxPlaintext/2), "aad": strings.Repeat("a", 256)})
 	if len(text) > 16_384-700 {
 		t.Errorf("the sealed string has %d bytes", len(text))
 	}

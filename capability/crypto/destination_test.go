@@ -90,7 +90,7 @@ func TestSealForNonsense(t *testing.T) {
 	w := newWorld(t, Options{KeyFile: filepath.Join(t.TempDir(), "key")})
 	w.refuse("Seal", object{"plaintext": "hunter2", "for": []string{"https://api.example.com/"}}, 422, "for", "api.example.com")
 	w.refuse("Seal", object{"plaintext": "hunter2", "for": []string{"*"}}, 422, "expected a host")
-	text := reply[string](w, "Seal", object{"plaintext": strings.Repeat("ä", MaxPlaintext/2), "aad": strings.Repeat("a", 256), "for": []string{strings.Repeat("a.", 118) + "de"}})
+	text := reply[string](w, "Seal", object{"plaintext": strings.Repeat("ä", maxPlaintext/2), "aad": strings.Repeat("a", 256), "for": []string{strings.Repeat("a.", 118) + "de"}})
 	if len(text) > 16_384-700 {
 		t.Errorf("the sealed string has %d bytes", len(text))
 	}

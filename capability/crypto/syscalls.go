@@ -13,10 +13,10 @@ import (
 	"kernos/schema"
 )
 
-// MaxPlaintext is how many bytes Crypto.Seal takes: what it makes of them fits into a line,
+// maxPlaintext is how many bytes Crypto.Seal takes: what it makes of them fits into a line,
 // so that it can be sent to Crypto.Open. A plaintext that does not fit into a line could not
 // be answered, since it must not go to a blob.
-const MaxPlaintext = 8 << 10
+const maxPlaintext = 8 << 10
 
 type sealInput struct {
 	Plaintext string `json:"plaintext" jsonschema:"format=password,writeOnly=true" jsonschema_description:"The secret: text of at most 8,192 bytes."`
@@ -40,8 +40,8 @@ func (k *Keyring) Seal(ctx context.Context, plaintext string, to sealed.Destinat
 }
 
 func (k *Keyring) sealing(ctx context.Context, in sealInput) (string, error) {
-	if len(in.Plaintext) > MaxPlaintext {
-		return "", message.Errorf(413, "The plaintext has %d bytes, and %d are allowed: encrypt large data with a key of its own, and seal that key", len(in.Plaintext), MaxPlaintext)
+	if len(in.Plaintext) > maxPlaintext {
+		return "", message.Errorf(413, "The plaintext has %d bytes, and %d are allowed: encrypt large data with a key of its own, and seal that key", len(in.Plaintext), maxPlaintext)
 	}
 	if err := in.For.Check(); err != nil {
 		return "", message.Invalid("for", "for: %v", err)

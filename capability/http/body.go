@@ -55,7 +55,7 @@ func (t *taking) take(ctx context.Context, stream *kernel.Stream) (output, error
 		}
 	}
 	src := &source{r: t.secrets.Reader(raw)}
-	begin := make([]byte, MaxInline+1)
+	begin := make([]byte, maxInline+1)
 	n, err := io.ReadFull(src, begin)
 	begin = begin[:n]
 	switch {

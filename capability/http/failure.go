@@ -50,7 +50,7 @@ func (r *request) failure(err error, late bool) error {
 		if isNetwork {
 			at = e.phase
 		}
-		out.Cause = message.Errorf(504, "The timeout of %v passed %s; a longer one, up to %d ms, can be given as timeout", r.timeout, at, MaxTimeout.Milliseconds())
+		out.Cause = message.Errorf(504, "The timeout of %v passed %s; a longer one, up to %d ms, can be given as timeout", r.timeout, at, maxTimeout.Milliseconds())
 	case !isNetwork:
 		if known, ok := errors.AsType[*message.Error](err); ok {
 			return known.Map(r.secrets.Hide)

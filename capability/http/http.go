@@ -33,16 +33,16 @@ import (
 
 // Limits of a fetch.
 const (
-	DefaultTimeout = 5 * time.Second
-	MaxTimeout     = 30 * time.Second
+	defaultTimeout = 5 * time.Second
+	maxTimeout     = 30 * time.Second
 
 	// DefaultMaxBody is how many bytes a body may have, decompressed, if the options do
 	// not say.
 	DefaultMaxBody = 256 << 20
 
-	// MaxInline is how many bytes of text are given in the reply itself, if the line has room
+	// maxInline is how many bytes of text are given in the reply itself, if the line has room
 	// for them beside the headers.
-	MaxInline = message.MaxLine
+	maxInline = message.MaxLine
 
 	maxRedirects = 10
 
@@ -93,7 +93,7 @@ var fetch = kernel.DefineCommand[input, output](kernel.Definition{
 	Runs:    kernel.Slow,
 	Effect:  kernel.External,
 	Redact:  redact,
-	Timeout: MaxTimeout + afterwards,
+	Timeout: maxTimeout + afterwards,
 	Errors: []kernel.ErrorDefinition{
 		{Code: 400, When: "the URL isn't one"},
 		{Code: 403, When: "the policy for connections refuses the host, or a sealed string is for another one"},

@@ -34,13 +34,13 @@ type request struct {
 // check turns the input into a request, or says what is wrong with it: 400 for the URL,
 // 422 for the rest.
 func (in *input) check() (*request, error) {
-	r := &request{method: cmp.Or(in.Method, nethttp.MethodGet), timeout: DefaultTimeout}
+	r := &request{method: cmp.Or(in.Method, nethttp.MethodGet), timeout: defaultTimeout}
 	var err error
 	if r.url, err = parseURL(in.URL); err != nil {
 		return nil, err
 	}
 	if in.Timeout != nil {
-		ms, most := *in.Timeout, float64(MaxTimeout/time.Millisecond)
+		ms, most := *in.Timeout, float64(maxTimeout/time.Millisecond)
 		if ms <= 0 || ms > most {
 			return nil, message.Invalid("timeout", "timeout must be more than 0 and at most %v milliseconds, got %v", most, ms)
 		}

@@ -16,8 +16,8 @@ type echoOutput struct {
 	Echo string `json:"echo" jsonschema_description:"The echoed message, identical to input."`
 }
 
-// Echo gives a message back.
-var Echo = kernel.Command(
+// echo gives a message back.
+var echo = kernel.Command(
 	kernel.Definition{
 		Type:    message.Echo,
 		Summary: "Return a message unchanged.",

@@ -13,7 +13,7 @@ func Definitions() kernel.Module {
 		Name:    "syscall",
 		Version: "1.0.0",
 		Summary: "The kernel itself: which syscalls exist, what they take, and whether the kernel answers.",
-		Syscalls: kernel.Unbound(Echo.Definition, Ping.Definition, describe.Definition, olderDescribe.Definition, list.Definition,
+		Syscalls: kernel.Unbound(echo.Definition, Ping.Definition, describe.Definition, olderDescribe.Definition, list.Definition,
 			search.Definition, call.Definition),
 	}
 }
@@ -22,7 +22,7 @@ func Definitions() kernel.Module {
 // that is inside, whichever is chosen for other texts: a search for one must take no longer than a call.
 func Module(r *kernel.Registry) kernel.Module {
 	c := catalog{r, ranked.NewMeaning(nil)}
-	return Definitions().Bind(Echo, Ping, describe.Bind(c.describe), olderDescribe.Bind(c.olderDescribe), list.Bind(c.list),
+	return Definitions().Bind(echo, Ping, describe.Bind(c.describe), olderDescribe.Bind(c.olderDescribe), list.Bind(c.list),
 		search.Bind(c.search), call)
 }
 

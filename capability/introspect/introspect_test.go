@@ -30,7 +30,7 @@ func TestSyscallsAnswer(t *testing.T) {
 		// Nothing of a ping is decoded: neither numbers nor escapes nor order change.
 		{message.KindQuery, "Ping", `{ "payload" : {"z":1.0,"a":1e999999999,"s":"\u0041\/" , "n":12345678901234567890123} }`,
 			`{ "payload" : {"z":1.0,"a":1e999999999,"s":"\u0041\/" , "n":12345678901234567890123} }`},
-		{message.KindQuery, "Syscall.List", `{}`, `{"syscalls":["Echo","Ping","Syscall.Call","Syscall.Describe","Syscall.List","Syscall.Search"],"summaries":{"Echo":"` + Echo.Summary + `","Ping":"` + Ping.Summary +
+		{message.KindQuery, "Syscall.List", `{}`, `{"syscalls":["Echo","Ping","Syscall.Call","Syscall.Describe","Syscall.List","Syscall.Search"],"summaries":{"Echo":"` + echo.Summary + `","Ping":"` + Ping.Summary +
 			`","Syscall.Call":"` + call.Summary + `","Syscall.Describe":"` + describe.Summary + `","Syscall.List":"` + list.Summary + `","Syscall.Search":"` + search.Summary + `"}}`},
 	} {
 		if got := kerneltest.Answer(t, k, kerneltest.Request(c.kind, "req-1", c.name, c.data)); got.Kind != message.KindReply || string(got.Data) != c.want {

@@ -70,10 +70,10 @@ func (j *Jobs) abort(b *store.Batch, r *record, why *message.Error) (aborted fun
 	if l := j.find(r.ID); l != nil {
 		l.keep(b, r)
 	}
-	j.finish(b, r, Failed, j.opts.Now())
+	j.finish(b, r, statusFailed, j.opts.Now())
 	return func() {
 		removed(why)
-		j.count(Failed)
+		j.count(statusFailed)
 		if l := j.find(r.ID); l != nil {
 			l.stop()
 		}
@@ -96,7 +96,7 @@ func (j *Jobs) retry(ctx context.Context, in idInput) (startOutput, error) {
 	if err != nil {
 		return startOutput{}, err
 	}
-	if r.current() != Failed {
+	if r.current() != statusFailed {
 		return startOutput{}, message.Errorf(409, "The job %s is %s; only a failed one can be run again", r.ID, r.current())
 	}
 	if r.Schedule != "" {
@@ -112,7 +112,7 @@ func (j *Jobs) retry(ctx context.Context, in idInput) (startOutput, error) {
 	j.unfinish(&b, r)
 	r.Error, r.Began, r.Attempt, r.Failures, r.TakenOver = nil, 0, 0, nil, false
 	for id, s := range r.done {
-		if s.Status != Completed {
+		if s.Status != statusCompleted {
 			b.Delete(key(keyStep, r.ID, id))
 		}
 	}
@@ -131,7 +131,7 @@ func (j *Jobs) retry(ctx context.Context, in idInput) (startOutput, error) {
 		return startOutput{}, err
 	}
 	kernel.WhenApplied(ctx, added)
-	return startOutput{JobID: r.ID, Status: Pending}, nil
+	return startOutput{JobID: r.ID, Status: statusPending}, nil
 }
 
 type pauseInput struct {

@@ -70,7 +70,7 @@ func (j *Jobs) info(r *record) Info {
 	if r.Paused != "" {
 		i.Due = 0
 	}
-	if i.Status == Pending {
+	if i.Status == statusPending {
 		i.WaitsFor = string(r.waitsFor())
 	}
 	if r.queued == work.Held {
@@ -83,7 +83,7 @@ func (j *Jobs) info(r *record) Info {
 		if _, p, _ := l.next(); p != nil {
 			i.Progress = p
 		}
-		if i.Status == Running && i.Began == 0 {
+		if i.Status == statusRunning && i.Began == 0 {
 			i.Began = l.begun.Load()
 		}
 	}
@@ -154,9 +154,9 @@ func (j *Jobs) result(ctx context.Context, in resultInput) (resultOutput, error)
 		return out, err
 	}
 	switch r.current() {
-	case Completed:
+	case statusCompleted:
 		return out, nil
-	case Failed:
+	case statusFailed:
 		e, err := message.ParseError([]byte(r.Error))
 		if err != nil {
 			return out, err

@@ -348,7 +348,7 @@ func (r *record) note(e *message.Error) {
 
 // complete adds to a batch that the job has succeeded.
 func (w *attempt) complete(b *store.Batch, r *record, now time.Time) []message.Message {
-	w.end(b, r, Completed, now)
+	w.end(b, r, statusCompleted, now)
 	return []message.Message{r.newEvent(w.k, completedEvent, nil)}
 }
 
@@ -356,7 +356,7 @@ func (w *attempt) complete(b *store.Batch, r *record, now time.Time) []message.M
 // of the last one.
 func (w *attempt) failed(b *store.Batch, r *record, e *message.Error, now time.Time) []message.Message {
 	r.Error = chain(e, r.Failures)
-	w.end(b, r, Failed, now)
+	w.end(b, r, statusFailed, now)
 	return []message.Message{r.newEvent(w.k, failedEvent, append([]byte(`,"error":`), r.Error...))}
 }
 
@@ -471,7 +471,7 @@ func (a *run) tell(commit *store.Commit) {
 func (j *Jobs) count(s Status) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if s == Completed {
+	if s == statusCompleted {
 		j.finished.completed++
 	} else {
 		j.finished.failed++

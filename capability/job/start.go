@@ -117,7 +117,7 @@ func (j *Jobs) start(ctx context.Context, in startInput) (startOutput, error) {
 		return startOutput{}, err
 	}
 	kernel.WhenApplied(ctx, added)
-	return startOutput{JobID: s.ID, Status: Pending}, nil
+	return startOutput{JobID: s.ID, Status: statusPending}, nil
 }
 
 // add adds a job to a batch. The caller calls added when the batch has been applied, with its

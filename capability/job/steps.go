@@ -241,7 +241,7 @@ func (p *pipeline) await(due time.Time) {
 func (p *pipeline) ready() (next []step, due time.Time, failed *message.Error) {
 	now := p.j.opts.Now()
 	for _, s := range p.spec.Steps {
-		if st := p.done[s.ID]; st.Status == Failed && !s.Continue {
+		if st := p.done[s.ID]; st.Status == statusFailed && !s.Continue {
 			failed, _ = message.ParseError([]byte(st.Error))
 			failed = message.Errorf(failed.Code, "The step %q has failed: %w", s.ID, failed)
 		}
@@ -269,7 +269,7 @@ func (p *pipeline) ready() (next []step, due time.Time, failed *message.Error) {
 	return next, due, nil
 }
 
-func (s stepState) ended() bool { return s.Status == Completed || s.Status == Failed }
+func (s stepState) ended() bool { return s.Status == statusCompleted || s.Status == statusFailed }
 
 // doStep does one step. If what became of it can't be stored, the lease is left as it is, and the
 // job is begun again.
@@ -324,7 +324,7 @@ func (p *pipeline) callStep(w *stepAttempt) (message.Message, *store.Commit) {
 	p.mu.Lock()
 	st := p.done[s.ID]
 	p.mu.Unlock()
-	begun := st.Status == Running && !p.Repeat
+	begun := st.Status == statusRunning && !p.Repeat
 	if w.unserved = p.absent(s.Name); w.unserved {
 		return fail(notServed(s.Name, begun))
 	}
@@ -333,7 +333,7 @@ func (p *pipeline) callStep(w *stepAttempt) (message.Message, *store.Commit) {
 			w.final = true
 			return fail(unknownOutcome(s.Name))
 		}
-		st.Status = Running
+		st.Status = statusRunning
 		noted := p.persist(true, func(b *store.Batch) error {
 			p.lease.Depend(b)
 			b.Set(key(keyStep, p.ID, s.ID), encode(&st))
@@ -375,9 +375,9 @@ func (w *stepAttempt) Settle(b *store.Batch, outcome *message.Message) ([]messag
 	}
 	switch {
 	case waits:
-		st.Status, st.Due = cmp.Or(st.Status, Pending), due.UnixMilli() // running: a process had begun it and died
+		st.Status, st.Due = cmp.Or(st.Status, statusPending), due.UnixMilli() // running: a process had begun it and died
 	case outcome.Kind == message.KindReply:
-		st = stepState{Status: Completed, Result: jsontext.Value(outcome.Data).Clone(), Attempt: st.Attempt}
+		st = stepState{Status: statusCompleted, Result: jsontext.Value(outcome.Data).Clone(), Attempt: st.Attempt}
 	default:
 		e, err := outcome.Failure()
 		if err != nil {
@@ -387,13 +387,13 @@ func (w *stepAttempt) Settle(b *store.Batch, outcome *message.Message) ([]messag
 		case w.stopped() && external(w.k, w.step.Name):
 			return nil, work.ErrStopping
 		case w.stopped():
-			st.Status = Pending
+			st.Status = statusPending
 		case !w.final && w.mayRetry(w.step.Name, w.step.Retry, st.Attempt+1, e):
-			st.Status, st.Error, st.Absent = Pending, e.Append(nil), 0
+			st.Status, st.Error, st.Absent = statusPending, e.Append(nil), 0
 			st.Attempt++
 			st.Due = now.Add(pauseAfter(w.step.Retry, st.Attempt)).UnixMilli()
 		default:
-			st = stepState{Status: Failed, Error: e.Append(nil), Attempt: st.Attempt + 1}
+			st = stepState{Status: statusFailed, Error: e.Append(nil), Attempt: st.Attempt + 1}
 		}
 	}
 	w.settle(outcome)

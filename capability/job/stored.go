@@ -73,7 +73,7 @@ type spec struct {
 
 // A state is what has become of a job, as far as it has to survive.
 type state struct {
-	Status   Status           `json:"status,omitzero"` // Completed or Failed; else the queue knows
+	Status   Status           `json:"status,omitzero"` // statusCompleted or statusFailed; else the queue knows
 	Result   jsontext.Value   `json:"result,omitzero"`
 	Error    jsontext.Value   `json:"error,omitzero"`
 	Began    int64            `json:"began,omitzero"`
@@ -97,10 +97,10 @@ type Status string
 
 // The states of a job.
 const (
-	Pending   Status = "pending"
-	Running   Status = "running"
-	Completed Status = "completed"
-	Failed    Status = "failed"
+	statusPending   Status = "pending"
+	statusRunning   Status = "running"
+	statusCompleted Status = "completed"
+	statusFailed    Status = "failed"
 )
 
 type progress struct {
@@ -213,9 +213,9 @@ func (r *record) current() Status {
 	case r.Status != "":
 		return r.Status
 	case r.queued == work.Running && r.Schedule == "":
-		return Running
+		return statusRunning
 	}
-	return Pending
+	return statusPending
 }
 
 // visible returns a job that the caller sees and controls, by its id or the short form of it;

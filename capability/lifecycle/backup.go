@@ -11,10 +11,10 @@ import (
 	"kernos/store/archive"
 )
 
-// BackupType and BackedUpEvent are the query for a backup, and the event that has a part of it.
+// BackupType and backedUp are the query for a backup, and the event that has a part of it.
 const (
-	BackupType    message.Type = "Kernel.Backup"
-	BackedUpEvent message.Type = "Kernel.BackedUp"
+	BackupType message.Type = "Kernel.Backup"
+	backedUp   message.Type = "Kernel.BackedUp"
 )
 
 // BackupInput is the data of Kernel.Backup.
@@ -46,7 +46,7 @@ const maxBackup = 24 * time.Hour
 var backup = kernel.DefineQuery[BackupInput, Backup](kernel.Definition{
 	Type:    BackupType,
 	Summary: "Stream a backup of the whole state, as it is at one moment: memory, journal, tokens, jobs, and the blobs that they refer to.",
-	Emits:   []kernel.EventDefinition{{Type: BackedUpEvent, Summary: "The next part of the backup: {offset, data}, the data in base64."}},
+	Emits:   []kernel.EventDefinition{{Type: backedUp, Summary: "The next part of the backup: {offset, data}, the data in base64."}},
 	Errors: []kernel.ErrorDefinition{
 		{Code: 403, When: "the caller reaches only a part of the memory or of the files"},
 		{Code: 404, When: "there is no state yet"},
@@ -104,7 +104,7 @@ func (w *parts) flush() error {
 	if err := w.ctx.Err(); err != nil || len(w.waiting) == 0 {
 		return err
 	}
-	err := w.stream.Emit(BackedUpEvent, BackupPart{w.sent, w.waiting})
+	err := w.stream.Emit(backedUp, BackupPart{w.sent, w.waiting})
 	w.sent, w.waiting = w.sent+int64(len(w.waiting)), w.waiting[:0]
 	return err
 }

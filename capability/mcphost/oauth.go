@@ -167,7 +167,7 @@ func (a *authorizer) Authorize(ctx context.Context, request *http.Request, respo
 			ClientName: "Kernos", RedirectURIs: []string{back.url}, GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"},
 		}},
 		AuthorizationCodeFetcher: func(ctx context.Context, args *auth.AuthorizationArgs) (*auth.AuthorizationResult, error) {
-			if err := a.login.stream.Emit(Authorize, map[string]string{"url": args.URL}); err != nil {
+			if err := a.login.stream.Emit(authorizeEvent, map[string]string{"url": args.URL}); err != nil {
 				return nil, err
 			}
 			return back.wait(ctx)

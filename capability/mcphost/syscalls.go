@@ -21,8 +21,8 @@ import (
 
 // The events of servers.
 const (
-	Changed   message.Type = "Mcp.Changed"
-	Authorize message.Type = "Mcp.LoginRequested"
+	changedEvent   message.Type = "Mcp.Changed"
+	authorizeEvent message.Type = "Mcp.LoginRequested"
 )
 
 var nameForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`) })
@@ -99,7 +99,7 @@ var add = kernel.DefineCommand[addInput, serverInfo](kernel.Definition{
 		{Code: 502, When: "the server can't be started or reached, or doesn't speak the protocol"},
 		{Code: 503, When: "the server wants credentials and gets none"},
 	},
-	Emits:  []kernel.EventDefinition{{Type: Authorize, Summary: "The server wants a person to log in, at {url}. The call waits for it."}},
+	Emits:  []kernel.EventDefinition{{Type: authorizeEvent, Summary: "The server wants a person to log in, at {url}. The call waits for it."}},
 	Input:  schema.Input[addInput]().Example(`{"name":"github","url":"https://mcp.example.com/mcp"}`),
 	Effect: kernel.External, Runs: kernel.Slow, Timeout: 10 * time.Minute,
 })
@@ -460,8 +460,8 @@ var refresh = kernel.DefineCommand[nameInput, serverInfo](kernel.Definition{
 	Summary: "Ask a mounted MCP server again what it offers. It is started if it doesn't run; if it wants a person to log in, an event says where.",
 	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no server has this name"}, {Code: 502, When: "the server can't be started or reached"}, {Code: 503, When: "the server wants credentials and gets none"}},
 	Emits: []kernel.EventDefinition{
-		{Type: Authorize, Summary: "The server wants a person to log in, at {url}. The call waits for it."},
-		{Type: Changed, Summary: "A mounted MCP server offers other tools than before: {name, added, changed, removed}, each a list of syscalls. Those that have changed keep their earlier description until Mcp.Allow accepts the new one. It is recorded whenever the kernel notices, and not sent to the caller."},
+		{Type: authorizeEvent, Summary: "The server wants a person to log in, at {url}. The call waits for it."},
+		{Type: changedEvent, Summary: "A mounted MCP server offers other tools than before: {name, added, changed, removed}, each a list of syscalls. Those that have changed keep their earlier description until Mcp.Allow accepts the new one. It is recorded whenever the kernel notices, and not sent to the caller."},
 	},
 	Effect: kernel.External, Repeat: kernel.Retried, Runs: kernel.Slow, Timeout: 10 * time.Minute,
 })

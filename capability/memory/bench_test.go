@@ -72,7 +72,7 @@ func BenchmarkServe(b *testing.B) {
 	var batch store.Batch
 	for i := range 10_000 {
 		v := version{versionSpan: versionSpan{revision: 1, oldest: 1}, updated: start, message: []byte("b"), text: []byte(`"Note content here"`)}
-		batch.Set(currentKey(Key(fmt.Sprintf("notes/%d", i))), v.append(nil))
+		batch.Set(currentKey(memoryKey(fmt.Sprintf("notes/%d", i))), v.append(nil))
 	}
 	if _, err := s.Apply(&batch); err != nil {
 		b.Fatal(err)

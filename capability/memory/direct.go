@@ -64,6 +64,6 @@ func (m *Memory) List(ctx context.Context, folder, from string, limit int, recur
 // Secret reports whether a value written under a key may be an unsealed secret, which must
 // not be recorded.
 func (m *Memory) Secret(key string) bool {
-	k, err := ParseKey(key)
+	k, err := parseKey(key)
 	return err != nil || k.space() == vault
 }

@@ -14,7 +14,7 @@ type draft struct {
 
 // newDraft returns the draft of a change of a key, with room for some bytes beside its
 // keys.
-func newDraft(key Key, room int) *draft {
+func newDraft(key memoryKey, room int) *draft {
 	d := new(draft)
 	d.Ops, d.Conditions, d.buf = d.ops[:0], d.conditions[:0], d.space[:0]
 	if room += currentKeySize(key) + 2*historyKeySize(key); room > len(d.space) {

@@ -79,7 +79,7 @@ func (v *version) describe(text []byte) []byte {
 }
 
 // readOlder reads a version from the history.
-func (m *Memory) readOlder(asked string, key Key, revision uint64) (version, error) {
+func (m *Memory) readOlder(asked string, key memoryKey, revision uint64) (version, error) {
 	e, err := m.store.Get(historyKey(key, revision))
 	if err != nil {
 		return version{}, err
@@ -95,7 +95,7 @@ func (m *Memory) readOlder(asked string, key Key, revision uint64) (version, err
 }
 
 // getProc reads a key in proc. It is made anew whenever it is read, and has no revisions.
-func (m *Memory) getProc(ctx context.Context, key Key, in *getInput) ([]byte, error) {
+func (m *Memory) getProc(ctx context.Context, key memoryKey, in *getInput) ([]byte, error) {
 	if in.Revision != 0 {
 		return nil, message.Errorf(404, "Key not found: %s at revision %d (proc/* is computed when it is read and has no revisions)", in.Key, in.Revision)
 	}
@@ -107,7 +107,7 @@ func (m *Memory) getProc(ctx context.Context, key Key, in *getInput) ([]byte, er
 	return v.describe(text), nil
 }
 
-func (m *Memory) readProc(ctx context.Context, asked string, key Key) ([]byte, error) {
+func (m *Memory) readProc(ctx context.Context, asked string, key memoryKey) ([]byte, error) {
 	if m.opts.Proc == nil {
 		return nil, notFound(asked)
 	}

@@ -51,7 +51,7 @@ func (m *Memory) history(ctx context.Context, in historyInput) (historyOutput, e
 	}
 	before := uint64(0)
 	if in.Cursor != "" {
-		name, err := cursor.Parse(cursorHistory, in.Cursor, MaxKey)
+		name, err := cursor.Parse(cursorHistory, in.Cursor, maxKey)
 		if err == nil {
 			before, err = strconv.ParseUint(name, 10, 64)
 		}
@@ -74,7 +74,7 @@ func (m *Memory) history(ctx context.Context, in historyInput) (historyOutput, e
 
 // versions lists the versions of a key before a revision, or all of them. It looks at
 // one state of the store: a version moves when another takes its place.
-func (m *Memory) versions(key Key, before uint64, limit int) (historyOutput, error) {
+func (m *Memory) versions(key memoryKey, before uint64, limit int) (historyOutput, error) {
 	out := historyOutput{Versions: []versionOutput{}}
 	s, err := m.store.Snapshot()
 	if err != nil {

@@ -40,7 +40,7 @@ func (m *Memory) increment(ctx context.Context, in incrementInput) (incrementOut
 		by = "1"
 	}
 	var sum string
-	_, err := m.replace(ctx, in.Key, func(key Key, old *prior) ([]byte, int64, error) {
+	_, err := m.replace(ctx, in.Key, func(key memoryKey, old *prior) ([]byte, int64, error) {
 		text, expires := []byte("0"), int64(0)
 		if old.entry.Revision != 0 && !old.expired(m.opts.Now().UnixMilli()) {
 			var err error

@@ -12,12 +12,12 @@ import (
 	"kernos/message"
 )
 
-// MaxKey is how many bytes a key may have in its normal form.
-const MaxKey = 512
+// maxKey is how many bytes a key may have in its normal form.
+const maxKey = 512
 
-// A Key is a key in its normal form: segments of NFC text with single slashes between
-// them, and none around them. [ParseKey] makes it.
-type Key string
+// A memoryKey is a key in its normal form: segments of NFC text with single slashes between
+// them, and none around them. [parseKey] makes it.
+type memoryKey string
 
 // The namespaces with rules of their own, which are the first segment of a key.
 const (
@@ -31,7 +31,7 @@ const (
 const models = "models"
 
 // isModel reports whether the value of a key is the settings of a language model.
-func (k Key) isModel() bool { return strings.HasPrefix(string(k), models+"/") }
+func (k memoryKey) isModel() bool { return strings.HasPrefix(string(k), models+"/") }
 
 var reserved = [...]string{vault, proc, sys}
 
@@ -39,7 +39,7 @@ var reserved = [...]string{vault, proc, sys}
 const mount = "memory"
 
 // space returns the reserved namespace that the key is in, or "".
-func (k Key) space() string {
+func (k memoryKey) space() string {
 	first, _, _ := strings.Cut(string(k), "/")
 	if slices.Contains(reserved[:], first) {
 		return first
@@ -47,18 +47,18 @@ func (k Key) space() string {
 	return ""
 }
 
-// ParseKey brings a key into its normal form. A leading slash is optional, and slashes
+// parseKey brings a key into its normal form. A leading slash is optional, and slashes
 // that stand together are one. What could be read as another key than it is, is refused
 // with a 422 that says the rule. Above all, no key that is not in a reserved namespace
 // looks like one that is, whatever is done to it on its way.
-func ParseKey(s string) (Key, error) {
+func parseKey(s string) (memoryKey, error) {
 	if key, ok := ordinary(s); ok {
 		return key, nil
 	}
-	return parseKey(s)
+	return parseUncommon(s)
 }
 
-func parseKey(s string) (Key, error) {
+func parseUncommon(s string) (memoryKey, error) {
 	plain := isASCII(s)
 	text := s
 	if !plain {
@@ -76,8 +76,8 @@ func parseKey(s string) (Key, error) {
 		return "", err
 	}
 	key := singleSlashes(text)
-	if len(key) > MaxKey {
-		return "", badKey(s, "it has %d bytes, and %d are allowed", len(key), MaxKey)
+	if len(key) > maxKey {
+		return "", badKey(s, "it has %d bytes, and %d are allowed", len(key), maxKey)
 	}
 	look := key
 	if !plain {
@@ -94,12 +94,12 @@ func parseKey(s string) (Key, error) {
 	if err := checkSpaces(s, key, look); err != nil {
 		return "", err
 	}
-	return Key(key), nil
+	return memoryKey(key), nil
 }
 
 // ordinary takes most keys, which are in their normal form but for a leading slash and
 // raise no question. It says no to all others, and nothing about them.
-func ordinary(s string) (Key, bool) {
+func ordinary(s string) (memoryKey, bool) {
 	s = strings.TrimPrefix(s, "/")
 	first := len(s) // where the first segment ends
 	for i := range len(s) {
@@ -111,7 +111,7 @@ func ordinary(s string) (Key, bool) {
 			first = min(first, i)
 		}
 	}
-	if s == "" || len(s) > MaxKey || !letters[s[len(s)-1]] {
+	if s == "" || len(s) > maxKey || !letters[s[len(s)-1]] {
 		return "", false
 	}
 	for _, name := range [...]string{vault, proc, sys, mount} {
@@ -119,7 +119,7 @@ func ordinary(s string) (Key, bool) {
 			return "", false
 		}
 	}
-	return Key(s), true
+	return memoryKey(s), true
 }
 
 // letters are the characters that mean nothing but themselves in a key.

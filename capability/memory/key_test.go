@@ -12,7 +12,7 @@ import (
 )
 
 func TestKeysHaveOneNormalForm(t *testing.T) {
-	for asked, want := range map[string]Key{
+	for asked, want := range map[string]memoryKey{
 		"notes/1":                             "notes/1",
 		"/notes/1":                            "notes/1",
 		"///notes//1":                         "notes/1",
@@ -53,13 +53,13 @@ func TestKeysHaveOneNormalForm(t *testing.T) {
 		"👩\u200D🔬/❤\uFE0F":                    "👩\u200D🔬/❤\uFE0F",
 		"½/…":                                 "½/…",
 		"/found/'; DELETE FROM memory; --":    "found/'; DELETE FROM memory; --",
-		strings.Repeat("x", MaxKey):           Key(strings.Repeat("x", MaxKey)),
-		"///" + strings.Repeat("x", MaxKey):   Key(strings.Repeat("x", MaxKey)),
-		strings.Repeat("e\u0301", MaxKey/2):   Key(strings.Repeat("é", MaxKey/2)),
+		strings.Repeat("x", maxKey):           memoryKey(strings.Repeat("x", maxKey)),
+		"///" + strings.Repeat("x", maxKey):   memoryKey(strings.Repeat("x", maxKey)),
+		strings.Repeat("e\u0301", maxKey/2):   memoryKey(strings.Repeat("é", maxKey/2)),
 		"a\u00a0b":                            "a\u00a0b",
 		`"quoted"/{"json":1}/[x]/$1/~/*?<>|:`: `"quoted"/{"json":1}/[x]/$1/~/*?<>|:`,
 	} {
-		got, err := ParseKey(asked)
+		got, err := parseKey(asked)
 		if err != nil || got != want {
 			t.Errorf("%q is read as %q, %v; want %q", asked, got, err, want)
 		}
@@ -163,10 +163,10 @@ func TestHostileKeysAreRefused(t *testing.T) {
 		"a\xffb":                             "not UTF-8",
 		"vault\xc0\xafx":                     "not UTF-8",
 		"\xed\xa0\x80":                       "not UTF-8", // a surrogate
-		strings.Repeat("x", MaxKey+1):        "513 bytes",
-		strings.Repeat("é", MaxKey/2+1):      "514 bytes",
+		strings.Repeat("x", maxKey+1):        "513 bytes",
+		strings.Repeat("é", maxKey/2+1):      "514 bytes",
 	} {
-		key, err := ParseKey(asked)
+		key, err := parseKey(asked)
 		if err == nil {
 			t.Errorf("%q is read as %q", asked, key)
 			continue
@@ -181,7 +181,7 @@ func TestHostileKeysAreRefused(t *testing.T) {
 }
 
 func TestSpaceOfAKeyIsItsFirstSegment(t *testing.T) {
-	for key, want := range map[Key]string{
+	for key, want := range map[memoryKey]string{
 		"vault": vault, "vault/x": vault, "proc/a/b": proc, "sys": sys,
 		"vaults": "", "a/vault": "", "sysx/y": "", "": "",
 	} {
@@ -200,7 +200,7 @@ func TestQuickWayTakesNothingElse(t *testing.T) {
 				for _, d := range signs {
 					s := a + b + c + d
 					quick, sure := ordinary(s)
-					if full, err := parseKey(s); sure && (err != nil || full != quick) {
+					if full, err := parseUncommon(s); sure && (err != nil || full != quick) {
 						t.Errorf("%q is quickly read as %q, and otherwise as %q, %v", s, quick, full, err)
 					}
 				}
@@ -217,7 +217,7 @@ func FuzzParseKey(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		key, err := ParseKey(s)
+		key, err := parseKey(s)
 		if err != nil {
 			if key != "" {
 				t.Fatalf("%q is refused and read as %q", s, key)
@@ -225,16 +225,16 @@ func FuzzParseKey(f *testing.F) {
 			return
 		}
 		k := string(key)
-		if full, err := parseKey(s); err != nil || full != key {
+		if full, err := parseUncommon(s); err != nil || full != key {
 			t.Fatalf("%q is read as %q, and the long way as %q, %v", s, key, full, err)
 		}
-		if again, err := ParseKey(k); err != nil || again != key {
+		if again, err := parseKey(k); err != nil || again != key {
 			t.Fatalf("%q is read as %q, and that as %q, %v", s, key, again, err)
 		}
-		if again, err := ParseKey("//" + k); err != nil || again != key {
+		if again, err := parseKey("//" + k); err != nil || again != key {
 			t.Fatalf("%q with slashes is read as %q, %v", key, again, err)
 		}
-		if len(k) == 0 || len(k) > MaxKey || !utf8.ValidString(k) || !norm.NFC.IsNormalString(k) {
+		if len(k) == 0 || len(k) > maxKey || !utf8.ValidString(k) || !norm.NFC.IsNormalString(k) {
 			t.Fatalf("%q is read as %q", s, key)
 		}
 		if strings.ContainsFunc(k, unicode.IsControl) || strings.Contains(k, "\\") || strings.Contains("/"+k+"/", "//") {
@@ -266,7 +266,7 @@ func BenchmarkParseKey(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := ParseKey(s); err != nil {
+				if _, err := parseKey(s); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -41,15 +41,15 @@ var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
 func (m *Memory) list(ctx context.Context, in listInput) (listOutput, error) {
 	folder := strings.Trim(in.Prefix, "/")
 	base, err := reachFolder(ctx, folder)
-	if folder == "" && len(in.Prefix) > MaxKey {
-		err = badKey(in.Prefix, "it has %d bytes, and %d are allowed", len(in.Prefix), MaxKey)
+	if folder == "" && len(in.Prefix) > maxKey {
+		err = badKey(in.Prefix, "it has %d bytes, and %d are allowed", len(in.Prefix), maxKey)
 	}
 	if err != nil {
 		return listOutput{}, err
 	}
 	from := base
 	if in.Cursor != "" {
-		name, err := cursor.Parse(listCursor(in.Recursive), in.Cursor, 1+MaxKey)
+		name, err := cursor.Parse(listCursor(in.Recursive), in.Cursor, 1+maxKey)
 		if err == nil && !strings.HasPrefix(name, base) {
 			err = cursor.ErrInvalid
 		}
@@ -74,7 +74,7 @@ func reachFolder(ctx context.Context, folder string) (base string, err error) {
 	if folder == "" {
 		return "", nil
 	}
-	key, err := ParseKey(folder)
+	key, err := parseKey(folder)
 	if err != nil {
 		return "", err
 	}
@@ -109,15 +109,15 @@ func behind(name string) string {
 // jumps over what is in them, and over what the caller doesn't reach.
 func (m *Memory) children(ctx context.Context, base, from string, in listInput) (out listOutput, err error) {
 	entries := func(from string) iter.Seq2[store.Entry, error] { return m.computed(base, from) }
-	if Key(base).space() != proc {
+	if memoryKey(base).space() != proc {
 		s, err := m.store.Snapshot()
 		if err != nil {
 			return out, err
 		}
 		defer func() { _ = s.Close() }()
-		end := store.After(currentKey(Key(base)))
+		end := store.After(currentKey(memoryKey(base)))
 		entries = func(from string) iter.Seq2[store.Entry, error] {
-			return s.Scan(store.Range{From: currentKey(Key(from)), To: end})
+			return s.Scan(store.Range{From: currentKey(memoryKey(from)), To: end})
 		}
 	}
 	now := m.opts.Now().UnixMilli()
@@ -176,7 +176,7 @@ func (m *Memory) computed(base, from string) iter.Seq2[store.Entry, error] {
 		}
 		keys := slices.Sorted(slices.Values(m.opts.ProcKeys()))
 		for _, key := range slices.Compact(keys) {
-			if key >= from && strings.HasPrefix(key, base) && !yield(store.Entry{Key: currentKey(Key(key)), Value: []byte{0}}, nil) {
+			if key >= from && strings.HasPrefix(key, base) && !yield(store.Entry{Key: currentKey(memoryKey(key)), Value: []byte{0}}, nil) {
 				return
 			}
 		}

@@ -10,7 +10,7 @@
 //
 // Three namespaces have rules: vault holds sealed strings only, proc can't be written,
 // sys holds values of a single line. The settings of language models, below models, are written by
-// principals that may change settings, and hold a key only if it is sealed. [ParseKey] makes sure that no other spelling gets
+// principals that may change settings, and hold a key only if it is sealed. [parseKey] makes sure that no other spelling gets
 // around the rules.
 package memory
 
@@ -110,11 +110,11 @@ func New(s store.Store, b *blobs.Dir, opts *Options) *Memory {
 	return m
 }
 
-// Changed is the event that a key has been set or deleted, or has expired.
-const Changed message.Type = "Memory.Changed"
+// changedType is the event that a key has been set or deleted, or has expired.
+const changedType message.Type = "Memory.Changed"
 
 var changed = []kernel.EventDefinition{{
-	Type:    Changed,
+	Type:    changedType,
 	Summary: "A key was set or deleted, or has expired: {key, revision, deleted?, expired?}. It is sent to watchers, not to the caller.",
 }}
 
@@ -137,10 +137,10 @@ func notFound(asked string) *message.Error {
 	return &message.Error{Code: 404, Message: "Key not found: " + asked}
 }
 
-// reach is ParseKey, and refuses keys that the caller doesn't reach. Whatever reads or changes
+// reach is parseKey, and refuses keys that the caller doesn't reach. Whatever reads or changes
 // a key begins with it.
-func reach(ctx context.Context, asked string) (Key, error) {
-	key, err := ParseKey(asked)
+func reach(ctx context.Context, asked string) (memoryKey, error) {
+	key, err := parseKey(asked)
 	if err != nil {
 		return "", err
 	}
@@ -151,7 +151,7 @@ func reach(ctx context.Context, asked string) (Key, error) {
 }
 
 // reachWritable is reach, and refuses keys that the caller can't write.
-func reachWritable(ctx context.Context, asked string) (Key, error) {
+func reachWritable(ctx context.Context, asked string) (memoryKey, error) {
 	key, err := reach(ctx, asked)
 	if err != nil {
 		return "", err

@@ -338,7 +338,7 @@ func FuzzCursor(f *testing.F) {
 			return
 		}
 		if folder := strings.Trim(prefix, "/"); folder != "" {
-			key, _ := ParseKey(folder)
+			key, _ := parseKey(folder)
 			for _, name := range out.Keys {
 				if !strings.HasPrefix(name, string(key)+"/") {
 					t.Fatalf("%q lists %q", prefix, name)

@@ -28,42 +28,42 @@ const (
 	left    = 'l'
 )
 
-func currentKey(key Key) []byte {
+func currentKey(key memoryKey) []byte {
 	return appendCurrentKey(make([]byte, 0, currentKeySize(key)), key)
 }
 
-func currentKeySize(key Key) int { return 2 + len(key) }
+func currentKeySize(key memoryKey) int { return 2 + len(key) }
 
-func appendCurrentKey(b []byte, key Key) []byte {
+func appendCurrentKey(b []byte, key memoryKey) []byte {
 	return append(append(b, store.SpaceMemory, current), key...)
 }
 
 // historyKey is also the owner of the version's blobs, wherever the version is.
-func historyKey(key Key, revision uint64) []byte {
+func historyKey(key memoryKey, revision uint64) []byte {
 	return appendHistoryKey(make([]byte, 0, historyKeySize(key)), key, revision)
 }
 
-func historyKeySize(key Key) int { return 3 + len(key) + 8 }
+func historyKeySize(key memoryKey) int { return 3 + len(key) + 8 }
 
-func appendHistoryKey(b []byte, key Key, revision uint64) []byte {
+func appendHistoryKey(b []byte, key memoryKey, revision uint64) []byte {
 	b = append(append(append(b, store.SpaceMemory, former), key...), 0)
 	return binary.BigEndian.AppendUint64(b, revision)
 }
 
-func leftKey(key Key) []byte {
+func leftKey(key memoryKey) []byte {
 	b := make([]byte, 0, 2+len(key))
 	return append(append(b, store.SpaceMemory, left), key...)
 }
 
-func timeKey(index byte, ms int64, key Key) []byte {
+func timeKey(index byte, ms int64, key memoryKey) []byte {
 	b := make([]byte, 0, 2+8+len(key))
 	b = binary.BigEndian.AppendUint64(append(b, store.SpaceMemory, index), uint64(ms))
 	return append(b, key...)
 }
 
 // splitTimeKey takes apart what timeKey has made.
-func splitTimeKey(b []byte) (ms int64, key Key) {
-	return int64(binary.BigEndian.Uint64(b[2:10])), Key(b[10:])
+func splitTimeKey(b []byte) (ms int64, key memoryKey) {
+	return int64(binary.BigEndian.Uint64(b[2:10])), memoryKey(b[10:])
 }
 
 // A versionSpan is the range of versions that a key has, known without reading them.
@@ -219,7 +219,7 @@ func live(value []byte, now int64) (bool, error) {
 
 // find reads the current version of a key. The entry has its key in the store, and the
 // store's revision, for conditions; it is 0 if there is no version.
-func find(r store.Reader, key Key) (version, store.Entry, error) {
+func find(r store.Reader, key memoryKey) (version, store.Entry, error) {
 	return findAt(r, currentKey(key))
 }
 
@@ -234,7 +234,7 @@ func findAt(r store.Reader, at []byte) (v version, e store.Entry, err error) {
 
 // last returns what a key that has no current version has left: nothing if none is known.
 // The entry is for conditions.
-func last(r store.Reader, key Key) (t versionSpan, e store.Entry, err error) {
+func last(r store.Reader, key memoryKey) (t versionSpan, e store.Entry, err error) {
 	if e, err = r.Get(leftKey(key)); err != nil || e.Revision == 0 {
 		return t, e, err
 	}
@@ -250,14 +250,14 @@ func last(r store.Reader, key Key) (t versionSpan, e store.Entry, err error) {
 }
 
 // leave notes the versions of a key that is deleted.
-func leave(b *store.Batch, key Key, t versionSpan) {
+func leave(b *store.Batch, key memoryKey, t versionSpan) {
 	value := binary.AppendUvarint(nil, t.revision)
 	value = binary.AppendUvarint(value, t.oldest)
 	b.Set(leftKey(key), binary.AppendUvarint(value, t.blobbed))
 }
 
 // versions is the range of a key's history, before a revision if that is not 0.
-func versions(key Key, before uint64, reverse bool) store.Range {
+func versions(key memoryKey, before uint64, reverse bool) store.Range {
 	r := store.Range{From: historyKey(key, 0), Reverse: reverse}
 	if before != 0 {
 		r.To = historyKey(key, before)
@@ -276,7 +276,7 @@ type prior struct {
 
 // supersede moves a key's current version into its history, if it has one, and removes
 // the versions from there that are too many. It returns the versionSpan of the next version.
-func (m *Memory) supersede(d *draft, key Key, old *prior) (next versionSpan, err error) {
+func (m *Memory) supersede(d *draft, key memoryKey, old *prior) (next versionSpan, err error) {
 	next = old.versionSpan
 	next.revision++
 	e := old.entry
@@ -314,7 +314,7 @@ const maxForgotten = 32
 
 // outdate removes a version from the history that is too many. It looks at the version
 // only if it may need a blob.
-func (m *Memory) outdate(d *draft, key Key, old *prior, revision uint64) error {
+func (m *Memory) outdate(d *draft, key memoryKey, old *prior, revision uint64) error {
 	switch {
 	case revision > old.blobbed:
 		d.Delete(d.keep(appendHistoryKey(d.buf, key, revision)))
@@ -335,7 +335,7 @@ func (m *Memory) outdate(d *draft, key Key, old *prior, revision uint64) error {
 }
 
 // forget removes a version from the history, and what it needs.
-func forget(b *store.Batch, key Key, v *version) {
+func forget(b *store.Batch, key memoryKey, v *version) {
 	owner := historyKey(key, v.revision)
 	b.Delete(owner)
 	if v.large != 0 {

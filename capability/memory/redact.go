@@ -13,7 +13,7 @@ import (
 func redact(data json.RawMessage) json.RawMessage {
 	var in getInput
 	in.parse(data)
-	key, err := ParseKey(in.Key)
+	key, err := parseKey(in.Key)
 	if err == nil && key.isModel() {
 		return jsonscan.ReplaceMembers(data, func(name string, value []byte) string {
 			if name == "valueRef" || name == "value" && modelFault(value) != "" {

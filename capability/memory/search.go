@@ -108,7 +108,7 @@ func (m *Memory) documents(ctx context.Context, base string) (keys []searched, d
 	defer func() { _ = s.Close() }()
 	caller, now, size := kernel.PrincipalOf(ctx), m.opts.Now().UnixMilli(), 0
 	var prose []byte
-	for e, err := range s.Scan(store.Prefix(currentKey(Key(base)))) {
+	for e, err := range s.Scan(store.Prefix(currentKey(memoryKey(base)))) {
 		if err == nil {
 			err = ctx.Err()
 		}
@@ -129,7 +129,7 @@ func (m *Memory) documents(ctx context.Context, base string) (keys []searched, d
 		d := ranked.Document{Texts: []ranked.Text{{Text: name, Weight: 3}}}
 		prose = append(append(prose[:0], name...), ": "...)
 		var shown jsontext.Value
-		if text := readable(Key(name), &v); text != nil {
+		if text := readable(memoryKey(name), &v); text != nil {
 			if len(text) <= shownBytes {
 				shown = bytes.Clone(text)
 			}
@@ -147,7 +147,7 @@ func (m *Memory) documents(ctx context.Context, base string) (keys []searched, d
 
 // readable returns the value of a version as a search may look at it, or nil: sealed values and large ones are found by
 // their keys only.
-func readable(key Key, v *version) []byte {
+func readable(key memoryKey, v *version) []byte {
 	if key.space() == vault || v.large != 0 || v.text == nil {
 		return nil
 	}

@@ -91,7 +91,7 @@ func (m *Memory) write(ctx context.Context, in *setInput, id string) (uint64, er
 
 // replace stages a new version of a key that follows from the one before: next returns its text,
 // and when it expires. If another change comes between, the handler runs again.
-func (m *Memory) replace(ctx context.Context, asked string, next func(key Key, old *prior) (text []byte, expires int64, err error)) (uint64, error) {
+func (m *Memory) replace(ctx context.Context, asked string, next func(key memoryKey, old *prior) (text []byte, expires int64, err error)) (uint64, error) {
 	key, err := reachWritable(ctx, asked)
 	if err != nil {
 		return 0, err
@@ -113,7 +113,7 @@ func (m *Memory) replace(ctx context.Context, asked string, next func(key Key, o
 }
 
 // stage stages a version with a text in the place of another one, and returns its revision.
-func (m *Memory) stage(ctx context.Context, d *draft, key Key, old *prior, v version) (uint64, error) {
+func (m *Memory) stage(ctx context.Context, d *draft, key memoryKey, old *prior, v version) (uint64, error) {
 	var err error
 	if v.versionSpan, err = m.supersede(d, key, old); err != nil {
 		return 0, err
@@ -131,7 +131,7 @@ func (m *Memory) stage(ctx context.Context, d *draft, key Key, old *prior, v ver
 
 // expect finds the current version of a key, or what it has left, and fails if the key is
 // not at the revision that the caller wants.
-func (m *Memory) expect(d *draft, asked string, key Key, ifRevision *uint64) (old prior, err error) {
+func (m *Memory) expect(d *draft, asked string, key memoryKey, ifRevision *uint64) (old prior, err error) {
 	if old.version, old.entry, err = findAt(m.store, d.keep(appendCurrentKey(d.buf, key))); err != nil {
 		return old, err
 	}
@@ -154,7 +154,7 @@ const maxMentions = 1024
 
 // needBlobs keeps the blobs that a new version points to, and makes one of its text if that is
 // large.
-func (m *Memory) needBlobs(ctx context.Context, d *draft, key Key, v *version) error {
+func (m *Memory) needBlobs(ctx context.Context, d *draft, key memoryKey, v *version) error {
 	if mentions := m.blobs.Mentions(v.text); len(mentions) > 0 {
 		if len(mentions) > maxMentions {
 			return message.Errorf(422, "The value points to %d blobs, and %d are allowed: divide it between several keys", len(mentions), maxMentions)
@@ -179,8 +179,8 @@ func (m *Memory) needBlobs(ctx context.Context, d *draft, key Key, v *version) e
 	return nil
 }
 
-// change stages a batch, and publishes [Changed].
-func (m *Memory) change(ctx context.Context, b *store.Batch, key Key, revision uint64, deleted bool) error {
+// change stages a batch, and publishes [changedType].
+func (m *Memory) change(ctx context.Context, b *store.Batch, key memoryKey, revision uint64, deleted bool) error {
 	if err := kernel.Stage(ctx, b); err != nil || !kernel.Recorded(ctx) {
 		return err
 	}
@@ -188,11 +188,11 @@ func (m *Memory) change(ctx context.Context, b *store.Batch, key Key, revision u
 	if deleted {
 		how = `,"deleted":true`
 	}
-	return kernel.Publish(ctx, Changed, changedEvent(key, revision, how))
+	return kernel.Publish(ctx, changedType, changedEvent(key, revision, how))
 }
 
-// changedEvent returns the data of [Changed], with how the key has changed beside being set.
-func changedEvent(key Key, revision uint64, how string) []byte {
+// changedEvent returns the data of [changedType], with how the key has changed beside being set.
+func changedEvent(key memoryKey, revision uint64, how string) []byte {
 	event := append(make([]byte, 0, len(key)+64), `{"key":`...)
 	event = jsonscan.AppendQuoted(event, string(key))
 	event = strconv.AppendUint(append(event, `,"revision":`...), revision, 10)
@@ -285,7 +285,7 @@ func checkDepth(text []byte) error {
 
 // fits checks a value against the rules of its key's namespace. The errors do not quote
 // the value.
-func fits(key Key, text []byte) error {
+func fits(key memoryKey, text []byte) error {
 	switch key.space() {
 	case vault:
 		fault, plain := sealedFault(text)

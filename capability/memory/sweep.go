@@ -12,7 +12,7 @@ import (
 	"kernos/store"
 )
 
-// SetRecorder sets the kernel's recorder, which records an event [Changed] for each key that
+// SetRecorder sets the kernel's recorder, which records an event [changedType] for each key that
 // expires. Without it, these events are not recorded.
 func (m *Memory) SetRecorder(r kernel.Recorder) { m.recorder.Store(&r) }
 
@@ -101,12 +101,12 @@ func (m *Memory) Sweep(ctx context.Context, now time.Time) (n int, err error) {
 
 // sweep visits the entries of an index up to a time, some at a time: nothing is changed
 // while it reads.
-func (m *Memory) sweep(ctx context.Context, index byte, until int64, visit func(ms int64, key Key) (bool, error)) (n int, err error) {
+func (m *Memory) sweep(ctx context.Context, index byte, until int64, visit func(ms int64, key memoryKey) (bool, error)) (n int, err error) {
 	keys := store.Range{From: timeKey(index, 0, ""), To: timeKey(index, max(until, 0)+1, "")}
 	for {
 		type entry struct {
 			ms  int64
-			key Key
+			key memoryKey
 		}
 		var chunk []entry
 		for e, err := range m.store.Scan(keys) {
@@ -140,7 +140,7 @@ func (m *Memory) sweep(ctx context.Context, index byte, until int64, visit func(
 
 // sweepExpired moves a version that has expired into the history. No deletion
 // is added to the history: the key was not deleted by a command.
-func (m *Memory) sweepExpired(ms int64, key Key) (swept bool, err error) {
+func (m *Memory) sweepExpired(ms int64, key memoryKey) (swept bool, err error) {
 	v, e, err := find(m.store, key)
 	if err != nil {
 		return false, err
@@ -160,7 +160,7 @@ func (m *Memory) sweepExpired(ms int64, key Key) (swept bool, err error) {
 }
 
 // applyExpired applies a batch that removes a key, and records that with it.
-func (m *Memory) applyExpired(b *store.Batch, key Key, v *version) error {
+func (m *Memory) applyExpired(b *store.Batch, key memoryKey, v *version) error {
 	apply := func() error {
 		_, err := m.store.Apply(b)
 		return err
@@ -169,7 +169,7 @@ func (m *Memory) applyExpired(b *store.Batch, key Key, v *version) error {
 	if recorder == nil {
 		return apply()
 	}
-	msg := message.Message{Kind: message.KindEvent, Type: Changed, Data: changedEvent(key, v.revision, `,"expired":true`)}
+	msg := message.Message{Kind: message.KindEvent, Type: changedType, Data: changedEvent(key, v.revision, `,"expired":true`)}
 	// It is the last consequence of the command that set the key.
 	msg.Metadata = message.Metadata{ID: message.ID(ulid.Make().String()), Timestamp: m.opts.Now().UnixMilli(), Causation: message.ID(v.message)}
 	// There is no request that was recorded before.
@@ -177,7 +177,7 @@ func (m *Memory) applyExpired(b *store.Batch, key Key, v *version) error {
 }
 
 // sweepGone removes the history of a key that went at a time and has not come back.
-func (m *Memory) sweepGone(ms int64, key Key) (swept bool, err error) {
+func (m *Memory) sweepGone(ms int64, key memoryKey) (swept bool, err error) {
 	index := timeKey(gone, ms, key)
 	for {
 		var b store.Batch
@@ -205,7 +205,7 @@ func (m *Memory) sweepGone(ms int64, key Key) (swept bool, err error) {
 // forgetAll removes the versions of a key, the oldest first, unless the last of them is
 // younger than the time: then the key came back, went again, and has a later entry in the
 // index. It reports whether there are more than one batch should hold.
-func (m *Memory) forgetAll(b *store.Batch, ms int64, key Key) (more bool, err error) {
+func (m *Memory) forgetAll(b *store.Batch, ms int64, key memoryKey) (more bool, err error) {
 	for e, err := range m.store.Scan(versions(key, 0, true)) {
 		if err != nil {
 			return false, err

@@ -199,7 +199,7 @@ func TestWhoWatchesLearnsThatAKeyHasExpired(t *testing.T) {
 	}
 	m := *records[1].Message
 	if m.Metadata.ID == "" || m.Metadata.Timestamp != w.clock.Load() || m.Metadata.Causation != "c2" ||
-		m.Kind != message.KindEvent || m.Type != Changed || string(m.Data) != `{"key":"a","revision":2,"expired":true}` {
+		m.Kind != message.KindEvent || m.Type != changedType || string(m.Data) != `{"key":"a","revision":2,"expired":true}` {
 		t.Errorf("recorded %s", message.Append(nil, &m))
 	}
 }

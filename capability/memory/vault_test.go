@@ -12,14 +12,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"kernos/internal/jsonscan"
-	"kernos/internal/sealed"
+	"kernos/internal/secret"
 	"kernos/kernel"
 	"kernos/schema"
 )
 
 // sealedWith makes a sealed string of these members.
 func sealedWith(members string) string {
-	return sealed.Prefix + base64.RawURLEncoding.EncodeToString([]byte("{"+members+"}"))
+	return secret.SealedPrefix + base64.RawURLEncoding.EncodeToString([]byte("{"+members+"}"))
 }
 
 func TestVaultTakesOnlySealedStrings(t *testing.T) {
@@ -127,7 +127,7 @@ func FuzzRedact(f *testing.F) {
 		if err := jsonv2.Unmarshal(got, &out); err != nil || in.Key != out.Key {
 			t.Fatalf("%s is recorded as %s", data, got)
 		}
-		key, err := ParseKey(in.Key)
+		key, err := parseKey(in.Key)
 		if err == nil && key.space() != vault || out.Value == nil {
 			return
 		}

@@ -101,11 +101,11 @@ var rollback = kernel.DefineCommand[rollbackInput, rollbackOutput](kernel.Defini
 		{Code: 404, When: "no code has this name, or this version"},
 		{Code: 409, When: "there is no earlier version"},
 	},
-	Emits: []kernel.EventDefinition{{Type: Reverted, Summary: "A syscall that is code has gone back to an earlier version: {name, version}."}},
+	Emits: []kernel.EventDefinition{{Type: reverted, Summary: "A syscall that is code has gone back to an earlier version: {name, version}."}},
 })
 
-// Reverted is the event that tells of a rollback.
-const Reverted message.Type = "Syscall.Reverted"
+// reverted is the event that tells of a rollback.
+const reverted message.Type = "Syscall.Reverted"
 
 func (s *Scripts) rollback(ctx context.Context, in rollbackInput) (rollbackOutput, error) {
 	version, commit, err := s.goBack(ctx, in)
@@ -116,7 +116,7 @@ func (s *Scripts) rollback(ctx context.Context, in rollbackInput) (rollbackOutpu
 		return rollbackOutput{}, err
 	}
 	out := rollbackOutput{Name: in.Name, Version: version}
-	return out, kernel.Publish(ctx, Reverted, Announcement(message.Type(in.Name), version))
+	return out, kernel.Publish(ctx, reverted, Announcement(message.Type(in.Name), version))
 }
 
 func (s *Scripts) goBack(ctx context.Context, in rollbackInput) (to string, commit *store.Commit, err error) {

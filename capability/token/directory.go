@@ -334,14 +334,14 @@ func (h *holder) key() []byte { return append([]byte{store.SpaceTokens}, h.Name.
 func newSecret() (secret string, hash []byte) {
 	random := make([]byte, 32)
 	_, _ = rand.Read(random) // it does not fail
-	secret = Prefix + base64.RawURLEncoding.EncodeToString(random)
+	secret = prefix + base64.RawURLEncoding.EncodeToString(random)
 	sum := sha256.Sum256([]byte(secret))
 	return secret, sum[:]
 }
 
-// Prefix begins the secret of every token that the kernel makes, so that a token in a text
+// prefix begins the secret of every token that the kernel makes, so that a token in a text
 // is recognised as one.
-const Prefix = "kernos_"
+const prefix = "kernos_"
 
 func newID(now time.Time) principal.ID {
 	return principal.ID(ulid.MustNew(ulid.Timestamp(now), rand.Reader).String())

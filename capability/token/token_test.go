@@ -100,7 +100,7 @@ func (w *world) principal(secret string) *principal.Principal {
 func TestATokenIsItsSecret(t *testing.T) {
 	w := newWorld(t)
 	ci := w.secret("Token.Create", `{"name":"ci","preset":"viewer"}`)
-	if !strings.HasPrefix(ci.Token, Prefix) || len(ci.Token) < 40 {
+	if !strings.HasPrefix(ci.Token, prefix) || len(ci.Token) < 40 {
 		t.Fatalf("the secret is %q", ci.Token)
 	}
 	for range 2 { // the second time after a restart
@@ -304,7 +304,7 @@ func TestListing(t *testing.T) {
 	if got := strings.Join(names, " "); got != "default:agent a: b:agent" {
 		t.Error(got)
 	}
-	if strings.Contains(string(reply), Prefix) || strings.Contains(string(reply), w.file.secret) {
+	if strings.Contains(string(reply), prefix) || strings.Contains(string(reply), w.file.secret) {
 		t.Error("a listing shows secrets")
 	}
 }

@@ -105,7 +105,7 @@ func cursorKind(recursive bool) byte {
 }
 
 func parseCursor(text string, recursive bool) (after string, err error) {
-	if after, err = cursor.Parse(cursorKind(recursive), text, MaxURI); after == "" {
+	if after, err = cursor.Parse(cursorKind(recursive), text, maxURI); after == "" {
 		return "", err
 	}
 	if name := strings.TrimSuffix(after, "/"); !recursive && strings.Contains(name, "/") || name == "" || checkText(name) != nil {

@@ -12,8 +12,8 @@ import (
 
 const scheme = "os://"
 
-// MaxURI is how many bytes a URI may have.
-const MaxURI = 4096
+// maxURI is how many bytes a URI may have.
+const maxURI = 4096
 
 // Resolve makes a URI absolute, in the one form in which it is printed: os://a/b, without
 // . and .., doubled or trailing slashes. A relative one starts where the base is: beside it,
@@ -44,7 +44,7 @@ func (t *Tree) Resolve(uri, base string) (string, error) {
 // second look.
 func isPrinted(uri string) bool {
 	rest, ok := strings.CutPrefix(uri, scheme)
-	if !ok || len(uri) > MaxURI {
+	if !ok || len(uri) > maxURI {
 		return false
 	}
 	last := byte('/')
@@ -78,8 +78,8 @@ func parse(uri, base string) (string, error) {
 		p = b + "/" + p
 	}
 	p = path.Clean("/" + p)[1:]
-	if len(p) > MaxURI-len(scheme) {
-		return "", badURI(uri, "it has more than %d bytes", MaxURI)
+	if len(p) > maxURI-len(scheme) {
+		return "", badURI(uri, "it has more than %d bytes", maxURI)
 	}
 	return p, nil
 }
@@ -89,8 +89,8 @@ func split(uri string) (p string, absolute bool, err error) {
 	if uri == "" {
 		return "", false, message.Errorf(422, "Invalid URI: it is empty; the root is os://")
 	}
-	if len(uri) > MaxURI {
-		return "", false, badURI(uri, "it has %d bytes, and %d are allowed", len(uri), MaxURI)
+	if len(uri) > maxURI {
+		return "", false, badURI(uri, "it has %d bytes, and %d are allowed", len(uri), maxURI)
 	}
 	if err := checkText(uri); err != nil {
 		return "", false, err
@@ -137,8 +137,8 @@ func relative(uri string) bool { return uri != "" && of.Scheme(uri) == "" }
 func remote(uri string) bool { return strings.EqualFold(of.Scheme(uri), "https") }
 
 func resolveRemote(uri, base string) (string, error) {
-	if len(uri) > MaxURI || len(base) > MaxURI {
-		return "", badURI(uri, "it has more than %d bytes", MaxURI)
+	if len(uri) > maxURI || len(base) > maxURI {
+		return "", badURI(uri, "it has more than %d bytes", maxURI)
 	}
 	if !utf8.ValidString(uri) {
 		return "", message.Errorf(422, "Invalid URI: it is not UTF-8")

@@ -100,7 +100,7 @@ func TestResolveRefuses(t *testing.T) {
 		{"https://[", "", "can't be read"},
 		{"x", "file:///etc/", "base"},
 		{"x", "a\\b", "backslash"},
-		{"os://" + strings.Repeat("a", MaxURI), "", "bytes"},
+		{"os://" + strings.Repeat("a", maxURI), "", "bytes"},
 		{strings.Repeat("a/", 1500), "os://" + strings.Repeat("b/", 1500), "bytes"},
 	} {
 		got, err := tree.Resolve(test.uri, test.base)
@@ -131,7 +131,7 @@ func FuzzResolve(f *testing.F) {
 			return
 		}
 		p, ok := strings.CutPrefix(got, scheme)
-		if !ok || len(got) > MaxURI || strings.ContainsAny(p, "\\\x00\n") {
+		if !ok || len(got) > maxURI || strings.ContainsAny(p, "\\\x00\n") {
 			t.Fatalf("Resolve(%q, %q) = %q", uri, base, got)
 		}
 		for _, segment := range strings.Split(p, "/") {

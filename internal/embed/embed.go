@@ -29,7 +29,7 @@ const dimensions = 192
 var file string
 
 var table = sync.OnceValue(func() *Table {
-	t, err := ReadTable("english-2", file)
+	t, err := readTable("english-2", file)
 	if err != nil {
 		panic(err) // the file is part of the program
 	}

@@ -27,8 +27,8 @@ type Table struct {
 
 const magic = "kernos embeddings 1\n"
 
-// ReadTable reads a table. It keeps using the data.
-func ReadTable(id, data string) (*Table, error) {
+// readTable reads a table. It keeps using the data.
+func readTable(id, data string) (*Table, error) {
 	rest, ok := strings.CutPrefix(data, magic)
 	if !ok || len(rest) < 12 {
 		return nil, errors.New("this is not a table of embeddings")

@@ -208,8 +208,8 @@ func (m *Model) NewState() *State {
 	return s
 }
 
-// ErrTooLong is the error for more tokens than the context has places.
-var ErrTooLong = errors.New("the text is longer than the model's context")
+// errTooLong is the error for more tokens than the context has places.
+var errTooLong = errors.New("the text is longer than the model's context")
 
 // Logits returns how likely each token is to come after these. What the state has read already
 // and the tokens begin with isn't read again. The result is valid until the next call.
@@ -218,7 +218,7 @@ func (s *State) Logits(ctx context.Context, tokens []Token) ([]float32, error) {
 		return nil, errors.New("a model needs at least one token to go on from")
 	}
 	if len(tokens) > s.m.length {
-		return nil, ErrTooLong
+		return nil, errTooLong
 	}
 	same := 0
 	for same < len(s.read) && same < len(tokens)-1 && s.read[same] == tokens[same] {

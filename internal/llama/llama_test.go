@@ -152,7 +152,7 @@ func TestBoundsOfAContext(t *testing.T) {
 	if _, err := s.Logits(t.Context(), nil); err == nil {
 		t.Error("no tokens are accepted")
 	}
-	if _, err := s.Logits(t.Context(), make([]Token, m.Length()+1)); err != ErrTooLong {
+	if _, err := s.Logits(t.Context(), make([]Token, m.Length()+1)); err != errTooLong {
 		t.Errorf("a long text gives %v", err)
 	}
 }

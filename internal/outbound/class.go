@@ -2,19 +2,19 @@ package outbound
 
 import "net/netip"
 
-// A Class says what kind of place an address is. A stricter class is a larger number.
-type Class int
+// An addressClass says what kind of place an address is. A stricter class is a larger number.
+type addressClass int
 
 // The classes of addresses.
 const (
-	Public    Class = iota
-	Private         // of this organisation's network, or of its provider's
-	Loopback        // of this machine
-	LinkLocal       // of this link; clouds answer with credentials there
-	Special         // of no single host: unspecified, multicast, reserved
+	public    addressClass = iota
+	private                // of this organisation's network, or of its provider's
+	loopback               // of this machine
+	linkLocal              // of this link; clouds answer with credentials there
+	special                // of no single host: unspecified, multicast, reserved
 )
 
-func (c Class) String() string {
+func (c addressClass) String() string {
 	return [...]string{
 		"a public address", "an address of a private network", "an address of this machine",
 		"a link-local or metadata address", "an address that belongs to no single machine",
@@ -24,13 +24,13 @@ func (c Class) String() string {
 // ranges are the addresses that are not public, by class. Of two ranges that hold an address,
 // the stricter class counts.
 var ranges = [...]Rules{
-	Private: mustParse("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.0.0.0/24", "192.168.0.0/16", "198.18.0.0/15",
+	private: mustParse("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.0.0.0/24", "192.168.0.0/16", "198.18.0.0/15",
 		"64:ff9b:1::/48", "fc00::/7", "fec0::/10"),
-	Loopback: mustParse("127.0.0.0/8", "::1"),
-	LinkLocal: mustParse("169.254.0.0/16", "fe80::/10",
+	loopback: mustParse("127.0.0.0/8", "::1"),
+	linkLocal: mustParse("169.254.0.0/16", "fe80::/10",
 		// The services of clouds that hand out credentials live elsewhere, too.
 		"100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::/32", "fd20:ce::254"),
-	Special: mustParse("0.0.0.0/8", // 0.0.0.0 would be this machine
+	special: mustParse("0.0.0.0/8", // 0.0.0.0 would be this machine
 		"224.0.0.0/4", "240.0.0.0/4", "::", "ff00::/8"),
 }
 
@@ -43,16 +43,16 @@ func mustParse(entries ...string) Rules {
 }
 
 // classOf is the class of an address as it stands.
-func classOf(a netip.Addr) Class {
+func classOf(a netip.Addr) addressClass {
 	if !a.IsValid() {
-		return Special
+		return special
 	}
-	for class := Special; class > Public; class-- {
+	for class := special; class > public; class-- {
 		if ranges[class].hasAddr(a) {
 			return class
 		}
 	}
-	return Public
+	return public
 }
 
 // The prefixes under which something on the way takes an IPv4 address out of an IPv6

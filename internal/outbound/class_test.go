@@ -6,8 +6,8 @@ import (
 )
 
 // strictest is the strictest class of what an address may mean.
-func strictest(a netip.Addr) Class {
-	class := Public
+func strictest(a netip.Addr) addressClass {
+	class := public
 	for _, view := range views(a) {
 		class = max(class, classOf(view))
 	}
@@ -15,27 +15,27 @@ func strictest(a netip.Addr) Class {
 }
 
 func TestClassesOfAddresses(t *testing.T) {
-	for class, addrs := range map[Class][]string{
-		Public: {
+	for class, addrs := range map[addressClass][]string{
+		public: {
 			"8.8.8.8", "1.1.1.1", "172.15.255.255", "172.32.0.1", "100.63.255.255", "100.128.0.1", "11.0.0.1", "169.253.1.1",
 			"2606:4700::1111", "2a00::1", "::ffff:8.8.8.8", "64:ff9b::8.8.8.8", "2002:808:808::1",
 		},
-		Private: {
+		private: {
 			"10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1", "100.64.0.1", "192.0.0.1", "198.18.0.1",
 			"fc00::1", "fd12:3456::1", "fec0::1", "::ffff:10.0.0.1", "::10.0.0.1", "64:ff9b::10.0.0.1", "64:ff9b:1::8.8.8.8",
 			"2002:a00:1::1", "2001:0:a00:1::f7f7:f7f7", "::ffff:0:10.0.0.1", "2a00::5efe:10.0.0.1", "2a00::200:5efe:10.0.0.1",
 		},
-		Loopback: {
+		loopback: {
 			"127.0.0.1", "127.255.255.254", "::1", "::ffff:127.0.0.1", "64:ff9b::127.0.0.1", "2002:7f00:1::", "::127.0.0.1",
 			"::ffff:0:127.0.0.1", "64:ff9b:1:7f00:0:100::", "2001:0:808:808::80ff:fffe",
 		},
-		LinkLocal: {
+		linkLocal: {
 			"169.254.169.254", "169.254.0.1", "fe80::1", "fe80::1%eth0", "febf::1", "fd00:ec2::254", "fd20:ce::254",
 			"100.100.100.200", "168.63.129.16", "192.0.0.192", "::ffff:169.254.169.254", "::ffff:a9fe:a9fe", "::169.254.169.254",
 			"64:ff9b::169.254.169.254", "64:ff9b:1::169.254.169.254", "2002:a9fe:a9fe::1",
 			"2001:0:808:808::5601:5601", "2a00::5efe:169.254.169.254",
 		},
-		Special: {
+		special: {
 			"0.0.0.0", "0.1.2.3", "224.0.0.1", "239.1.1.1", "240.0.0.1", "255.255.255.255", "::", "ff02::1",
 			"::ffff:0.0.0.0", "64:ff9b::0.0.0.0", "2002::1", "2002:e000:1::",
 		},
@@ -46,7 +46,7 @@ func TestClassesOfAddresses(t *testing.T) {
 			}
 		}
 	}
-	if got := strictest(netip.Addr{}); got != Special {
+	if got := strictest(netip.Addr{}); got != special {
 		t.Errorf("no address is %v", got)
 	}
 }

@@ -68,9 +68,9 @@ func (p *Policy) checkAddr(host string, a netip.Addr) error {
 			continue
 		}
 		class := classOf(view)
-		allowed := class == Public ||
-			class == Private && (p.Private || named) ||
-			class == Loopback && (p.Loopback || named)
+		allowed := class == public ||
+			class == private && (p.Private || named) ||
+			class == loopback && (p.Loopback || named)
 		if !allowed {
 			return &Refused{host, "it leads to " + class.String() + ", which is not allowed here; the owner can allow it with kernos serve --fetch-allow " + host + ", or KERNOS_FETCH_ALLOW"}
 		}

@@ -84,7 +84,7 @@ func (c *Cipher) part(b *Box) (cipher.AEAD, []byte) {
 // destination are not hidden, but can't be changed; "" and nil mean none. The destination must
 // be one that [Destination.Check] accepts.
 func (c *Cipher) Seal(kid Kid, plaintext []byte, aad string, to Destination) string {
-	nonce := make([]byte, NonceSize)
+	nonce := make([]byte, nonceSize)
 	_, _ = rand.Read(nonce) // it never fails: it would end the process
 	b := Box{Kid: kid.String(), Nonce: nonce, AAD: aad, For: to}
 	aead, with := c.part(&b)

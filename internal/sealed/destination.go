@@ -15,8 +15,8 @@ import (
 
 // Limits of a destination: a sealed string with one still fits into a line.
 const (
-	MaxDestinations     = 8
-	MaxDestinationBytes = 240 // of all patterns together
+	maxDestinations     = 8
+	maxDestinationBytes = 240 // of all patterns together
 )
 
 // A Destination is what a secret is for, as patterns. An empty one is anything.
@@ -46,13 +46,13 @@ func isSyscall(pattern string) bool { return syscallForm().MatchString(pattern) 
 
 // Check returns what is wrong with a destination.
 func (d Destination) Check() error {
-	if len(d) > MaxDestinations {
-		return fmt.Errorf("at most %d patterns are allowed, got %d", MaxDestinations, len(d))
+	if len(d) > maxDestinations {
+		return fmt.Errorf("at most %d patterns are allowed, got %d", maxDestinations, len(d))
 	}
 	size := 0
 	for _, pattern := range d {
-		if size += len(pattern); size > MaxDestinationBytes {
-			return fmt.Errorf("the patterns have more than %d bytes together", MaxDestinationBytes)
+		if size += len(pattern); size > maxDestinationBytes {
+			return fmt.Errorf("the patterns have more than %d bytes together", maxDestinationBytes)
 		}
 		if !isSyscall(pattern) && !isHostPattern(pattern) {
 			return errors.New("expected a host such as api.example.com, *.example.com or localhost:8080 in lower case, or a syscall such as Http.Fetch or Mail.*")

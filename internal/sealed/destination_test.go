@@ -3,6 +3,8 @@ package sealed
 import (
 	"strings"
 	"testing"
+
+	"kernos/internal/secret"
 )
 
 func TestDestinations(t *testing.T) {
@@ -76,7 +78,7 @@ func TestADestinationIsBoundToTheSecret(t *testing.T) {
 	c := newTestCipher(t, 7)
 	to := Destination{"api.example.com", "Http.Fetch"}
 	text := c.Seal(testKid, []byte("hunter2"), "aad", to)
-	if !strings.HasPrefix(text, BoundPrefix) {
+	if !strings.HasPrefix(text, secret.BoundPrefix) {
 		t.Fatal(text)
 	}
 	open := func(change func(*Box)) error {

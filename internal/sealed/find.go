@@ -16,7 +16,7 @@ func In(text string) bool { return find(text) >= 0 }
 
 // find returns where the first sealed string in a text begins, or -1.
 func find(text string) int {
-	free, bound := strings.Index(text, Prefix), strings.Index(text, BoundPrefix)
+	free, bound := strings.Index(text, secret.SealedPrefix), strings.Index(text, secret.BoundPrefix)
 	if free < 0 || bound >= 0 && bound < free {
 		return bound
 	}
@@ -37,7 +37,7 @@ func Replace(text string, open func(sealed string) ([]byte, error)) (string, err
 		}
 		out.WriteString(text[:at])
 		rest := text[at:]
-		end := len(rest) - len(strings.TrimLeft(strings.TrimLeft(rest[len(Prefix):], alphabet), "="))
+		end := len(rest) - len(strings.TrimLeft(strings.TrimLeft(rest[len(secret.SealedPrefix):], alphabet), "="))
 		plaintext, err := open(rest[:end])
 		if err != nil {
 			return "", err

@@ -31,19 +31,13 @@ import (
 	"kernos/internal/secret"
 )
 
-// Prefix begins a sealed string that has no destination, BoundPrefix one that has.
-const (
-	Prefix      = secret.SealedPrefix
-	BoundPrefix = secret.BoundPrefix
-)
-
 // algorithm is the only one of this version: AES-256 in Galois/counter mode.
 const algorithm = "A256GCM"
 
 // Sizes of the parts of a sealed string, in bytes.
 const (
-	NonceSize = 12
-	TagSize   = 16
+	nonceSize = 12
+	tagSize   = 16
 )
 
 // encoding is base64url as the format wants it: no padding, no stray bits at the end.
@@ -67,13 +61,13 @@ const atV, atKid, atAlg, atNonce, atCt, atAAD, atTs, atFor = 0, 1, 2, 3, 4, 5, 6
 // it isn't known whether the string opens. The error quotes nothing of the text: what is not sealed
 // may be a secret.
 func Parse(text string) (Box, error) {
-	body, ok := strings.CutPrefix(text, Prefix)
+	body, ok := strings.CutPrefix(text, secret.SealedPrefix)
 	bound := false
 	if !ok {
-		body, bound = strings.CutPrefix(text, BoundPrefix)
+		body, bound = strings.CutPrefix(text, secret.BoundPrefix)
 	}
 	if !ok && !bound {
-		return Box{}, fmt.Errorf("it has no prefix %s", Prefix)
+		return Box{}, fmt.Errorf("it has no prefix %s", secret.SealedPrefix)
 	}
 	data, ok := decode([]byte(body))
 	if !ok {
@@ -125,9 +119,9 @@ func parseMembers(data []byte, bound bool) (box Box, err error) {
 		return box, errors.New("kid is not a string that names a key")
 	case string(texts[atAlg]) != algorithm:
 		return box, errors.New("alg is not " + algorithm)
-	case !nonceOK || len(nonce) != NonceSize:
+	case !nonceOK || len(nonce) != nonceSize:
 		return box, errors.New("nonce is not 12 bytes in base64url")
-	case !ciphertextOK || len(ciphertext) < TagSize:
+	case !ciphertextOK || len(ciphertext) < tagSize:
 		return box, errors.New("ct is not base64url with a tag of 16 bytes")
 	case values[atAAD] != nil && values[atAAD][0] != '"':
 		return box, errors.New("aad is not a string")
@@ -156,9 +150,9 @@ func parseDestination(list []byte) (d Destination, err error) {
 
 // String writes the sealed string.
 func (b *Box) String() string {
-	prefix, version := Prefix, `{"v":1,"kid":`
+	prefix, version := secret.SealedPrefix, `{"v":1,"kid":`
 	if len(b.For) > 0 {
-		prefix, version = BoundPrefix, `{"v":2,"kid":`
+		prefix, version = secret.BoundPrefix, `{"v":2,"kid":`
 	}
 	text := append(make([]byte, 0, 256+len(b.AAD)+2*len(b.Ciphertext)), version...)
 	text = jsonscan.AppendQuoted(text, b.Kid)

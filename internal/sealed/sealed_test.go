@@ -9,13 +9,15 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"kernos/internal/secret"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // with makes a sealed string of these members.
 func with(members string) string {
-	return Prefix + base64.RawURLEncoding.EncodeToString([]byte("{"+members+"}"))
+	return secret.SealedPrefix + base64.RawURLEncoding.EncodeToString([]byte("{"+members+"}"))
 }
 
 const (
@@ -25,7 +27,9 @@ const (
 )
 
 // bound is with, for a string that has a destination.
-func bound(members string) string { return BoundPrefix + with(members)[len(Prefix):] }
+func bound(members string) string {
+	return secret.BoundPrefix + with(members)[len(secret.SealedPrefix):]
+}
 
 func TestParseSaysWhatIsWrong(t *testing.T) {
 	good := with(whole)
@@ -112,7 +116,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		// A reader that is not ours reads the same.
-		data, err := base64.RawURLEncoding.DecodeString(text[len(Prefix):])
+		data, err := base64.RawURLEncoding.DecodeString(text[len(secret.SealedPrefix):])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +131,7 @@ func FuzzParse(f *testing.F) {
 			version = 2
 		}
 		if err := json.Unmarshal(data, &o); err != nil || o.V != version || !slices.Equal(o.For, box.For) || o.Alg != "A256GCM" ||
-			o.Kid != box.Kid || o.Aad != box.AAD || len(box.Nonce) != NonceSize || len(box.Ciphertext) < TagSize ||
+			o.Kid != box.Kid || o.Aad != box.AAD || len(box.Nonce) != nonceSize || len(box.Ciphertext) < tagSize ||
 			o.Nonce != encoding.EncodeToString(box.Nonce) || o.Ct != encoding.EncodeToString(box.Ciphertext) {
 			t.Fatalf("%q holds %s: %v", text, data, err)
 		}

@@ -373,16 +373,7 @@ func (c *Connection) overdue() {
 // the connections and has the same limits. Its peer can't be sent requests. When gone is
 // closed, nothing waits for the answers any more.
 func ServeOne(ctx context.Context, k *kernel.Kernel, request message.Message, send kernel.Emit, gone <-chan struct{}) error {
-	return one(k, request, send, gone).Serve(ctx)
-}
-
-// StartOne is ServeOne for a caller that does not wait, as [Connection.Start] is Serve.
-func StartOne(ctx context.Context, k *kernel.Kernel, request message.Message, send kernel.Emit, gone <-chan struct{}, ended func(error)) {
-	one(k, request, send, gone).Start(ctx, ended)
-}
-
-func one(k *kernel.Kernel, request message.Message, send kernel.Emit, gone <-chan struct{}) *Connection {
-	return New(k, &single{request: request, send: send, gone: gone}, &Options{NoRequests: true})
+	return New(k, &single{request: request, send: send, gone: gone}, &Options{NoRequests: true}).Serve(ctx)
 }
 
 type single struct {

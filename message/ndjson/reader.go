@@ -112,10 +112,6 @@ func (r *Reader) Next() ([]byte, error) {
 	}
 }
 
-// Buffered returns how many bytes have come after what Next returned last. It is called by
-// the caller of Next.
-func (r *Reader) Buffered() int { return r.end - r.start }
-
 // Line returns the number of the line that Next returned last, counted from 1.
 func (r *Reader) Line() int { return r.lines }
 

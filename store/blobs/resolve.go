@@ -22,9 +22,9 @@ import (
 	"kernos/message"
 )
 
-// MaxResolved is how large the data behind a pointer may be, if a resolver does not say
+// maxResolved is how large the data behind a pointer may be, if a resolver does not say
 // otherwise.
-const MaxResolved = 64 << 20
+const maxResolved = 64 << 20
 
 // maxRedirects is how often an https server may send the reader elsewhere.
 const maxRedirects = 5
@@ -51,7 +51,7 @@ type Resolver struct {
 	// Client fetches https pointers. Nil refuses them. Its CheckRedirect is not used.
 	Client *http.Client
 
-	// Limit is how many bytes are taken. 0 means MaxResolved.
+	// Limit is how many bytes are taken. 0 means 64 MB.
 	Limit int64
 }
 
@@ -73,7 +73,7 @@ func (r *Resolver) Resolve(ctx context.Context, p message.BlobPointer) ([]byte, 
 	}
 	limit := r.Limit
 	if limit == 0 {
-		limit = MaxResolved
+		limit = maxResolved
 	}
 	remote := RemoteOf(ctx)
 	if h, ok := remote.own(p); ok && p.Scheme == "https" {

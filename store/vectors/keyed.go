@@ -67,9 +67,6 @@ func (k *Keyed) idKey(id uint64) []byte {
 // Mark stages that a key has changed or is gone.
 func (k *Keyed) Mark(b *store.Batch, key []byte) { b.Set(k.key(spaceMarks, key), nil) }
 
-// Drop stages the end of all of it.
-func (k *Keyed) Drop(b *store.Batch) { b.DeleteRange(k.o.Prefix, store.After(k.o.Prefix)) }
-
 // Grow embeds some texts, and reports whether more is to be done.
 func (k *Keyed) Grow(ctx context.Context) (more bool, err error) {
 	if more, err = k.number(); err != nil || more {
@@ -194,7 +191,7 @@ func (k *Keyed) renumber(b *store.Batch, key []byte, id uint64) (uint64, error) 
 		return id, err
 	}
 	if old.id > 0 {
-		k.texts.Delete(b, old.id)
+		k.texts.delete(b, old.id)
 		b.Delete(k.idKey(old.id))
 		b.Delete(k.key(spaceKeys, key))
 	}

@@ -122,16 +122,13 @@ func (t *Texts) searched(s *state) int {
 	return 0
 }
 
-// Delete stages the end of a text, which may be absent. From then on it isn't found.
-func (t *Texts) Delete(b *store.Batch, id uint64) { b.Set(t.goneKey(id), nil) }
+// delete stages the end of a text, which may be absent. From then on it isn't found.
+func (t *Texts) delete(b *store.Batch, id uint64) { b.Set(t.goneKey(id), nil) }
 
 // DeleteBelow stages the end of all texts before an id.
 func (t *Texts) DeleteBelow(b *store.Batch, id uint64) {
 	b.Set(t.key(spaceGoneBelow), binary.BigEndian.AppendUint64(nil, id))
 }
-
-// Drop stages the end of all of it.
-func (t *Texts) Drop(b *store.Batch) { b.DeleteRange(t.o.Prefix, store.After(t.o.Prefix)) }
 
 // gone returns which texts are deleted, and may still be in the generations: some ids, and all below another.
 func (t *Texts) gone(r store.Reader) (ids []uint64, below uint64, err error) {

@@ -18,9 +18,9 @@ import (
 	"kernos/message"
 )
 
-// Authenticate is the type of the first message that a daemon with keys sends, and of the
+// authenticate is the type of the first message that a daemon with keys sends, and of the
 // reply that it wants.
-const Authenticate message.Type = "Syscall.Authenticate"
+const authenticate message.Type = "Syscall.Authenticate"
 
 const (
 	scheme = "signature"
@@ -57,7 +57,7 @@ func newChallenge() (request message.Message, challenge []byte) {
 	challenge = make([]byte, len(challengePrefix)+challengeBytes)
 	_, _ = rand.Read(challenge[copy(challenge, challengePrefix):]) // never fails
 	data, _ := json.Marshal(challengeData{scheme, challenge})      // never fails
-	return message.Message{Kind: message.KindCommand, Type: Authenticate, Data: data}, challenge
+	return message.Message{Kind: message.KindCommand, Type: authenticate, Data: data}, challenge
 }
 
 // authenticate sends a challenge, and returns nil if the first line that comes back is
@@ -86,7 +86,7 @@ func verify(line []byte, id message.ID, challenge []byte, keys []ssh.PublicKey) 
 	if err != nil {
 		return fmt.Errorf("the answer to the challenge isn't a message: %w", err)
 	}
-	if m.Kind != message.KindReply || m.Type != Authenticate || m.Metadata.Causation != id {
+	if m.Kind != message.KindReply || m.Type != authenticate || m.Metadata.Causation != id {
 		return fmt.Errorf("the first message, %s %s, does not answer the challenge", m.Kind, m.Type)
 	}
 	var answer answerData

@@ -415,7 +415,7 @@ func TestServeRefusesKeysAndListenersThatDoNotFit(t *testing.T) {
 func FuzzAuthenticate(f *testing.F) {
 	key := newIdentity(f, ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)))
 	challenge := []byte(challengePrefix + strings.Repeat("c", challengeBytes))
-	request := message.Message{Kind: message.KindCommand, Type: Authenticate, Metadata: message.Metadata{ID: "challenge", Timestamp: 1735000000000}}
+	request := message.Message{Kind: message.KindCommand, Type: authenticate, Metadata: message.Metadata{ID: "challenge", Timestamp: 1735000000000}}
 	signature, _ := key.sign(challenge)
 	good := answer(request, signature)
 	f.Add([]byte(good))

@@ -197,7 +197,7 @@ func readChallenge(line []byte) (request message.Message, challenge []byte, err 
 		return request, nil, err
 	}
 	var data challengeData
-	if request.Kind != message.KindCommand || request.Type != Authenticate || json.Unmarshal(request.Data, &data) != nil {
+	if request.Kind != message.KindCommand || request.Type != authenticate || json.Unmarshal(request.Data, &data) != nil {
 		return request, nil, fmt.Errorf("its first message, %s %s, isn't a challenge", request.Kind, request.Type)
 	}
 	if data.Scheme != scheme {

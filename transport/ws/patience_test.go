@@ -293,7 +293,7 @@ func TestSilentPeerIsDropped(t *testing.T) {
 				t.Fatalf("got %+v, %v", f, err)
 			}
 			// A pong resets the time: it is asked again after the second of two that are silent.
-			if want := DefaultPing + time.Duration(i)*2*DefaultPing; time.Since(began) != want {
+			if want := defaultPing + time.Duration(i)*2*defaultPing; time.Since(began) != want {
 				t.Errorf("it is asked after %v, and not %v", time.Since(began), want)
 			}
 			if err := ws.WriteFrame(conn, ws.MaskFrame(ws.NewPongFrame(f.Payload))); err != nil {
@@ -304,7 +304,7 @@ func TestSilentPeerIsDropped(t *testing.T) {
 		if code, reason := farewell(t, in); code != ws.StatusPolicyViolation || !strings.Contains(reason, "ping") {
 			t.Errorf("got %d %s", code, reason)
 		}
-		if took := time.Since(last); took != 3*DefaultPing {
+		if took := time.Since(last); took != 3*defaultPing {
 			t.Errorf("it is dropped after %v", took)
 		}
 		if s.Stats().Closed[Silent] != 1 || s.Stats().Connections != 0 {

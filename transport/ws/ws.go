@@ -34,7 +34,7 @@ import (
 
 // Limits, if the options do not say otherwise.
 const (
-	DefaultPing     = 30 * time.Second
+	defaultPing     = 30 * time.Second
 	DefaultPatience = 10 * time.Second
 )
 
@@ -49,7 +49,7 @@ type Options struct {
 	MaxConnections int
 
 	// Ping is how long a connection may be silent before its peer is asked whether it is
-	// there, and how long it has to answer. 0 means DefaultPing.
+	// there, and how long it has to answer. 0 means 30 s.
 	Ping time.Duration
 
 	// Patience is how long a peer may take to read what was sent, 64 KB at a time, before
@@ -94,7 +94,7 @@ func New(service *rpc.Service, opts *Options) *Handler {
 	}
 	transport.Default(&h.opts.MaxMessage, 1<<20)
 	transport.Default(&h.opts.MaxConnections, 16384)
-	transport.Default(&h.opts.Ping, DefaultPing)
+	transport.Default(&h.opts.Ping, defaultPing)
 	transport.Default(&h.opts.Patience, DefaultPatience)
 	transport.Default(&h.opts.MaxUnread, 4<<20)
 	if h.opts.Log == nil {

@@ -146,13 +146,13 @@ func (e *Error) Error() string { return fmt.Sprintf("%s (%d)", e.Message, e.Code
 // ErrEnded is the cause of the end of a connection that was closed.
 var ErrEnded = errors.New("the connection was closed")
 
-// A Broken is the error of requests whose connection has ended, or whose answer makes no sense.
-type Broken struct{ Reason error }
+// A broken is the error of requests whose connection has ended, or whose answer makes no sense.
+type broken struct{ Reason error }
 
-func (b *Broken) Error() string { return b.Reason.Error() }
+func (b *broken) Error() string { return b.Reason.Error() }
 
 // Unwrap returns the reason.
-func (b *Broken) Unwrap() error { return b.Reason }
+func (b *broken) Unwrap() error { return b.Reason }
 
 // A wire carries messages to a server. What comes back goes to [Conn.receive].
 type wire interface {
@@ -345,7 +345,7 @@ func (c *Conn) discover(ctx context.Context) error {
 			}
 		}
 		if err == nil && !slices.Contains(w.SupportedVersions, mcp.Stateless) {
-			err = &Broken{fmt.Errorf("it doesn't speak revision %s of the protocol", mcp.Stateless)}
+			err = &broken{fmt.Errorf("it doesn't speak revision %s of the protocol", mcp.Stateless)}
 		}
 		if err == nil {
 			w.ProtocolVersion = mcp.Stateless
@@ -371,7 +371,7 @@ func (c *Conn) initialize(ctx context.Context) error {
 		return err
 	}
 	if !slices.Contains(mcp.StatefulRevisions, w.ProtocolVersion) {
-		return &Broken{fmt.Errorf("it speaks revision %.32q of the protocol, expected one of %v", w.ProtocolVersion, mcp.StatefulRevisions)}
+		return &broken{fmt.Errorf("it speaks revision %.32q of the protocol, expected one of %v", w.ProtocolVersion, mcp.StatefulRevisions)}
 	}
 	c.know(&w)
 	return c.notify(ctx, "notifications/initialized", nil)

@@ -143,7 +143,7 @@ func (w *remote) do(ctx context.Context, method string, body []byte, more func(h
 			if u, ok := errors.AsType[*url.Error](err); ok {
 				err = u.Err
 			}
-			return nil, &Broken{fmt.Errorf("it can't be reached: %w", err)}
+			return nil, &broken{fmt.Errorf("it can't be reached: %w", err)}
 		}
 		if answer.StatusCode != http.StatusUnauthorized && answer.StatusCode != http.StatusForbidden {
 			return answer, nil
@@ -182,7 +182,7 @@ func (w *remote) request(ctx context.Context, out *outgoing, p *pending) error {
 	}
 	if answer.StatusCode == http.StatusNotFound && w.sessionID() != "" {
 		_ = answer.Body.Close()
-		err := &Broken{errors.New("it has forgotten the session")}
+		err := &broken{errors.New("it has forgotten the session")}
 		w.c.end(err)
 		return err
 	}
@@ -196,7 +196,7 @@ func (w *remote) request(ctx context.Context, out *outgoing, p *pending) error {
 			tries = 0
 		}
 		if at.last == "" || w.c.stateless || tries == maxResumes {
-			return &Broken{fmt.Errorf("it has ended its answer to %s before the result", out.method)}
+			return &broken{fmt.Errorf("it has ended its answer to %s before the result", out.method)}
 		}
 		if answer, err = w.resume(ctx, &at); err != nil {
 			return err
@@ -233,10 +233,10 @@ func (w *remote) read(answer *http.Response, p *pending, at *place) (news bool, 
 	case kind == "application/json":
 		body, err := io.ReadAll(io.LimitReader(answer.Body, maxFrame+1))
 		if err != nil {
-			return false, &Broken{fmt.Errorf("its answer has ended early: %w", err)}
+			return false, &broken{fmt.Errorf("its answer has ended early: %w", err)}
 		}
 		if len(body) > maxFrame {
-			return false, &Broken{fmt.Errorf("it has answered with more than %d bytes", maxFrame)}
+			return false, &broken{fmt.Errorf("it has answered with more than %d bytes", maxFrame)}
 		}
 		if err := w.c.receive(body); err == nil && (p == nil || len(p.answer) > 0) {
 			return true, nil
@@ -244,7 +244,7 @@ func (w *remote) read(answer *http.Response, p *pending, at *place) (news bool, 
 			if err == nil {
 				err = errors.New("it has answered another request")
 			}
-			return false, &Broken{err}
+			return false, &broken{err}
 		}
 	}
 	const hint = "check that the address is the one that the server's documentation gives for MCP; it often ends with /mcp"
@@ -252,7 +252,7 @@ func (w *remote) read(answer *http.Response, p *pending, at *place) (news bool, 
 		if p == nil || kind == "" {
 			return false, nil
 		}
-		return false, &Broken{fmt.Errorf("it has answered with %s, which isn't MCP; %s", kind[:min(len(kind), 64)], hint)}
+		return false, &broken{fmt.Errorf("it has answered with %s, which isn't MCP; %s", kind[:min(len(kind), 64)], hint)}
 	}
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxRefusal))
 	err = fmt.Errorf("it has answered with status %d", answer.StatusCode)
@@ -262,7 +262,7 @@ func (w *remote) read(answer *http.Response, p *pending, at *place) (news bool, 
 	if answer.StatusCode == http.StatusNotFound || answer.StatusCode == http.StatusMethodNotAllowed {
 		err = fmt.Errorf("%w; %s", err, hint)
 	}
-	return false, &Broken{err}
+	return false, &broken{err}
 }
 
 // readEvents takes the messages of a stream of events.
@@ -270,7 +270,7 @@ func (w *remote) readEvents(from io.Reader, p *pending, at *place) (news bool, e
 	for events := sse.NewReader(from, maxFrame); ; {
 		e, err := events.Next()
 		if errors.Is(err, sse.ErrTooLong) {
-			return news, &Broken{fmt.Errorf("it has sent an event of more than %d bytes", maxFrame)}
+			return news, &broken{fmt.Errorf("it has sent an event of more than %d bytes", maxFrame)}
 		}
 		if err != nil {
 			return news, nil //nolint:nilerr // the stream has ended, in one way or another
@@ -286,7 +286,7 @@ func (w *remote) readEvents(from io.Reader, p *pending, at *place) (news bool, e
 		}
 		news = true
 		if err := w.c.receive(e.Data); err != nil {
-			return news, &Broken{err}
+			return news, &broken{err}
 		}
 		if p != nil && len(p.answer) > 0 {
 			return news, nil
@@ -306,7 +306,7 @@ func (w *remote) send(ctx context.Context, text []byte, method string) error {
 	}
 	_ = answer.Body.Close()
 	if answer.StatusCode/100 != 2 {
-		return &Broken{fmt.Errorf("it has answered a message that needs no answer with status %d", answer.StatusCode)}
+		return &broken{fmt.Errorf("it has answered a message that needs no answer with status %d", answer.StatusCode)}
 	}
 	return nil
 }

@@ -64,13 +64,13 @@ func (c *Conn) Do(ctx context.Context, r Request, into any) error {
 		return err
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return &Broken{fmt.Errorf("it has answered %s with what isn't its result: %w", r.Method, err)}
+		return &broken{fmt.Errorf("it has answered %s with what isn't its result: %w", r.Method, err)}
 	}
 	return nil
 }
 
 // Request sends a request and returns its result. The error is an *[Error] of the server, a
-// *[Broken], a *[NotAuthorized], or that of ctx, whose end cancels the request.
+// *[broken], a *[NotAuthorized], or that of ctx, whose end cancels the request.
 func (c *Conn) Request(ctx context.Context, r Request) (jsontext.Value, error) {
 	p := params{Name: r.Name, URI: r.URI, Arguments: r.Arguments, Cursor: r.Cursor}
 	for range maxRounds {
@@ -80,25 +80,25 @@ func (c *Conn) Request(ctx context.Context, r Request) (jsontext.Value, error) {
 		}
 		var of result
 		if err := json.Unmarshal(text, &of); err != nil {
-			return nil, &Broken{fmt.Errorf("it has answered %s with what isn't a result: %w", r.Method, err)}
+			return nil, &broken{fmt.Errorf("it has answered %s with what isn't a result: %w", r.Method, err)}
 		}
 		switch of.Type {
 		case "", "complete":
 			return text, nil
 		case "input_required":
 		default:
-			return nil, &Broken{fmt.Errorf("it has answered %s with a result of the type %.32q, which isn't known", r.Method, of.Type)}
+			return nil, &broken{fmt.Errorf("it has answered %s with a result of the type %.32q, which isn't known", r.Method, of.Type)}
 		}
 		p.State, p.Responses = of.State, make(map[string]jsontext.Value, len(of.Requests))
 		for key, one := range of.Requests {
 			answer, refusal := c.answer(one.Method, one.Params)
 			if refusal != nil {
-				return nil, &Broken{fmt.Errorf("it wants %.64q of its client, which this host doesn't serve", one.Method)}
+				return nil, &broken{fmt.Errorf("it wants %.64q of its client, which this host doesn't serve", one.Method)}
 			}
 			p.Responses[key] = answer
 		}
 	}
-	return nil, &Broken{fmt.Errorf("it wanted input more than %d times for one %s", maxRounds, r.Method)}
+	return nil, &broken{fmt.Errorf("it wanted input more than %d times for one %s", maxRounds, r.Method)}
 }
 
 // request sends a request once.
@@ -148,7 +148,7 @@ func (c *Conn) request(ctx context.Context, r *Request, p *params) (jsontext.Val
 	default:
 	}
 	if err == nil {
-		err = &Broken{fmt.Errorf("it has not answered %s", r.Method)}
+		err = &broken{fmt.Errorf("it has not answered %s", r.Method)}
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -170,7 +170,7 @@ func (c *Conn) List(ctx context.Context, method, member string, items, bytes int
 		}
 		var some []jsontext.Value
 		if err := json.Unmarshal(page[member], &some); err != nil {
-			return nil, false, &Broken{fmt.Errorf("it has answered %s without a list of %s", method, member)}
+			return nil, false, &broken{fmt.Errorf("it has answered %s without a list of %s", method, member)}
 		}
 		for _, one := range some {
 			if bytes -= len(one); bytes < 0 || len(all) == items {
@@ -182,7 +182,7 @@ func (c *Conn) List(ctx context.Context, method, member string, items, bytes int
 		cursor = ""
 		if next := page["nextCursor"]; next != nil {
 			if err := json.Unmarshal(next, &cursor); err != nil && next.Kind() != 'n' {
-				return nil, false, &Broken{fmt.Errorf("it has answered %s with a nextCursor that isn't text", method)}
+				return nil, false, &broken{fmt.Errorf("it has answered %s with a nextCursor that isn't text", method)}
 			}
 		}
 		if cursor == "" {

@@ -76,7 +76,7 @@ func startProcess(c *Conn) (wire, error) {
 		_ = wait()
 		_, _ = stdout.Close(), stderr.Close()
 		reading.Wait() // what it has written before it ended counts
-		c.end(&Broken{fmt.Errorf("its process has ended (%s)%s", w.cmd.ProcessState, w.err.String())})
+		c.end(&broken{fmt.Errorf("its process has ended (%s)%s", w.cmd.ProcessState, w.err.String())})
 		close(w.ended)
 	})
 	return w, nil
@@ -116,7 +116,7 @@ func (w *child) readMessages(from *io.PipeReader) {
 
 // fail ends the connection because of what the server has sent.
 func (w *child) fail(err error) {
-	w.c.end(&Broken{err})
+	w.c.end(&broken{err})
 	_ = process.Kill(w.cmd)
 }
 
@@ -163,7 +163,7 @@ func (w *child) request(ctx context.Context, r *outgoing, p *pending) error {
 			return w.c.Err()
 		case err := <-sent:
 			if err != nil {
-				return &Broken{fmt.Errorf("it doesn't read: %w", err)}
+				return &broken{fmt.Errorf("it doesn't read: %w", err)}
 			}
 			sent = nil
 		case <-ctx.Done():

@@ -55,13 +55,13 @@ func (c *call) outcome(data json.RawMessage) error {
 	if c.module != "job" || c.name != "wait" {
 		return nil
 	}
-	_, err := JobOutcome(data)
+	_, err := jobOutcome(data)
 	return err
 }
 
-// JobOutcome reports whether a job has ended, by what Job.Wait has replied. The error isn't nil if
+// jobOutcome reports whether a job has ended, by what Job.Wait has replied. The error isn't nil if
 // the job hasn't succeeded.
-func JobOutcome(data json.RawMessage) (ended bool, err error) {
+func jobOutcome(data json.RawMessage) (ended bool, err error) {
 	var job struct {
 		JobID, Status string
 		Error         json.RawMessage

@@ -37,7 +37,7 @@ func (l *JobLog) Show(ctx context.Context, follow bool) error {
 		if err := l.more(ctx); err != nil {
 			return err
 		}
-		if ended, err := JobOutcome(data); ended {
+		if ended, err := jobOutcome(data); ended {
 			return err
 		}
 	}

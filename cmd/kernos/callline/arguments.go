@@ -60,7 +60,7 @@ func fieldArguments(parent *client.Field, prefix string, members jsonvalue.Objec
 		}
 		list := []string{}
 		for _, e := range elements {
-			one := argument(Element(f), path, e)
+			one := argument(element(f), path, e)
 			if isWholeList(f, jsonvalue.Plain(e)) || strings.HasPrefix(one[0], path+":=") { // not readable as an element
 				list = []string{path + ":=" + string(member.Value)}
 				break

@@ -165,8 +165,8 @@ func Positional(m *client.Method) (only *client.Field) {
 	return only
 }
 
-// Stray is the error of a word in the place of a parameter.
-func Stray(m *client.Method, word string) error {
+// stray is the error of a word in the place of a parameter.
+func stray(m *client.Method, word string) error {
 	hint := "parameters are written --NAME VALUE, NAME=VALUE, NAME:=JSON or NAME=@FILE"
 	if m != nil {
 		if all := slices.DeleteFunc(Positions(m), func(f *client.Field) bool { return f == Positional(m) }); len(all) > 0 {
@@ -179,8 +179,8 @@ func Stray(m *client.Method, word string) error {
 	return fmt.Errorf("%q needs the name of a parameter; %s", word, hint)
 }
 
-// Element describes the elements of a list.
-func Element(f *client.Field) *client.Field {
+// element describes the elements of a list.
+func element(f *client.Field) *client.Field {
 	if f.Items == nil {
 		return new(client.Field)
 	}
@@ -191,7 +191,7 @@ func Element(f *client.Field) *client.Field {
 func Values(f *client.Field) (words []string) {
 	enum := f.Enum
 	if f.Scalar() == "array" {
-		enum = slices.Concat(enum, Element(f).Enum)
+		enum = slices.Concat(enum, element(f).Enum)
 	}
 	for _, v := range enum {
 		words = append(words, jsonvalue.Plain(v))
@@ -202,19 +202,19 @@ func Values(f *client.Field) (words []string) {
 // isWholeList reports whether a text is a list, and not one element of it. Where elements are texts,
 // every text is one.
 func isWholeList(f *client.Field, text string) bool {
-	return jsonvalue.Kind(text) == "array" && !Element(f).Is("array") && !takesText(Element(f))
+	return jsonvalue.Kind(text) == "array" && !element(f).Is("array") && !takesText(element(f))
 }
 
 // takesText reports whether a text is a value of a field as it is.
 func takesText(f *client.Field) bool { return len(f.Types) == 0 || f.Is("string") }
 
-// ValueWord is what stands for a value in a usage line; "" for a boolean.
-func ValueWord(f *client.Field) string {
+// valueWord is what stands for a value in a usage line; "" for a boolean.
+func valueWord(f *client.Field) string {
 	switch t := f.Scalar(); {
 	case t == "boolean":
 		return ""
 	case t == "array":
-		if word := ValueWord(Element(f)); word != "" {
+		if word := valueWord(element(f)); word != "" {
 			return word + " …"
 		}
 		return "BOOLEAN …"

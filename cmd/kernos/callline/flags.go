@@ -52,8 +52,8 @@ type Flags struct {
 // Given reports whether the command line has a flag, by its long name.
 func (f *Flags) Given(name string) bool { return f.set != nil && f.set.Changed(name) }
 
-// RequestForms are the values of --as.
-var RequestForms = []string{"jsonrpc", "ndjson", "curl"}
+// requestForms are the values of --as.
+var requestForms = []string{"jsonrpc", "ndjson", "curl"}
 
 // yielding are the flags that a parameter of the same name takes the place of: kernos message list
 // --correlation is a parameter of Message.List. A parameter that is named like one of the other flags
@@ -92,7 +92,7 @@ func (f *Flags) define() *pflag.FlagSet {
 	text(&f.Show.Filter, "jq", "", "FILTER", "show what this jq filter makes of the data")
 	text(&f.Show.Template, "template", "", "TEMPLATE", "show the data with this Go template, or the one in this file")
 	boolean(&f.DryRun, "dry-run", "", "check everything and show the request, but don't send it")
-	text(&f.As, "as", "", "FORM", "show the request as jsonrpc, ndjson or curl, and don't send it", RequestForms...)
+	text(&f.As, "as", "", "FORM", "show the request as jsonrpc, ndjson or curl, and don't send it", requestForms...)
 	text(&f.Context, "context", "", "NAME", "call the server of this context (kernos context list)")
 	text(&f.Server, "server", "", "URL", "call the server at this address: ws://…, wss://… or unix:///…")
 	boolean(&f.NoPrompt, "no-prompt", "", "don't ask for parameters that are missing")

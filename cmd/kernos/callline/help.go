@@ -107,7 +107,7 @@ func helpRows(f *client.Field, prefix string, needed bool) (required, optional [
 
 // flagOf is how a parameter is written, with what stands for its value.
 func flagOf(f *client.Field, name string) string {
-	word := ValueWord(f)
+	word := valueWord(f)
 	name = FlagName(name)
 	switch {
 	case IsReserved(name): // kernos call has a flag of this name

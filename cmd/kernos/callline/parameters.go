@@ -174,7 +174,7 @@ func (v *flagValue) Type() string {
 	if v.field == nil {
 		return "VALUE"
 	}
-	return ValueWord(v.field)
+	return valueWord(v.field)
 }
 
 // note keeps the first *Invalid, so that the other parameters can still be read. It returns
@@ -218,11 +218,11 @@ func (p *reader) word(word string) error {
 		}
 	}
 	if f == nil || word == "" || word[0] == '=' || strings.HasPrefix(word, ":=") {
-		return Stray(p.method, word)
+		return stray(p.method, word)
 	}
 	p.assign = append(p.assign, func() error {
 		if p.tree.has(f.Name) && f.Scalar() != "array" {
-			return Stray(p.method, word)
+			return stray(p.method, word)
 		}
 		return p.convert([]string{f.Name}, f, f.Name, word)
 	})
@@ -468,7 +468,7 @@ func (p *reader) convert(path []string, f *client.Field, name, text string) erro
 	}
 	value, err := convertValue(f, text)
 	if err != nil && f.Sensitive {
-		err = errors.New("the value is not " + strings.ToLower(ValueWord(f)))
+		err = errors.New("the value is not " + strings.ToLower(valueWord(f)))
 	}
 	if err != nil {
 		return &Invalid{name + ": " + err.Error()}
@@ -478,7 +478,7 @@ func (p *reader) convert(path []string, f *client.Field, name, text string) erro
 
 // element adds one element to the list that a parameter is.
 func (p *reader) element(path []string, f *client.Field, name, text string) error {
-	value, err := convertValue(Element(f), text)
+	value, err := convertValue(element(f), text)
 	if err != nil {
 		return &Invalid{name + ": " + err.Error()}
 	}

@@ -50,7 +50,7 @@ func (m *screen) present() tea.Cmd {
 func (m *screen) asking() bool { return m.offer != nil && m.offer.noticed }
 
 // ask asks about a call, unless a person has written its arguments.
-func (m *screen) ask(r Message) tea.Cmd {
+func (m *screen) ask(r entry) tea.Cmd {
 	i := slices.IndexFunc(m.wanted, func(w wanted) bool { return w.name == r.Name && jsonvalue.Same(w.args, r.Args) })
 	if i >= 0 {
 		m.wanted = slices.Delete(m.wanted, i, i+1)
@@ -61,7 +61,7 @@ func (m *screen) ask(r Message) tea.Cmd {
 }
 
 // settle forgets the questions that were answered, here or elsewhere.
-func (m *screen) settle(answer *Message) {
+func (m *screen) settle(answer *entry) {
 	answered := func(call string) bool {
 		return answer.Call == call || slices.ContainsFunc(answer.Results, func(r result) bool { return r.CallID == call })
 	}
@@ -69,7 +69,7 @@ func (m *screen) settle(answer *Message) {
 		m.editing = false
 		m.editor.Reset()
 	}
-	m.asked = slices.DeleteFunc(m.asked, func(r Message) bool { return answered(r.Call) })
+	m.asked = slices.DeleteFunc(m.asked, func(r entry) bool { return answered(r.Call) })
 }
 
 // question is what is asked, above the editor or in place of it.
@@ -131,7 +131,7 @@ func (m *screen) decideBy(key string) (tea.Cmd, bool) {
 
 // decide decides about a call, with the arguments that were shown. The answer comes with the messages
 // of the session.
-func (m *screen) decide(r *Message, decision, remember, reason string) tea.Cmd {
+func (m *screen) decide(r *entry, decision, remember, reason string) tea.Cmd {
 	in := map[string]any{"call": r.Call, "decision": decision, "remember": remember}
 	if len(r.Args) > 0 {
 		in["args"] = r.Args
@@ -162,7 +162,7 @@ func (m *screen) edited(text string) tea.Cmd {
 }
 
 // explain says what a call would do, and what each key means.
-func (m *screen) explain(r *Message) tea.Cmd {
+func (m *screen) explain(r *entry) tea.Cmd {
 	name, rule := r.Name, r.Rule
 	return m.shows(func(s *terminal.Screen) error {
 		var about struct{ Summary string }

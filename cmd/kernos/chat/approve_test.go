@@ -15,7 +15,7 @@ func TestAQuestionIsNoticedBeforeItTakesKeys(t *testing.T) {
 	m := newScreen(context.Background(), nil, new(Options), terminal.NewScreen(io.Discard, io.Discard))
 	m.turn = "turn"
 	request := func(call string) watched {
-		return watched{complete: &Message{Type: "approval-request", Turn: "turn", Call: call, Name: "Http.Fetch"}}
+		return watched{complete: &entry{Type: "approval-request", Turn: "turn", Call: call, Name: "Http.Fetch"}}
 	}
 	var first *offer
 	for _, step := range []struct {
@@ -31,7 +31,7 @@ func TestAQuestionIsNoticedBeforeItTakesKeys(t *testing.T) {
 		{"the time of the first offer is over", func() tea.Msg { return noticed{first} }, "", false, "a"},
 		{"the letter is taken back", func() tea.Msg { return tea.KeyPressMsg{Code: tea.KeyBackspace} }, "one", false, ""},
 		{"the person has seen it", func() tea.Msg { return noticed{m.offer} }, "one", true, ""},
-		{"it is answered", func() tea.Msg { return watched{complete: &Message{Type: "approval-response", Call: "one"}} }, "", false, ""},
+		{"it is answered", func() tea.Msg { return watched{complete: &entry{Type: "approval-response", Call: "one"}} }, "", false, ""},
 		{"the answer is printed", func() tea.Msg { m.pending = nil; return printed{} }, "two", false, ""},
 		{"the same key comes twice", func() tea.Msg { return tea.KeyPressMsg{Code: 'a', Text: "a"} }, "", false, "a"},
 	} {
@@ -50,7 +50,7 @@ func TestAQuestionIsNoticedBeforeItTakesKeys(t *testing.T) {
 func TestAKeyDecidesOnce(t *testing.T) {
 	m := newScreen(context.Background(), nil, new(Options), terminal.NewScreen(io.Discard, io.Discard))
 	m.turn = "turn"
-	m.Update(watched{complete: &Message{Type: "approval-request", Turn: "turn", Call: "one", Name: "Http.Fetch"}})
+	m.Update(watched{complete: &entry{Type: "approval-request", Turn: "turn", Call: "one", Name: "Http.Fetch"}})
 	m.pending = nil
 	m.Update(printed{})
 	m.Update(noticed{m.offer})

@@ -110,7 +110,7 @@ func (o *Options) find(ctx context.Context, c *client, out *terminal.Screen) (st
 	switch {
 	case o.Fork != "":
 		id, at, has := strings.Cut(o.Fork, "@")
-		id, err := Find(ctx, c.call, id)
+		id, err := find(ctx, c.call, id)
 		if err != nil {
 			return "", err
 		}
@@ -126,7 +126,7 @@ func (o *Options) find(ctx context.Context, c *client, out *terminal.Screen) (st
 		err = request.Read(ctx, c.within(id), message.KindCommand, "Session.Fork", in, &fork)
 		return fork.Session, err
 	case o.Resume != "":
-		return Find(ctx, c.call, o.Resume)
+		return find(ctx, c.call, o.Resume)
 	case o.Last, o.Choose:
 		most := 1
 		if o.Choose {

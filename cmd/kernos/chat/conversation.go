@@ -73,8 +73,8 @@ func (c *client) within(session string) request.Caller {
 	}
 }
 
-// A Message is a message of a session, as far as it is shown.
-type Message struct {
+// An entry is a message of a session, as far as it is shown.
+type entry struct {
 	ID, Type, Turn, Model string
 	Seq, Parent           uint64
 	Timestamp             int64
@@ -112,7 +112,7 @@ type file struct {
 }
 
 // readMessage reads a message, and fetches its text if that is elsewhere.
-func (c *client) readMessage(ctx context.Context, data json.RawMessage) (m Message, err error) {
+func (c *client) readMessage(ctx context.Context, data json.RawMessage) (m entry, err error) {
 	err = request.Decode("Session.Messages", data, &m)
 	if _, other := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !other {
 		return m, err // else a registered type means something else by a member, and the rest was read
@@ -244,16 +244,16 @@ type event struct {
 	Session, Call, Name, Rule string
 	Args                      json.RawMessage
 
-	complete *Message
+	complete *entry
 }
 
 // approval is what an agent that the session has asked says of an approval, as a message; nil if it is anything else: the
 // session's own come as messages.
-func (e *event) approval(session string, data json.RawMessage) *Message {
+func (e *event) approval(session string, data json.RawMessage) *entry {
 	if e.Call == "" || e.Session == session {
 		return nil
 	}
-	m := &Message{Type: "approval-request", Call: e.Call, Name: e.Name, Rule: e.Rule, Args: e.Args, child: e.Session, raw: data}
+	m := &entry{Type: "approval-request", Call: e.Call, Name: e.Name, Rule: e.Rule, Args: e.Args, child: e.Session, raw: data}
 	if e.Name == "" {
 		m.Type = "approval-response"
 	}
@@ -273,7 +273,7 @@ func (c *client) follow(ctx context.Context, session string, after uint64, until
 			var e event
 			if failed == nil {
 				if failed = request.Decode("Session.Watch", data, &e); failed == nil && len(e.Message) > 0 {
-					var m Message
+					var m entry
 					if m, failed = c.readMessage(ctx, e.Message); failed == nil {
 						after, attempt, e.complete = m.Seq, 0, &m
 					}
@@ -306,8 +306,8 @@ func (c *client) follow(ctx context.Context, session string, after uint64, until
 }
 
 // path returns the messages from the root of a session to its leaf, at most so many of the last ones.
-func (c *client) path(ctx context.Context, i *info, most uint64) (path []Message, err error) {
-	all := make(map[uint64]Message)
+func (c *client) path(ctx context.Context, i *info, most uint64) (path []entry, err error) {
+	all := make(map[uint64]entry)
 	after := i.Seq - min(i.Seq, most)
 	for more := true; more; {
 		var page struct {
@@ -371,9 +371,9 @@ func list(ctx context.Context, call request.Caller, most int, keep func(*listed)
 	}
 }
 
-// Find returns the id of the session that a person means: a whole id, or one as lists show it, with …
+// find returns the id of the session that a person means: a whole id, or one as lists show it, with …
 // in its middle.
-func Find(ctx context.Context, call request.Caller, given string) (string, error) {
+func find(ctx context.Context, call request.Caller, given string) (string, error) {
 	head, tail, short := strings.Cut(given, "…")
 	if !short {
 		return given, nil

@@ -43,8 +43,8 @@ func Show(ctx context.Context, call request.Caller, s *terminal.Screen, session 
 }
 
 // load returns a session with the messages from its root to its leaf.
-func load(ctx context.Context, call request.Caller, given string) (i info, path []Message, err error) {
-	session, err := Find(ctx, call, given)
+func load(ctx context.Context, call request.Caller, given string) (i info, path []entry, err error) {
+	session, err := find(ctx, call, given)
 	if err != nil {
 		return i, nil, err
 	}
@@ -57,7 +57,7 @@ func load(ctx context.Context, call request.Caller, given string) (i info, path 
 
 // Exported returns what Session.Export replies.
 func Exported(ctx context.Context, call request.Caller, session string) (json.RawMessage, error) {
-	id, err := Find(ctx, call, session)
+	id, err := find(ctx, call, session)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func ExportMarkdown(ctx context.Context, call request.Caller, s *terminal.Screen
 }
 
 // asMarkdown is a message in a document. Texts of the model are Markdown already.
-func asMarkdown(m *Message) string {
+func asMarkdown(m *entry) string {
 	fenced := func(value json.RawMessage) string {
 		if len(value) == 0 {
 			return ""

@@ -257,7 +257,7 @@ func (m *screen) undo(string) tea.Cmd {
 		if err != nil {
 			return answered{err: err}
 		}
-		var last *Message
+		var last *entry
 		for i := range path {
 			if path[i].Type == "input" {
 				last = &path[i]

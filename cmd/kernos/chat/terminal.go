@@ -44,11 +44,11 @@ type screen struct {
 	queue   []queued // inputs that wait for their turn
 	sending bool
 
-	asked     []Message // approvals that wait, the one that is asked about first
-	offer     *offer    // the question about the first of them; nil while it can't be asked
-	dismissed bool      // the question is put off until /approve
-	editing   bool      // the editor has the arguments of the first of them
-	wanted    []wanted  // arguments that a person has edited
+	asked     []entry  // approvals that wait, the one that is asked about first
+	offer     *offer   // the question about the first of them; nil while it can't be asked
+	dismissed bool     // the question is put off until /approve
+	editing   bool     // the editor has the arguments of the first of them
+	wanted    []wanted // arguments that a person has edited
 	canceling bool
 	leaving   bool
 
@@ -293,7 +293,7 @@ func (m *screen) follow() tea.Cmd {
 
 func (m *screen) watched(e event) tea.Cmd {
 	if c := e.complete; c != nil && c.child != "" {
-		known := slices.ContainsFunc(m.asked, func(a Message) bool { return a.Call == c.Call })
+		known := slices.ContainsFunc(m.asked, func(a entry) bool { return a.Call == c.Call })
 		switch {
 		case c.Type == "approval-response":
 			m.settle(c)

@@ -134,7 +134,7 @@ func (t *transcript) discard(ids []string) []string {
 }
 
 // message returns the lines of a message that is complete.
-func (t *transcript) message(m *Message) []string {
+func (t *transcript) message(m *entry) []string {
 	s := t.screen
 	var rest string
 	if i := slices.IndexFunc(t.growing, func(p *part) bool { return p.id == m.ID }); i >= 0 {
@@ -190,7 +190,7 @@ func (t *transcript) message(m *Message) []string {
 }
 
 // said returns the lines of an input.
-func (t *transcript) said(m *Message) []string {
+func (t *transcript) said(m *entry) []string {
 	text := strings.TrimRight(m.Text, "\n")
 	for _, f := range m.Files {
 		text += fmt.Sprintf("\n[file %s]", cmp.Or(f.Filename, f.MimeType, "without a name"))
@@ -208,7 +208,7 @@ func (t *transcript) said(m *Message) []string {
 	return lines
 }
 
-func (t *transcript) reasons(m *Message) []string {
+func (t *transcript) reasons(m *entry) []string {
 	s := t.screen
 	title := visible.Text(strings.TrimSpace(m.Title))
 	if title == "" {
@@ -262,7 +262,7 @@ func (t *transcript) arguments(args json.RawMessage) (lines []string) {
 	return lines
 }
 
-func (t *transcript) result(m *Message, id, name string, output, failure json.RawMessage) string {
+func (t *transcript) result(m *entry, id, name string, output, failure json.RawMessage) string {
 	s := t.screen
 	took := ""
 	several := len(t.open) > 1
@@ -304,7 +304,7 @@ func duration(milliseconds int64) string {
 }
 
 // decision says what was decided about a call.
-func decision(m *Message) string {
+func decision(m *entry) string {
 	text := "denied"
 	if m.Decision == "allow" {
 		text = "allowed " + map[string]string{"": "once", "once": "once", "session": "in this session", "always": "always"}[m.Remember]

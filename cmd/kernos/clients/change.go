@@ -11,8 +11,8 @@ import (
 	"kernos/internal/durable"
 )
 
-// A Change is what becomes of a client's file.
-type Change struct {
+// A fileChange is what becomes of a client's file.
+type fileChange struct {
 	Path          string
 	Before, After string
 	Token         bool // a token was made for the client
@@ -31,19 +31,19 @@ type record struct {
 	Token  bool   `json:"token,omitzero"`
 }
 
-// Install returns the change that adds a server to the client's file. Records of changes are kept in
+// install returns the change that adds a server to the client's file. Records of changes are kept in
 // the folder.
-func (c *Client) Install(s Server, folder string) (*Change, error) {
+func (c *Client) install(s Server, folder string) (*fileChange, error) {
 	ch, _, err := c.read(folder)
 	if err == nil {
-		ch.After, err = c.Add(ch.Before, s)
+		ch.After, err = c.add(ch.Before, s)
 	}
 	return ch, err
 }
 
-// Undo returns the change that takes an installation back: the file becomes what it was. If the file
+// undo returns the change that takes an installation back: the file becomes what it was. If the file
 // was changed since then, only the server is taken out, or replaced by the one that was there.
-func (c *Client) Undo(folder string) (*Change, error) {
+func (c *Client) undo(folder string) (*fileChange, error) {
 	ch, r, err := c.read(folder)
 	if err != nil {
 		return nil, err
@@ -53,12 +53,12 @@ func (c *Client) Undo(folder string) (*Change, error) {
 		ch.After, ch.remove = r.Before, r.Absent
 		return ch, nil
 	}
-	ch.After, err = c.Remove(ch.Before, r.Before)
+	ch.After, err = c.remove(ch.Before, r.Before)
 	return ch, err
 }
 
 // read reads the client's file, and the record of its installation if there is one.
-func (c *Client) read(folder string) (*Change, record, error) {
+func (c *Client) read(folder string) (*fileChange, record, error) {
 	var r record
 	path, err := c.Path()
 	if err != nil {
@@ -67,7 +67,7 @@ func (c *Client) read(folder string) (*Change, record, error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real // a link stays one
 	}
-	ch := &Change{Path: path, record: filepath.Join(folder, c.Name+".json")}
+	ch := &fileChange{Path: path, record: filepath.Join(folder, c.Name+".json")}
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		ch.absent, err = true, nil
@@ -86,11 +86,11 @@ func (c *Client) read(folder string) (*Change, record, error) {
 	return ch, r, err
 }
 
-// Empty reports whether nothing would be changed.
-func (ch *Change) Empty() bool { return ch.Before == ch.After && !ch.remove }
+// empty reports whether nothing would be changed.
+func (ch *fileChange) empty() bool { return ch.Before == ch.After && !ch.remove }
 
 // Apply writes the file, and what is needed to undo it.
-func (ch *Change) Apply() error {
+func (ch *fileChange) Apply() error {
 	if ch.undo {
 		if ch.remove {
 			if err := durable.Remove(ch.Path); err != nil {

@@ -17,8 +17,8 @@ import (
 	"strings"
 )
 
-// Entry is the name of the server in every file.
-const Entry = "kernos"
+// entryName is the name of the server in every file.
+const entryName = "kernos"
 
 // A Server is what a client starts.
 type Server struct {
@@ -42,8 +42,8 @@ type Client struct {
 // Path is the client's configuration file, which needn't exist.
 func (c *Client) Path() (string, error) { return c.path() }
 
-// All are the clients, by name. docs/MCP.md says which of them were compared with what.
-func All() []Client {
+// known are the clients, by name. docs/MCP.md says which of them were compared with what.
+func known() []Client {
 	return []Client{
 		{"claude-code", "Claude Code", "Restart Claude Code; /mcp lists kernos.", variable("CLAUDE_CONFIG_DIR", ".claude.json", home(".claude.json")), "mcpServers", jsonc, typed("stdio")},
 		{"claude-desktop", "Claude Desktop", "Restart Claude Desktop; Settings, Developer lists kernos.", config("Claude", "claude_desktop_config.json"), "mcpServers", jsonc, plain},
@@ -59,7 +59,7 @@ func All() []Client {
 
 // Find returns the client of a name.
 func Find(name string) (Client, bool) {
-	all := All()
+	all := known()
 	if i := slices.IndexFunc(all, func(c Client) bool { return c.Name == name }); i >= 0 {
 		return all[i], true
 	}
@@ -152,11 +152,11 @@ type format struct {
 }
 
 // Render returns the entry as it would be in a file that has nothing else.
-func (c *Client) Render(s Server) (string, error) { return c.Add("", s) }
+func (c *Client) Render(s Server) (string, error) { return c.add("", s) }
 
-// Add returns the text of the client's file with the server in it. What else is there stays as it
+// add returns the text of the client's file with the server in it. What else is there stays as it
 // is, with its comments.
-func (c *Client) Add(text string, s Server) (string, error) {
+func (c *Client) add(text string, s Server) (string, error) {
 	entry, err := c.file.render(c, s)
 	if err != nil {
 		return "", err
@@ -164,14 +164,14 @@ func (c *Client) Add(text string, s Server) (string, error) {
 	return c.change(text, func() (string, error) { return c.file.put(text, c.under, entry) })
 }
 
-// Has reports whether the text has a server of this name.
-func (c *Client) Has(text string) (bool, error) {
+// has reports whether the text has a server of this name.
+func (c *Client) has(text string) (bool, error) {
 	entry, err := c.file.entry(text, c.under)
 	return entry != "", err
 }
 
-// Remove returns the text without the server, or with the one that an earlier text had.
-func (c *Client) Remove(text, earlier string) (string, error) {
+// remove returns the text without the server, or with the one that an earlier text had.
+func (c *Client) remove(text, earlier string) (string, error) {
 	before, err := c.file.entry(earlier, c.under)
 	if err != nil {
 		before = "" // what can't be read can't be put back
@@ -209,15 +209,15 @@ func (c *Client) others(values map[string]any) map[string]any {
 	values = maps.Clone(values)
 	servers, _ := values[c.under].(map[string]any)
 	servers = maps.Clone(servers)
-	delete(servers, Entry)
+	delete(servers, entryName)
 	if delete(values, c.under); len(servers) > 0 {
 		values[c.under] = servers
 	}
 	return values
 }
 
-// Difference shows what changes between two texts, with three lines around it.
-func Difference(before, after string) []string {
+// difference shows what changes between two texts, with three lines around it.
+func difference(before, after string) []string {
 	a, b := lines(before), lines(after)
 	same := 0
 	for same < min(len(a), len(b)) && a[same] == b[same] {

@@ -32,21 +32,21 @@ func TestAdd(t *testing.T) {
 			if !ok {
 				t.Fatal("no such client")
 			}
-			got, err := c.Add(before, server)
+			got, err := c.add(before, server)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if got != after {
 				t.Fatalf("got\n%s\nwant\n%s", got, after)
 			}
-			again, err := c.Add(got, server)
+			again, err := c.add(got, server)
 			if err != nil || again != got {
 				t.Errorf("a second time changes it: %v\n%s", err, again)
 			}
-			if has, err := c.Has(got); !has || err != nil {
+			if has, err := c.has(got); !has || err != nil {
 				t.Errorf("it isn't found: %v", err)
 			}
-			back, err := c.Remove(got, before)
+			back, err := c.remove(got, before)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -70,7 +70,7 @@ func TestFilesThatCantBeChanged(t *testing.T) {
 		"codex ": "mcp_servers = {}\n", "codex": "[mcp_servers.kernos]\ncommand = \"a\"\n[other]\nb = 1\n[mcp_servers.kernos.env]\nA = \"b\"\n",
 	} {
 		c, _ := Find(strings.TrimSpace(name))
-		if got, err := c.Add(text, server); err == nil {
+		if got, err := c.add(text, server); err == nil {
 			t.Errorf("%s: %s becomes %s", name, text, got)
 		}
 	}
@@ -93,7 +93,7 @@ func TestPaths(t *testing.T) {
 		"opencode": {".config/opencode/opencode.json", "mcp"}, "vscode": {config + "/Code/User/mcp.json", "servers"},
 		"windsurf": {".codeium/windsurf/mcp_config.json", "mcpServers"}, "zed": {".config/zed/settings.json", "context_servers"},
 	}
-	for _, c := range All() {
+	for _, c := range known() {
 		path, err := c.Path()
 		if w := want[c.Name]; err != nil || path != "/home/ada/"+w[0] || c.under != w[1] {
 			t.Errorf("%s: %s in %s, %v", c.Name, c.under, path, err)
@@ -114,7 +114,7 @@ func TestEveryClient(t *testing.T) {
 		t.Setenv(name, "")
 	}
 	const absent = "absent"
-	for _, c := range All() {
+	for _, c := range known() {
 		full, compact, comment := `// mine
 {
 	"theme": "dark", // keep
@@ -142,12 +142,12 @@ func TestEveryClient(t *testing.T) {
 					}
 					return string(text)
 				}
-				apply := func(ch *Change, err error) {
+				apply := func(ch *fileChange, err error) {
 					t.Helper()
 					if err != nil {
 						t.Fatal(err)
 					}
-					if shown := strings.Join(Difference(ch.Before, ch.After), "\n"); !strings.Contains(shown, "kernos") {
+					if shown := strings.Join(difference(ch.Before, ch.After), "\n"); !strings.Contains(shown, "kernos") {
 						t.Errorf("it shows %s", shown)
 					}
 					if err := ch.Apply(); err != nil {
@@ -158,13 +158,13 @@ func TestEveryClient(t *testing.T) {
 					_ = os.Remove(path)
 				}
 				records := t.TempDir()
-				ch, err := c.Install(server, records)
+				ch, err := c.install(server, records)
 				if got := now(); got != before {
 					t.Fatalf("before it is agreed to, the file is %s", got)
 				}
 				apply(ch, err)
 				installed := now()
-				if has, err := c.Has(installed); err != nil || !has {
+				if has, err := c.has(installed); err != nil || !has {
 					t.Errorf("the server isn't in %s: %v", installed, err)
 				}
 				for _, kept := range []string{"mine", "keep", "none", "other"} {
@@ -172,15 +172,15 @@ func TestEveryClient(t *testing.T) {
 						t.Errorf("%q is lost in %s", kept, installed)
 					}
 				}
-				apply(c.Undo(records))
+				apply(c.undo(records))
 				if got := now(); got != before {
 					t.Errorf("undone, the file is %q, was %q", got, before)
 				}
-				apply(c.Install(server, records))
+				apply(c.install(server, records))
 				put(comment + now())
-				apply(c.Undo(records))
+				apply(c.undo(records))
 				got := now()
-				if has, err := c.Has(got); err != nil || has || !strings.HasPrefix(got, comment) {
+				if has, err := c.has(got); err != nil || has || !strings.HasPrefix(got, comment) {
 					t.Errorf("undone after a change, the file is %s, %v", got, err)
 				}
 			})
@@ -189,11 +189,11 @@ func TestEveryClient(t *testing.T) {
 }
 
 func TestDifference(t *testing.T) {
-	got := strings.Join(Difference("a\nb\nc\nd\ne\n", "a\nb\nc\nd\nX\nY\ne\n"), "\n")
+	got := strings.Join(difference("a\nb\nc\nd\ne\n", "a\nb\nc\nd\nX\nY\ne\n"), "\n")
 	if want := "  b\n  c\n  d\n+ X\n+ Y\n  e"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if got := Difference("", "a\n"); len(got) != 1 || got[0] != "+ a" {
+	if got := difference("", "a\n"); len(got) != 1 || got[0] != "+ a" {
 		t.Errorf("%q", got)
 	}
 }

@@ -39,7 +39,7 @@ func Self(as string) (Server, error) {
 
 // Names are the names of the clients.
 func Names() (names []string) {
-	for _, c := range All() {
+	for _, c := range known() {
 		names = append(names, c.Name)
 	}
 	return names
@@ -58,14 +58,14 @@ func Unknown(name string) error {
 // List shows the clients, and which of them have Kernos.
 func List(s *terminal.Screen) error {
 	var rows [][]string
-	for _, c := range All() {
+	for _, c := range known() {
 		path, err := c.Path()
 		if err != nil {
 			return exit.Wrap(err)
 		}
 		state := "-"
 		if text, err := os.ReadFile(path); err == nil {
-			if has, err := c.Has(string(text)); err != nil {
+			if has, err := c.has(string(text)); err != nil {
 				state = "can't be read"
 			} else if state = "no"; has {
 				state = "yes"
@@ -90,30 +90,30 @@ type Installation struct {
 
 // Make makes the change, with the token of the client.
 func (i *Installation) Make(ctx context.Context, s Server, folder string) error {
-	change, err := i.Client.Install(s, folder)
+	change, err := i.Client.install(s, folder)
 	return i.run(ctx, change, err, i.introduce, i.Client.Next)
 }
 
 // Undo makes the file what it was, and revokes the token that the installation made.
 func (i *Installation) Undo(ctx context.Context, folder string) error {
-	change, err := i.Client.Undo(folder)
+	change, err := i.Client.undo(folder)
 	return i.run(ctx, change, err, i.forget, i.Client.Title+" no longer starts kernos, from its next start on")
 }
 
 // run shows the change, asks, does what belongs to it in the kernel, and makes it.
-func (i *Installation) run(ctx context.Context, change *Change, err error, kernel func(context.Context, request.Caller, *Change) error, done string) error {
+func (i *Installation) run(ctx context.Context, change *fileChange, err error, kernel func(context.Context, request.Caller, *fileChange) error, done string) error {
 	if err != nil {
 		path, _ := i.Client.Path()
 		return &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("%s can't be changed: %w", path, err)}
 	}
-	if change.Empty() {
+	if change.empty() {
 		i.Screen.Note("%s needs no change", change.Path)
 		return nil
 	}
 	if err := i.Screen.Line(change.Path); err != nil {
 		return err
 	}
-	for _, line := range Difference(change.Before, change.After) {
+	for _, line := range difference(change.Before, change.After) {
 		style := terminal.Plain
 		switch line[0] {
 		case '+':
@@ -160,14 +160,14 @@ func (i *Installation) agreed(ctx context.Context) (bool, error) {
 }
 
 // introduce makes the client's token, unless there is one.
-func (i *Installation) introduce(ctx context.Context, call request.Caller, change *Change) error {
+func (i *Installation) introduce(ctx context.Context, call request.Caller, change *fileChange) error {
 	made, err := i.MakeToken(ctx, call, i.Client.Name)
 	change.Token = change.Token || made
 	return err
 }
 
 // forget revokes the token that the installation made.
-func (i *Installation) forget(ctx context.Context, call request.Caller, change *Change) error {
+func (i *Installation) forget(ctx context.Context, call request.Caller, change *fileChange) error {
 	if !change.Token {
 		return nil
 	}

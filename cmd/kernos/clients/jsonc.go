@@ -56,10 +56,10 @@ func member(o *hujson.Object, name string) (found *hujson.ObjectMember) {
 
 func jsonEntry(text, under string) (string, error) {
 	_, servers, err := jsonParse(text, under)
-	if err != nil || servers == nil || member(servers, Entry) == nil {
+	if err != nil || servers == nil || member(servers, entryName) == nil {
 		return "", err
 	}
-	return string(hujson.Value{Value: member(servers, Entry).Value.Value}.Pack()), nil
+	return string(hujson.Value{Value: member(servers, entryName).Value.Value}.Pack()), nil
 }
 
 func jsonPut(text, under, entry string) (string, error) {
@@ -77,9 +77,9 @@ func jsonPut(text, under, entry string) (string, error) {
 		servers = new(hujson.Object)
 		insert(root, under, servers, unit, "")
 	}
-	switch m := member(servers, Entry); {
+	switch m := member(servers, entryName); {
 	case m == nil:
-		insert(servers, Entry, value, strings.Repeat(unit, 2), unit)
+		insert(servers, entryName, value, strings.Repeat(unit, 2), unit)
 	case !equal(m.Value.Value, value): // otherwise only its layout or its comments differ
 		m.Value.Value = value
 	}
@@ -152,11 +152,11 @@ func insert(o *hujson.Object, name string, value hujson.ValueTrimmed, indent, ou
 
 func jsonDrop(text, under string) (string, error) {
 	file, servers, err := jsonParse(text, under)
-	if err != nil || servers == nil || member(servers, Entry) == nil {
+	if err != nil || servers == nil || member(servers, entryName) == nil {
 		return text, err
 	}
 	pointer := strings.NewReplacer("~", "~0", "/", "~1")
-	patch, err := json.Marshal([]map[string]string{{"op": "remove", "path": "/" + pointer.Replace(under) + "/" + Entry}})
+	patch, err := json.Marshal([]map[string]string{{"op": "remove", "path": "/" + pointer.Replace(under) + "/" + entryName}})
 	if err != nil {
 		return "", err
 	}

@@ -25,9 +25,9 @@ func tomlRender(c *Client, s Server) (string, error) {
 	for i, a := range s.Args {
 		args[i] = strconv.Quote(a)
 	}
-	fmt.Fprintf(&b, "[%s.%s]\ncommand = %q\nargs = [%s]\n", c.under, Entry, s.Command, strings.Join(args, ", "))
+	fmt.Fprintf(&b, "[%s.%s]\ncommand = %q\nargs = [%s]\n", c.under, entryName, s.Command, strings.Join(args, ", "))
 	if len(s.Env) > 0 {
-		fmt.Fprintf(&b, "\n[%s.%s.env]\n", c.under, Entry)
+		fmt.Fprintf(&b, "\n[%s.%s.env]\n", c.under, entryName)
 		for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 			fmt.Fprintf(&b, "%s = %q\n", name, s.Env[name])
 		}
@@ -54,10 +54,10 @@ func tomlFind(text, under string) (from, to int, err error) {
 			}
 			path = append(path, string(keys.Node().Data))
 		}
-		ours := len(path) >= 2 && path[0] == under && path[1] == Entry
+		ours := len(path) >= 2 && path[0] == under && path[1] == entryName
 		switch {
 		case ours && !inside && to > 0:
-			return 0, 0, fmt.Errorf("the tables of %s.%s are in several places", under, Entry)
+			return 0, 0, fmt.Errorf("the tables of %s.%s are in several places", under, entryName)
 		case ours && !inside:
 			from, inside = start, true
 		case !ours && inside:

@@ -17,8 +17,8 @@ import (
 	"kernos/client"
 )
 
-// OverTLS reports whether a URL uses TLS.
-func OverTLS(address string) bool {
+// overTLS reports whether a URL uses TLS.
+func overTLS(address string) bool {
 	return strings.HasPrefix(address, "wss:") || strings.HasPrefix(address, "https:")
 }
 
@@ -42,7 +42,7 @@ func acceptsTLS(address string) bool {
 // TLSAdvice returns the next step after an error that comes from TLS, or from the lack of it; ""
 // for other errors.
 func (s *Server) TLSAdvice(err error) string {
-	if r, ok := errors.AsType[*client.Refused](err); ok && r.Status == http.StatusBadRequest && !OverTLS(r.URL) && acceptsTLS(r.URL) {
+	if r, ok := errors.AsType[*client.Refused](err); ok && r.Status == http.StatusBadRequest && !overTLS(r.URL) && acceptsTLS(r.URL) {
 		return "the server speaks TLS there: write wss:// in place of ws://, or https:// in place of http://"
 	}
 	_, garbled := errors.AsType[tls.RecordHeaderError](err)

@@ -68,8 +68,8 @@ func (d *Daemon) Inspect() (info unix.Info, running bool) {
 // this process.
 func (d *Daemon) IsElsewhere() bool { return d.Socket != d.own }
 
-// ErrNotRunning is the error for a command that needs a daemon where none is running.
-var ErrNotRunning = errors.New("no daemon is running; kernos serve starts one, and so does a command that needs one")
+// errNotRunning is the error for a command that needs a daemon where none is running.
+var errNotRunning = errors.New("no daemon is running; kernos serve starts one, and so does a command that needs one")
 
 // Unseen returns the error for a daemon that has the store and whose socket can't be seen from
 // here, or nil. A command that has the store open is not a daemon.
@@ -116,9 +116,9 @@ func (d *Daemon) Connect(ctx context.Context) (conn *unix.Conn, err error) {
 		// doesn't answer either.
 		conn, err = new(unix.Dialer).Dial(waiting, d.Socket)
 		switch {
-		case err == nil, !running && Absent(err):
+		case err == nil, !running && absent(err):
 			return false, nil
-		case !Absent(err) && !errors.Is(err, unix.ErrStopping) && waiting.Err() == nil:
+		case !absent(err) && !errors.Is(err, unix.ErrStopping) && waiting.Err() == nil:
 			return false, unreachable(err)
 		}
 		return true, unreachable(fmt.Errorf(
@@ -130,8 +130,8 @@ func (d *Daemon) Connect(ctx context.Context) (conn *unix.Conn, err error) {
 	return conn, err
 }
 
-// Absent reports whether an error means that no daemon answers at the moment.
-func Absent(err error) bool {
+// absent reports whether an error means that no daemon answers at the moment.
+func absent(err error) bool {
 	for _, e := range []error{fs.ErrNotExist, syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, syscall.EAGAIN} {
 		if errors.Is(err, e) {
 			return true

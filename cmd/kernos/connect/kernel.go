@@ -86,13 +86,13 @@ func (k *Kernel) open(ctx context.Context) (err error) {
 		if err := s.Daemon.Unseen(); err != nil {
 			return err
 		}
-		return unreachable(ErrNotRunning)
+		return unreachable(errNotRunning)
 	}
 	return k.openInProcess(ctx)
 }
 
 func (k *Kernel) openInProcess(ctx context.Context) error {
-	err := Retry(ctx, InUse, func(context.Context) (again bool, err error) {
+	err := Retry(ctx, storeWait, func(context.Context) (again bool, err error) {
 		k.local, err = k.opts.InProcess()
 		return errors.Is(err, store.ErrInUse), err
 	})
@@ -167,7 +167,7 @@ func isGone(err error) bool {
 // Call sends a request; see [request.Caller]. A request that was not begun because the kernel is
 // gone, or because another process has the store, is sent to the next kernel.
 func (k *Kernel) Call(ctx context.Context, m message.Message, event func(json.RawMessage)) (data json.RawMessage, err error) {
-	err = Retry(ctx, InUse, func(context.Context) (again bool, err error) {
+	err = Retry(ctx, storeWait, func(context.Context) (again bool, err error) {
 		begun := false
 		data, err = k.send(ctx, m, func(data json.RawMessage) {
 			begun = true
@@ -257,6 +257,6 @@ func (k *Kernel) fetch(ctx context.Context, data json.RawMessage) (json.RawMessa
 	return whole, k.server.Explain(err)
 }
 
-// InUse is how long a command waits for a store that another process has open: most commands
+// storeWait is how long a command waits for a store that another process has open: most commands
 // have it open for some milliseconds only.
-const InUse = 2 * time.Second
+const storeWait = 2 * time.Second

@@ -29,7 +29,7 @@ type Server struct {
 func FindServer(context, url string) (*Server, error) {
 	if url != "" {
 		t := client.Target{URL: url, Token: os.Getenv("KERNOS_TOKEN")}
-		if OverTLS(url) {
+		if overTLS(url) {
 			t.CAFile = os.Getenv("KERNOS_CA_FILE")
 		}
 		return &Server{Target: t}, asUsage(t.Check())

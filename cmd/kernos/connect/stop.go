@@ -56,7 +56,7 @@ func (d *Daemon) Stop(ctx context.Context, timeout time.Duration) (report string
 		status, err := d.Status(asking)
 		cancel()
 		switch {
-		case err != nil && Absent(err):
+		case err != nil && absent(err):
 			return "no daemon is running", d.Unseen()
 		case err != nil:
 			return "", err
@@ -127,7 +127,7 @@ func (d *Daemon) shutDown(ctx context.Context) error {
 	_, err := d.operate(ctx, message.KindCommand, "Syscall.Shutdown")
 	_, lost := errors.AsType[*unix.Lost](err)
 	turnedAway := errors.Is(err, unix.ErrFull) || errors.Is(err, unix.ErrStopping)
-	if err != nil && (Absent(err) || turnedAway || lost && errors.Is(err, io.EOF)) {
+	if err != nil && (absent(err) || turnedAway || lost && errors.Is(err, io.EOF)) {
 		return &unasked{err}
 	}
 	return err

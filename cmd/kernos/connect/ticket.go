@@ -20,7 +20,7 @@ func (d *Daemon) ticket(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if conn == nil {
-		return "", &client.Unreachable{URL: d.target().URL, Err: ErrNotRunning}
+		return "", &client.Unreachable{URL: d.target().URL, Err: errNotRunning}
 	}
 	data, err := ask(ctx, conn, message.KindQuery, daemon.TicketType)
 	if lost, ok := errors.AsType[*unix.Lost](err); ok && errors.Is(lost, unix.ErrStopping) {

@@ -71,17 +71,17 @@ func (p Place) String() string {
 	return p.Name
 }
 
-// Base returns the last part of the name.
-func (p Place) Base() string {
+// base returns the last part of the name.
+func (p Place) base() string {
 	if p.Kind == Local {
 		return filepath.Base(p.Name)
 	}
 	return path.Base(p.Name)
 }
 
-// Inside returns the place of a document that is put into a directory: the place itself, unless it is a
+// inside returns the place of a document that is put into a directory: the place itself, unless it is a
 // directory of this machine or ends with a slash.
-func (p Place) Inside(base string) Place {
+func (p Place) inside(base string) Place {
 	isDir := strings.HasSuffix(p.Name, "/")
 	if p.Kind == Local {
 		info, err := os.Stat(p.Name)
@@ -325,5 +325,5 @@ func (d Documents) Copy(ctx context.Context, from, to Place) error {
 	if to.Kind != Memory && doc.JSON {
 		doc.ReadCloser = reading{io.MultiReader(doc.ReadCloser, strings.NewReader("\n")), doc.ReadCloser}
 	}
-	return d.Write(ctx, to.Inside(from.Base()), doc, nil)
+	return d.Write(ctx, to.inside(from.base()), doc, nil)
 }

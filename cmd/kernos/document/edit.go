@@ -108,7 +108,7 @@ func fileName(p Place, isJSON bool) string {
 			return '_'
 		}
 		return r
-	}, p.Base())
+	}, p.base())
 	if isJSON && !strings.HasSuffix(name, ".json") {
 		name += ".json"
 	}

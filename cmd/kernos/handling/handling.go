@@ -39,9 +39,6 @@ type Handler struct {
 
 	// Connect returns a connection to a daemon; nil if none is running, and Serve tries again.
 	Connect func(context.Context) (*unix.Conn, error)
-
-	// Deadline gives a request its timeout. Nil means [context.WithTimeoutCause]; tests set another one.
-	Deadline func(context.Context, time.Duration, error) (context.Context, context.CancelFunc)
 }
 
 // Serve registers the syscall and answers requests. When the daemon closes the connection, Serve
@@ -70,14 +67,14 @@ func (h *Handler) Serve(ctx context.Context, drain <-chan struct{}) error {
 			return err
 		}
 		if conn != nil {
-			s := &session{Handler: h, conn: conn, slots: slots, running: make(map[message.ID]context.CancelFunc)}
-			err = s.serve(ctx, drain)
+			c := &connection{Handler: h, conn: conn, slots: slots, running: make(map[message.ID]context.CancelFunc)}
+			err = c.serve(ctx, drain)
 			switch {
 			case ctx.Err() != nil:
 				return ctx.Err()
-			case err != nil || s.drained:
+			case err != nil || c.drained:
 				return err
-			case s.registered:
+			case c.registered:
 				h.Report("the daemon has closed the connection; waiting for the next one")
 				pauses.Reset()
 			}
@@ -88,8 +85,8 @@ func (h *Handler) Serve(ctx context.Context, drain <-chan struct{}) error {
 	}
 }
 
-// A session is the time of one connection.
-type session struct {
+// A connection serves requests of one daemon, until the daemon closes it.
+type connection struct {
 	*Handler
 	conn  *unix.Conn
 	slots chan struct{}
@@ -105,36 +102,36 @@ type session struct {
 
 // serve serves until the connection ends. The error is for the operator: the daemon doesn't
 // accept the registration.
-func (s *session) serve(ctx context.Context, drain <-chan struct{}) error {
-	s.registering, s.leaving = newID(), newID()
-	if e := s.send(&message.Message{Kind: message.KindCommand, Type: "Syscall.Register", Data: s.Registration, Metadata: message.Metadata{ID: s.registering}}); e != nil {
-		return errors.Join(e, s.conn.Close())
+func (c *connection) serve(ctx context.Context, drain <-chan struct{}) error {
+	c.registering, c.leaving = newID(), newID()
+	if e := c.send(&message.Message{Kind: message.KindCommand, Type: "Syscall.Register", Data: c.Registration, Metadata: message.Metadata{ID: c.registering}}); e != nil {
+		return errors.Join(e, c.conn.Close())
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	forget := context.AfterFunc(ctx, func() { _ = s.conn.Close() })
+	forget := context.AfterFunc(ctx, func() { _ = c.conn.Close() })
 	over := make(chan struct{})
 	var draining sync.WaitGroup
 	draining.Go(func() {
 		select {
 		case <-drain:
-			data, _ := json.Marshal(map[string]message.Type{"name": s.Type})
-			s.send(&message.Message{Kind: message.KindCommand, Type: "Syscall.Unregister", Data: data, Metadata: message.Metadata{ID: s.leaving}})
+			data, _ := json.Marshal(map[string]message.Type{"name": c.Type})
+			c.send(&message.Message{Kind: message.KindCommand, Type: "Syscall.Unregister", Data: data, Metadata: message.Metadata{ID: c.leaving}})
 		case <-over:
 		}
 	})
-	err := s.read(ctx)
+	err := c.read(ctx)
 	close(over)
 	draining.Wait()
 	forget()
 	cancel() // answers can't be delivered any more, so what still runs is killed
-	s.runs.Wait()
-	_ = s.conn.Close()
+	c.runs.Wait()
+	_ = c.conn.Close()
 	return err
 }
 
 // read reads messages until the connection ends.
-func (s *session) read(ctx context.Context) error {
-	for lines := ndjson.NewReader(s.conn, nil); ; {
+func (c *connection) read(ctx context.Context) error {
+	for lines := ndjson.NewReader(c.conn, nil); ; {
 		line, err := lines.Next()
 		if _, tooLong := err.(*ndjson.TooLong); tooLong {
 			continue // no daemon sends such a line
@@ -147,90 +144,86 @@ func (s *session) read(ctx context.Context) error {
 			continue
 		}
 		switch {
-		case m.Kind.Asks() && m.Type == s.Type:
-			s.begin(ctx, m.Clone())
+		case m.Kind.Asks() && m.Type == c.Type:
+			c.begin(ctx, m.Clone())
 		case m.Kind == message.KindEvent && m.Type == "Syscall.Cancelled":
-			s.cancel(m.Data)
-		case m.Kind.Answers() && m.Metadata.Causation == s.registering:
+			c.cancel(m.Data)
+		case m.Kind.Answers() && m.Metadata.Causation == c.registering:
 			if m.Kind == message.KindError {
 				e, err := message.ParseError(m.Data)
-				return errors.Join(fmt.Errorf("%s can't be served: %w", s.Type, e), err)
+				return errors.Join(fmt.Errorf("%s can't be served: %w", c.Type, e), err)
 			}
-			s.registered = true
-			s.Report(fmt.Sprintf("%s is served; an interrupt ends it", s.Type))
-		case m.Kind.Answers() && m.Metadata.Causation == s.leaving:
+			c.registered = true
+			c.Report(fmt.Sprintf("%s is served; an interrupt ends it", c.Type))
+		case m.Kind.Answers() && m.Metadata.Causation == c.leaving:
 			// The daemon sends no request after this. Those that it has sent are answered before
 			// this side of the connection is closed.
-			s.drained = true
+			c.drained = true
 			go func() {
-				s.runs.Wait()
-				_ = s.conn.CloseWrite()
+				c.runs.Wait()
+				_ = c.conn.CloseWrite()
 			}()
 		}
 	}
 }
 
 // begin starts to answer a request.
-func (s *session) begin(ctx context.Context, m message.Message) {
-	deadline := s.Deadline
-	if deadline == nil {
-		deadline = context.WithTimeoutCause
-	}
-	ctx, cancel := deadline(ctx, s.Timeout, errTimeout)
-	s.mu.Lock()
-	s.running[m.Metadata.ID] = cancel
-	s.mu.Unlock()
-	s.runs.Go(func() {
-		outcome := s.answer(ctx, &m)
-		s.mu.Lock()
-		delete(s.running, m.Metadata.ID)
-		s.mu.Unlock()
+func (c *connection) begin(ctx context.Context, m message.Message) {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, errTimeout)
+	c.mu.Lock()
+	c.running[m.Metadata.ID] = cancel
+	c.mu.Unlock()
+	c.runs.Go(func() {
+		outcome := c.answer(ctx, &m)
+		c.mu.Lock()
+		delete(c.running, m.Metadata.ID)
+		c.mu.Unlock()
 		cancel()
-		if tooLong := s.send(&outcome); tooLong != nil {
+		if tooLong := c.send(&outcome); tooLong != nil {
 			outcome = m.Fail(tooLong)
-			s.send(&outcome)
+			c.send(&outcome)
 		}
 	})
 }
 
 // answer runs the program when there is room for it.
-func (s *session) answer(ctx context.Context, m *message.Message) message.Message {
+func (c *connection) answer(ctx context.Context, m *message.Message) message.Message {
 	select {
-	case s.slots <- struct{}{}:
-		defer func() { <-s.slots }()
-		return s.run(ctx, m)
+	case c.slots <- struct{}{}:
+		defer func() { <-c.slots }()
+		return c.run(ctx, m)
 	case <-ctx.Done():
-		return m.Fail(message.Errorf(503, "%s has %d requests to answer, and this one has waited until its end; ask again later", s.Type, cap(s.slots)))
+		return m.Fail(message.Errorf(503, "%s has %d requests to answer, and this one has waited until its end; ask again later", c.Type, cap(c.slots)))
 	}
 }
 
 // cancel ends the request that the data of a Syscall.Cancelled names.
-func (s *session) cancel(data json.RawMessage) {
+func (c *connection) cancel(data json.RawMessage) {
 	var cancelled struct{ ID message.ID }
 	if json.Unmarshal(data, &cancelled) != nil {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if cancel := s.running[cancelled.ID]; cancel != nil {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if cancel := c.running[cancelled.ID]; cancel != nil {
 		cancel()
 	}
 }
 
 // send sends a message, with a time and an id, or returns a 413 if it doesn't fit into a line. A
 // failed write isn't reported: the reader finds the end of the connection.
-func (s *session) send(m *message.Message) *message.Error {
+func (c *connection) send(m *message.Message) *message.Error {
 	if m.Metadata.ID == "" {
 		m.Metadata.ID = newID()
 	}
 	m.Metadata.Timestamp = time.Now().UnixMilli()
 	line := message.Append(nil, m)
 	if len(line) > message.MaxLine {
-		return message.Errorf(413, "The %s of %s takes %d bytes, and a message may have %d; answer with less, or with where the data is", m.Kind, s.Type, len(line), message.MaxLine)
+		return message.Errorf(413, "The %s of %s takes %d bytes, and a message may have %d; answer with less, or with where the data is", m.Kind, c.Type, len(line), message.MaxLine)
 	}
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	_, _ = s.conn.Write(append(line, '\n'))
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	_, _ = c.conn.Write(append(line, '\n'))
 	return nil
 }
 

@@ -175,12 +175,9 @@ func gone(t *testing.T, opened *os.File) {
 	}
 }
 
-// A process that is late, or that the caller doesn't wait for any more, is killed with its
-// children.
+// A process that the caller doesn't wait for any more is killed with its children.
 func TestTheProcessGroupIsKilled(t *testing.T) {
-	expire := make(chan context.CancelFunc, 1) // makes the deadline pass
 	for name, end := range map[string]func(w *world, cancel, kill func()){
-		"at the deadline":         func(*world, func(), func()) { (<-expire)() },
 		"when it is cancelled":    func(_ *world, cancel, _ func()) { cancel() },
 		"when the handler ends":   func(_ *world, _, kill func()) { kill() },
 		"when the daemon is gone": func(w *world, _, _ func()) { w.daemon.Shutdown() },
@@ -188,16 +185,7 @@ func TestTheProcessGroupIsKilled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			path := pipe(t)
-			kill := w.handle(`exec 5>`+path+`; sleep 1000 & sleep 1000`, func(h *handling.Handler) {
-				if name == "at the deadline" {
-					h.Timeout = 50 * time.Millisecond
-					h.Deadline = func(ctx context.Context, _ time.Duration, cause error) (context.Context, context.CancelFunc) {
-						ctx, cancel := context.WithCancelCause(ctx)
-						expire <- func() { cancel(cause) }
-						return ctx, func() { cancel(nil) }
-					}
-				}
-			})
+			kill := w.handle(`exec 5>`+path+`; sleep 1000 & sleep 1000`, nil)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			answered := make(chan string, 1)
@@ -209,12 +197,26 @@ func TestTheProcessGroupIsKilled(t *testing.T) {
 			defer func() { _ = opened.Close() }()
 			end(w, cancel, kill)
 			gone(t, opened)
-			got := <-answered
-			if name == "at the deadline" && got != `error Test.Run {"code":504,"message":"bash has not answered within 50ms, and was killed"}` {
-				t.Errorf("the answer is %s", got)
-			}
+			<-answered
 		})
 	}
+}
+
+// A process that is late is killed with its children.
+func TestTheProcessGroupIsKilledAtTheDeadline(t *testing.T) {
+	w := newWorld(t)
+	path := pipe(t)
+	w.handle(`exec 5>`+path+`; sleep 1000 & sleep 1000`, func(h *handling.Handler) { h.Timeout = 200 * time.Millisecond })
+	if got := w.call(t.Context(), `{}`); got != `error Test.Run {"code":504,"message":"bash has not answered within 200ms, and was killed"}` {
+		t.Errorf("the answer is %s", got)
+	}
+	// A process that was killed before it opened the pipe doesn't open it any more, so this doesn't wait for one.
+	opened, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = opened.Close() }()
+	gone(t, opened)
 }
 
 // More requests than processes wait for their turn, and all are answered.

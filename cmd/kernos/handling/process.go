@@ -34,24 +34,24 @@ var (
 
 // run answers a request with a process. The process is the leader of a process group, which is
 // killed when the process has ended, or ctx ends.
-func (s *session) run(ctx context.Context, m *message.Message) message.Message {
+func (c *connection) run(ctx context.Context, m *message.Message) message.Message {
 	ctx, kill := context.WithCancelCause(ctx)
 	defer kill(nil)
-	c := exec.CommandContext(ctx, s.Command[0], s.Command[1:]...)
-	process.Group(c) // an interrupt of the terminal isn't for it
-	c.WaitDelay = closeTime
-	c.Env = append(os.Environ(), "KERNOS_REQUEST_TYPE="+string(m.Type), "KERNOS_REQUEST_ID="+string(m.Metadata.ID), "KERNOS_REQUEST_CORRELATION="+m.Caused().Correlation)
-	c.Stdin = io.MultiReader(bytes.NewReader(m.Data), strings.NewReader("\n"))
+	program := exec.CommandContext(ctx, c.Command[0], c.Command[1:]...)
+	process.Group(program) // an interrupt of the terminal isn't for it
+	program.WaitDelay = closeTime
+	program.Env = append(os.Environ(), "KERNOS_REQUEST_TYPE="+string(m.Type), "KERNOS_REQUEST_ID="+string(m.Metadata.ID), "KERNOS_REQUEST_CORRELATION="+m.Caused().Correlation)
+	program.Stdin = io.MultiReader(bytes.NewReader(m.Data), strings.NewReader("\n"))
 	stderr := &process.Tail{Max: maxTail}
-	c.Stderr = io.MultiWriter(s.Stderr, stderr)
+	program.Stderr = io.MultiWriter(c.Stderr, stderr)
 	read, write := io.Pipe()
-	c.Stdout = write
+	program.Stdout = write
 	var printed printed
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		printed.read(read, func(t message.Type, data json.RawMessage) *message.Error {
 			event := m.Event(t, data)
-			return s.send(&event)
+			return c.send(&event)
 		})
 		// What a program prints after a mistake is left alone, so that it can end by itself.
 		if n, _ := io.CopyN(io.Discard, read, maxPrinted); n == maxPrinted {
@@ -59,16 +59,16 @@ func (s *session) run(ctx context.Context, m *message.Message) message.Message {
 			_, _ = io.Copy(io.Discard, read)
 		}
 	})
-	err := c.Run()
-	if c.Process != nil {
-		_ = process.Kill(c) // what it has started in its group ends with it
+	err := program.Run()
+	if program.Process != nil {
+		_ = process.Kill(program) // what it has started in its group ends with it
 	}
 	_ = write.Close()
 	reading.Wait()
 	if errors.Is(err, exec.ErrWaitDelay) {
 		err = nil // the process has ended well, and its children have kept its output open
 	}
-	data, failure := s.outcome(ctx, err, &printed, stderr.String())
+	data, failure := c.outcome(ctx, err, &printed, stderr.String())
 	if failure != nil {
 		return m.Fail(failure)
 	}
@@ -76,12 +76,12 @@ func (s *session) run(ctx context.Context, m *message.Message) message.Message {
 }
 
 // outcome is what the end of a process means.
-func (s *session) outcome(ctx context.Context, err error, p *printed, stderr string) (json.RawMessage, *message.Error) {
-	name := s.Command[0]
+func (c *connection) outcome(ctx context.Context, err error, p *printed, stderr string) (json.RawMessage, *message.Error) {
+	name := c.Command[0]
 	ended, hasEnded := errors.AsType[*exec.ExitError](err)
 	switch {
 	case err != nil && context.Cause(ctx) == errTimeout:
-		return nil, message.Errorf(504, "%s has not answered within %v, and was killed%s", name, s.Timeout, stderr)
+		return nil, message.Errorf(504, "%s has not answered within %v, and was killed%s", name, c.Timeout, stderr)
 	case err != nil && context.Cause(ctx) == errEndless:
 		return nil, message.Errorf(502, "%s has printed %w, and was killed", name, p.err)
 	case err != nil && ctx.Err() != nil:

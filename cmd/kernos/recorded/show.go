@@ -12,8 +12,8 @@ import (
 	"kernos/message"
 )
 
-// One is a message with what it belongs to, as Show writes it for programs.
-type One struct {
+// explained is a message with what it belongs to, as Show writes it for programs.
+type explained struct {
 	Message json.RawMessage   `json:"message"`
 	Record  record            `json:"record"`
 	Cause   json.RawMessage   `json:"cause,omitempty"`   // the message that caused it, if the journal has it
@@ -78,7 +78,7 @@ func (l *Listing) Show(ctx context.Context, id string) error {
 }
 
 func (l *Listing) printOne(m *shown, cause, effects []shown) error {
-	one := One{Message: m.Message, Record: m.record}
+	one := explained{Message: m.Message, Record: m.record}
 	if len(cause) > 0 {
 		one.Cause = cause[0].Message
 	}
