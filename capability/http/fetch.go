@@ -24,21 +24,30 @@ func (f *fetcher) fetch(parent context.Context, in input, stream *kernel.Stream)
 	}
 	ctx, cancel := context.WithTimeout(parent, r.timeout)
 	defer cancel()
-	err = f.open(ctx, r)
-	pauses := backoff.Backoff{First: 100 * time.Millisecond, Longest: 3200 * time.Millisecond, Jitter: true}
-	for try := 0; err == nil; try++ {
-		var out output
-		if out, err = f.try(ctx, r, stream); err == nil {
-			return out, nil
-		}
-		if try < f.Retries && r.mayRepeat() && isNetwork(err) && pauses.Wait(ctx.Done()) {
-			err = nil
-		}
+	out, err := f.attempt(ctx, r, stream)
+	if err == nil {
+		return out, nil
 	}
 	if parent.Err() != nil {
 		return output{}, parent.Err() // the caller's time is over, or the kernel's
 	}
 	return output{}, r.failure(err, ctx.Err() != nil)
+}
+
+// attempt opens the secrets of the request, and tries until an answer comes or the request may
+// not be repeated.
+func (f *fetcher) attempt(ctx context.Context, r *request, stream *kernel.Stream) (output, error) {
+	if err := f.open(ctx, r); err != nil {
+		return output{}, err
+	}
+	pauses := backoff.Backoff{First: 100 * time.Millisecond, Longest: 3200 * time.Millisecond, Jitter: true}
+	for try := 0; ; try++ {
+		out, err := f.try(ctx, r, stream)
+		repeat := err != nil && try < f.Retries && r.mayRepeat() && isNetwork(err)
+		if !repeat || !pauses.Wait(ctx.Done()) {
+			return out, err
+		}
+	}
 }
 
 // mayRepeat reports whether the request does the same if it is done twice.
@@ -84,12 +93,12 @@ func (r *request) redirect(next *nethttp.Request, via []*nethttp.Request) error 
 	if _, ok := r.header["Referer"]; !ok {
 		next.Header.Del("Referer") // the URL before may hold a token
 	}
-	strays := func(q *nethttp.Request) bool { return !sameHost(r.url, q.URL) }
-	strayed := strays(next) || slices.ContainsFunc(via, strays)
+	foreign := func(q *nethttp.Request) bool { return !sameHost(r.url, q.URL) }
+	leftHost := foreign(next) || slices.ContainsFunc(via, foreign)
 	use := useOf(next.URL, next.Host)
 	for name := range next.Header {
 		_, isSealed := r.sealed[name]
-		if strayed && (isSealed || secret.Named([]byte(name), secret.Request)) || !r.stays(name, use) {
+		if leftHost && (isSealed || secret.Named([]byte(name), secret.Request)) || !r.stays(name, use) {
 			delete(next.Header, name)
 		}
 	}

@@ -151,11 +151,12 @@ file of the state. A key that is there already is moved aside with its state.`,
 				if err != nil {
 					return err
 				}
-				ask := func() ([]byte, error) { return readPassphrase(c.Context(), file, false, c.ErrOrStderr()) }
-				if withoutKey {
-					ask = nil
+				restore := backup.Restore{Name: args[0], In: c.InOrStdin(), Home: home, AnyOrigin: os.Getenv("KERNOS_ORIGIN") == "",
+					Replace: replace, Report: c.ErrOrStderr()}
+				if !withoutKey {
+					restore.Key = func() ([]byte, error) { return readPassphrase(c.Context(), file, false, c.ErrOrStderr()) }
 				}
-				return settings.Explain(backup.Restore(ctx, home, os.Getenv("KERNOS_ORIGIN") == "", args[0], replace, ask, c.InOrStdin(), c.ErrOrStderr()))
+				return settings.Explain(restore.Run(ctx))
 			})
 		},
 	}

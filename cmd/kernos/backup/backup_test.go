@@ -69,7 +69,7 @@ func TestBackupAndRestoreCanBeInterrupted(t *testing.T) {
 	if _, err := Write(t.Context(), caller(t, home), name, nil, io.Discard, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	if err := Restore(interrupted, home, true, name, true, nil, nil, io.Discard); !errors.Is(err, context.Canceled) {
+	if err := (Restore{Name: name, Home: home, AnyOrigin: true, Replace: true, Report: io.Discard}).Run(interrupted); !errors.Is(err, context.Canceled) {
 		t.Errorf("restore: %v", err)
 	}
 	if names, err := os.ReadDir(home.Origins()); err != nil || len(names) != 1 || names[0].Name() != home.Origin.Folder() {
@@ -101,7 +101,7 @@ func TestRestoreKeepsWhatIsInNoBackup(t *testing.T) {
 	if _, err := Write(t.Context(), caller(t, home), name, nil, io.Discard, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	if err := Restore(t.Context(), home, true, name, true, nil, nil, io.Discard); err != nil {
+	if err := (Restore{Name: name, Home: home, AnyOrigin: true, Replace: true, Report: io.Discard}).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range kept {

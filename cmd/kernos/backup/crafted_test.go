@@ -84,7 +84,7 @@ func TestCraftedBackups(t *testing.T) {
 				t.Fatal(err)
 			}
 			var report strings.Builder
-			err = Restore(t.Context(), home, true, file, true, nil, nil, &report)
+			err = (Restore{Name: file, Home: home, AnyOrigin: true, Replace: true, Report: &report}).Run(t.Context())
 			want := "precious"
 			if c.words == "" {
 				want = "new"

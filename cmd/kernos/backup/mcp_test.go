@@ -75,7 +75,7 @@ func TestRestoreBringsBackMCPServers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := Restore(t.Context(), restored, true, name, false, c.key, nil, io.Discard); err != nil {
+			if err := (Restore{Name: name, Home: restored, AnyOrigin: true, Key: c.key, Report: io.Discard}).Run(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			call := caller(t, restored)

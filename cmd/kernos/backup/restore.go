@@ -22,53 +22,46 @@ import (
 	"kernos/store/pebble"
 )
 
-// Restore makes the content of a backup, read from in if its name is "-", the state of its
-// origin. If anyOrigin is false, that must be the origin of the home. State that is there is
-// moved aside if replace is true, and refused otherwise. A daemon that serves it is ended first,
-// and started again afterwards. A sealing key in the backup is opened with a passphrase; if withKey
-// is nil, it is left out.
-func Restore(ctx context.Context, target daemon.Home, anyOrigin bool, name string, replace bool, withKey Passphrase, in io.Reader, report io.Writer) (err error) {
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return fmt.Errorf("%w; name a file that kernos backup has written", err)
-		}
-		defer func() { _ = f.Close() }()
-		if info, err := f.Stat(); err == nil && info.IsDir() {
-			return fmt.Errorf("%s is a directory; name a file that kernos backup has written", name)
-		}
-		in = f
-	}
-	r, err := archive.NewReader(in)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	defer r.Close()
-	if !anyOrigin && target.Origin != r.Header.Origin {
-		return fmt.Errorf("%s is a backup of %s, and KERNOS_ORIGIN says %s; set KERNOS_ORIGIN to the former, or unset it", name, r.Header.Origin, target.Origin)
-	}
-	target.Origin = r.Header.Origin
-	home, dir := target.Origins(), target.State()
-	occupied, err := notEmpty(dir)
+// A Restore makes the content of a backup the state of the backup's origin. A daemon that serves
+// that origin is ended first, and started again afterwards.
+type Restore struct {
+	Name      string // of the file; "-" reads In
+	In        io.Reader
+	Home      daemon.Home // its origin must be the backup's, unless AnyOrigin is set
+	AnyOrigin bool
+	Replace   bool       // move state that is there aside; it is refused otherwise
+	Key       Passphrase // opens the sealing key in the backup; nil leaves the key out
+	Report    io.Writer  // gets what was done
+}
+
+// Run restores. The backup is read to its end and checked before anything is changed.
+func (o Restore) Run(ctx context.Context) (err error) {
+	in, err := o.open()
 	if err != nil {
 		return err
 	}
-	p := findPause(target)
-	defer func() { err = errors.Join(err, p.end(report)) }()
-	if occupied && !replace && p.daemon.PID != 0 {
-		return fmt.Errorf("there is state of %s already in %s, and the daemon (process %d) serves it; --replace ends the daemon, moves the state aside, and starts the daemon again", target.Origin, dir, p.daemon.PID)
+	defer func() { _ = in.Close() }()
+	r, err := archive.NewReader(in)
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.Name, err)
 	}
-	if occupied && !replace {
-		return fmt.Errorf("there is state of %s already in %s; --replace moves it aside", r.Header.Origin, dir)
+	defer r.Close()
+	if !o.AnyOrigin && o.Home.Origin != r.Header.Origin {
+		return fmt.Errorf("%s is a backup of %s, and KERNOS_ORIGIN says %s; set KERNOS_ORIGIN to the former, or unset it", o.Name, r.Header.Origin, o.Home.Origin)
 	}
-	var key []byte
-	if r.Header.Key != nil && withKey != nil {
-		if key, err = openKey(r.Header.Key, r.Header.Origin, withKey); err != nil {
-			return err
-		}
-		defer clear(key)
+	o.Home.Origin = r.Header.Origin
+	p := findPause(o.Home)
+	defer func() { err = errors.Join(err, p.end(o.Report)) }()
+	occupied, err := o.occupied(p.daemon.PID)
+	if err != nil {
+		return err
 	}
-	unlock, err := pebble.Lock(target.Store())
+	key, err := o.openKey(&r.Header)
+	if err != nil {
+		return err
+	}
+	defer clear(key)
+	unlock, err := pebble.Lock(o.Home.Store())
 	if err != nil && !(errors.Is(err, store.ErrInUse) && p.daemon.PID != 0) {
 		return err
 	}
@@ -80,78 +73,134 @@ func Restore(ctx context.Context, target daemon.Home, anyOrigin bool, name strin
 			unlock()
 		}
 	}()
-	if err := target.Make(); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(home, 0o700); err != nil {
-		return err
-	}
-	removeStale(home)
-	fresh, err := os.MkdirTemp(home, ".restore-*")
-	if err != nil {
-		return err
-	}
+	fresh, waits, err := o.unpack(ctx, r)
 	defer func() { _ = os.RemoveAll(fresh) }()
-	if free, ok := freeSpace(home); ok {
-		r.Limit(free - free/10)
-	}
-	waits, err := readBackup(ctx, r, fresh)
 	if err != nil {
-		if _, ok := errors.AsType[*archive.TooLarge](err); ok {
-			err = fmt.Errorf("%w on the disk of %s; make room there", err, home)
-		}
-		return fmt.Errorf("%s: %w; nothing was changed", name, err)
+		return err
 	}
 	if unlock == nil {
-		if unlock, err = p.begin(ctx, report); err != nil {
+		if unlock, err = p.begin(ctx, o.Report); err != nil {
 			return err
 		}
 	}
-	freshKey := filepath.Join(fresh, filepath.Base(target.Key()))
+	if moved, err = o.install(fresh, key, occupied); err != nil {
+		return err
+	}
+	o.reportResult(r, key != nil, waits)
+	return nil
+}
+
+func (o *Restore) open() (io.ReadCloser, error) {
+	if o.Name == "-" {
+		return io.NopCloser(o.In), nil
+	}
+	f, err := os.Open(o.Name)
+	if err != nil {
+		return nil, fmt.Errorf("%w; name a file that kernos backup has written", err)
+	}
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		_ = f.Close()
+		return nil, fmt.Errorf("%s is a directory; name a file that kernos backup has written", o.Name)
+	}
+	return f, nil
+}
+
+// occupied reports whether there is state already, which a daemon serves if pid isn't 0. It is
+// an error unless that state is to be replaced.
+func (o *Restore) occupied(pid int) (bool, error) {
+	dir := o.Home.State()
+	occupied, err := notEmpty(dir)
+	switch {
+	case err != nil || !occupied || o.Replace:
+		return occupied, err
+	case pid != 0:
+		return true, fmt.Errorf("there is state of %s already in %s, and the daemon (process %d) serves it; --replace ends the daemon, moves the state aside, and starts the daemon again", o.Home.Origin, dir, pid)
+	}
+	return true, fmt.Errorf("there is state of %s already in %s; --replace moves it aside", o.Home.Origin, dir)
+}
+
+// openKey returns the sealing key in the backup, or nil if there is none or if it is left out.
+func (o *Restore) openKey(h *archive.Header) ([]byte, error) {
+	if h.Key == nil || o.Key == nil {
+		return nil, nil
+	}
+	return openKey(h.Key, h.Origin, o.Key)
+}
+
+// unpack reads the backup into a new directory beside the state, which is to be removed if it
+// isn't moved. It reports what of the content waits for its owner.
+func (o *Restore) unpack(ctx context.Context, r *archive.Reader) (fresh string, waits waiting, err error) {
+	if err := o.Home.Make(); err != nil {
+		return "", waits, err
+	}
+	origins := o.Home.Origins()
+	if err := os.MkdirAll(origins, 0o700); err != nil {
+		return "", waits, err
+	}
+	removeStale(origins)
+	if fresh, err = os.MkdirTemp(origins, ".restore-*"); err != nil {
+		return "", waits, err
+	}
+	if free, ok := freeSpace(origins); ok {
+		r.Limit(free - free/10)
+	}
+	if waits, err = readBackup(ctx, r, fresh); err != nil {
+		if _, ok := errors.AsType[*archive.TooLarge](err); ok {
+			err = fmt.Errorf("%w on the disk of %s; make room there", err, origins)
+		}
+		err = fmt.Errorf("%s: %w; nothing was changed", o.Name, err)
+	}
+	return fresh, waits, err
+}
+
+// install makes the fresh directory the state, with a sealing key if there is one. It reports
+// whether state that was there has been moved aside.
+func (o *Restore) install(fresh string, key []byte, occupied bool) (moved bool, err error) {
+	freshKey := filepath.Join(fresh, filepath.Base(o.Home.Key()))
 	if key != nil {
 		if err := durable.WriteFile(freshKey, key); err != nil {
-			return fmt.Errorf("the sealing key can't be written: %w; nothing was changed", err)
+			return false, fmt.Errorf("the sealing key can't be written: %w; nothing was changed", err)
 		}
 	}
+	dir := o.Home.State()
 	if occupied {
 		// Without the key nothing can be opened that was sealed with it. One in the backup goes first.
-		if err := os.Link(target.Key(), freshKey); err != nil && key == nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("the key file can't be kept: %w; nothing was changed", err)
+		if err := os.Link(o.Home.Key(), freshKey); err != nil && key == nil && !errors.Is(err, fs.ErrNotExist) {
+			return false, fmt.Errorf("the key file can't be kept: %w; nothing was changed", err)
 		}
-		if err := keepClients(target.Clients(), filepath.Join(fresh, filepath.Base(target.Clients()))); err != nil {
-			return fmt.Errorf("what kernos mcp install --undo needs can't be kept: %w; nothing was changed", err)
+		if err := keepClients(o.Home.Clients(), filepath.Join(fresh, filepath.Base(o.Home.Clients()))); err != nil {
+			return false, fmt.Errorf("what kernos mcp install --undo needs can't be kept: %w; nothing was changed", err)
 		}
 		aside := beside(dir)
 		if err := swap(fresh, dir, aside, exchange); err != nil {
-			return fmt.Errorf("%w; nothing was changed", err)
+			return false, fmt.Errorf("%w; nothing was changed", err)
 		}
-		moved = true
-		fmt.Fprintf(report, "what was there is now in %s\n", aside)
+		fmt.Fprintf(o.Report, "what was there is now in %s\n", aside)
 	} else {
 		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+			return false, err
 		}
 		if err := os.Rename(fresh, dir); err != nil {
-			return err
+			return false, err
 		}
 	}
-	if err := durable.SyncDir(home); err != nil {
-		return err
-	}
+	return occupied, durable.SyncDir(o.Home.Origins())
+}
+
+func (o *Restore) reportResult(r *archive.Reader, withKey bool, waits waiting) {
 	switch {
-	case key != nil:
-		fmt.Fprintf(report, "the sealing key is now in %s\n", target.Key())
+	case withKey:
+		fmt.Fprintf(o.Report, "the sealing key is now in %s\n", o.Home.Key())
 	case r.Header.Key != nil:
-		fmt.Fprintln(report, "the sealing key in the backup was left out")
+		fmt.Fprintln(o.Report, "the sealing key in the backup was left out")
 	}
-	fmt.Fprintf(report, "%s: %d entries and %d blobs of %s, as of %s\n", name, r.Entries, r.Blobs, r.Header.Origin, r.Header.Created.Local().Format(time.DateTime))
+	fmt.Fprintf(o.Report, "%s: %d entries and %d blobs of %s, as of %s\n", o.Name, r.Entries, r.Blobs, r.Header.Origin, r.Header.Created.Local().Format(time.DateTime))
 	if waits.turns {
-		fmt.Fprintln(report, "open turns of sessions wait, since what they have done after the backup isn't known; Session.List with the status waiting names them, and Session.Continue lets one go on")
+		fmt.Fprintln(o.Report, "open turns of sessions wait, since what they have done after the backup isn't known; Session.List with the status waiting names them, and Session.Continue lets one go on")
 	}
 	if waits.jobs {
-		fmt.Fprintln(report, "schedules are paused, and jobs that were running wait, since what they have done after the backup isn't known; kernos job list shows them, and kernos job resume lets them go on")
+		fmt.Fprintln(o.Report, "schedules are paused, and jobs that were running wait, since what they have done after the backup isn't known; kernos job list shows them, and kernos job resume lets them go on")
 	}
-	return nil
 }
 
 // keepClients links the records of installations in LLM clients, which are about files of this machine and in no backup.

@@ -179,11 +179,11 @@ func (e *ending) err() error {
 		return nil
 	}
 	text := "the turn was " + e.Status
+	if e.Status == "failed" {
+		text = "the turn has failed"
+	}
 	if failure, err := message.ParseError(e.Error); err == nil {
 		text = fmt.Sprintf("%s: %d %v", text, failure.Code, failure)
-	}
-	if e.Status == "failed" {
-		text = strings.Replace(text, "was failed", "has failed", 1)
 	}
 	return errors.New(text)
 }
