@@ -72,7 +72,7 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origi
 		if k.opts.Recorder != nil {
 			s, _ := k.registry.Lookup(m.Type)
 			if s != nil && s.Answers == FromJournal {
-				s = nil // it does not come from it
+				s = nil // an event was not read from the journal
 			}
 			k.recordCopy(*m, Record{Way: way, Syscall: s, Sender: sender, Claim: way == In && claims(m)})
 		}
@@ -169,7 +169,7 @@ func unknown(m *message.Message, c *catalog, needs []Need, from Sender) error {
 	} else if other := c.instead(t, needs); other != "" {
 		text += ": " + other
 	}
-	text += fmt.Sprintf(" (Syscall.List names what there is; a handler for %s ", t)
+	text += fmt.Sprintf(" (Syscall.List names the syscalls; a handler for %s ", t)
 	if _, ok := c.lookup("Syscall.Register"); ok {
 		text += "can be added with Syscall.Register)"
 	} else {

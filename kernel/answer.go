@@ -96,7 +96,7 @@ func (c *Call) settle() {
 	commit, err := c.commitWith(&c.outcome)
 	if c.settled.Load() {
 		c.decide(commit, err)
-		return // it took too long, and abandon has answered
+		return // the commit took too long, and abandon has answered
 	}
 	if err == errAgain {
 		c.conflict = true
@@ -170,7 +170,7 @@ func (c *Call) check(m *message.Message) string {
 		if err != nil {
 			return "handler failed with data that is not an error: " + err.Error()
 		}
-		m.Data = e.Append(nil) // with texts that fit into a line
+		m.Data = e.Append(nil) // the texts are cut to fit into a line
 		return ""
 	case message.KindEvent:
 		declared := func(e EventDefinition) bool { return e.Type == m.Type }

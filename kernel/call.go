@@ -27,16 +27,16 @@ type Call struct {
 	syscall *Syscall
 	request message.Message
 	send    Emit   // where events and the outcome go
-	origin  Origin // through which they go
+	origin  Origin // the connection that they go through
 	sender  Sender // the principal, wire and session that the call acts for
 	caller  *Call  // the call that made this one, or nil
 	work    Work   // the work that the call is a part of, or nil
 	depth   int32  // how many calls this one is nested in
-	taken   bool   // its events go to its caller's handler, and to no other place
+	taken   bool   // events go to the caller's handler, and to no other place
 
 	expired  bool        // guarded by mu
 	settled  atomic.Bool // changed with mu held
-	harmless atomic.Bool // its definition takes nothing out of the request when that is recorded
+	harmless atomic.Bool // the recorded request is the request unchanged: the definition redacts nothing in it
 
 	timeout  time.Duration
 	deadline time.Time
@@ -143,7 +143,7 @@ func (c *Call) runHere(expire func()) {
 	})
 	defer func() {
 		if !timer.Stop() {
-			<-expired // it may be posting the outcome
+			<-expired // expire may be posting the outcome
 		}
 	}()
 	c.Run()

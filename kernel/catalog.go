@@ -22,7 +22,7 @@ type catalog struct {
 	sections []*section // sorted by name
 	byType   *table[message.Type, *entry]
 	methods  *table[string, *Route]        // by RPC method name
-	folded   *table[string, message.Type]  // what is listed, by names in lower case
+	folded   *table[string, message.Type]  // listed types by their names in lower case
 	events   map[message.Type]message.Type // event types of built-in syscalls, and the syscall that emits each
 
 	modules func() []Module
@@ -36,7 +36,7 @@ type catalog struct {
 
 // A section is a module of a catalog. It never changes.
 type section struct {
-	Module  // without its syscalls
+	Module  // the list of syscalls is empty here
 	entries []*entry
 }
 

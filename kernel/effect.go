@@ -145,7 +145,7 @@ func Publish(ctx context.Context, t message.Type, data []byte) error {
 		return message.Errorf(500, "An event that belongs to no call")
 	}
 	if c.recorder() == nil {
-		return nil // there are no watchers
+		return nil // without a recorder there are no watchers
 	}
 	m := c.request.Event(t, data)
 	if problem := c.check(&m); problem != "" {
@@ -181,7 +181,7 @@ func (c *Call) commitWith(m *message.Message) (*store.Commit, error) {
 	b := c.staged
 	c.staged = nil
 	if m.Kind != message.KindReply {
-		b, c.published, c.delayed, c.applied = nil, nil, nil, nil // it failed: nothing has happened
+		b, c.published, c.delayed, c.applied = nil, nil, nil, nil // the call failed: nothing has happened
 	}
 	if c.work != nil {
 		if b == nil {
@@ -255,7 +255,7 @@ func (c *Call) small(m *message.Message) *message.Message {
 	kept.Data, _ = Redact(Record{Message: m, Syscall: c.syscall, Sender: c.sender, call: c})
 	fitted := c.k.Fit(c, kept, message.MaxLine, func(m *message.Message) int { return len(message.Append(nil, m)) })
 	if fitted.Kind != m.Kind {
-		return &kept // it can't be made small, and is recorded whole
+		return &kept // the message can't be made small, and is recorded whole
 	}
 	return &fitted
 }

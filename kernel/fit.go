@@ -190,7 +190,7 @@ func movable(declared map[string]json.RawMessage, m *message.Message) []string {
 		}
 		return true
 	})
-	names = slices.DeleteFunc(names, func(name string) bool { return sizes[name+"Ref"] > 0 }) // it is there already
+	names = slices.DeleteFunc(names, func(name string) bool { return sizes[name+"Ref"] > 0 }) // the data already has a pointer of that name
 	slices.SortStableFunc(names, func(a, b string) int { return sizes[b] - sizes[a] })
 	return names
 }
@@ -203,7 +203,7 @@ func (k *Kernel) move(ctx context.Context, data json.RawMessage, field string, e
 	jsonscan.Members(data, 0, func(token, value []byte) bool {
 		name := jsonscan.Unquote(token)
 		if extent && (name == "mediaType" || name == "size") {
-			return true // they come with the pointer
+			return true // both are written with the pointer
 		}
 		if len(moved) > 1 {
 			moved = append(moved, ',')

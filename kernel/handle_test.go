@@ -79,8 +79,8 @@ func TestHandleRefusesACommandThatCallsItselfAQuery(t *testing.T) {
 func TestHandleGuidesWhoeverAsksForWhatIsNotThere(t *testing.T) {
 	k := kerneltest.New(t, nil, kerneltest.Echo("Memory.Get"), kerneltest.Echo("Memory.Set"))
 	for name, want := range map[message.Type]string{
-		"Memory.Gt":     "No handler for Memory.Gt: did you mean Memory.Get? (Syscall.List names what there is; a handler for Memory.Gt has to be registered in the program that runs the kernel)",
-		"Stripe.Charge": "No handler for Stripe.Charge (Syscall.List names what there is; a handler for Stripe.Charge has to be registered in the program that runs the kernel)",
+		"Memory.Gt":     "No handler for Memory.Gt: did you mean Memory.Get? (Syscall.List names the syscalls; a handler for Memory.Gt has to be registered in the program that runs the kernel)",
+		"Stripe.Charge": "No handler for Stripe.Charge (Syscall.List names the syscalls; a handler for Stripe.Charge has to be registered in the program that runs the kernel)",
 	} {
 		if code, text := kerneltest.Failure(t, k, kerneltest.Command("1", name, `1`)); code != 404 || text != want {
 			t.Errorf("got %d %s", code, text)

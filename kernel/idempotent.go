@@ -38,7 +38,7 @@ func (c *Call) beginRun() (ok bool) {
 	c.mu.Lock()
 	late := c.settled.Load()
 	if !late {
-		c.run = run // it ends when the call is settled
+		c.run = run // the run ends when the call is settled
 	}
 	c.mu.Unlock()
 	if late {
@@ -120,7 +120,7 @@ func (c *Call) accept(intent *idempotency.Intent) bool {
 		return true
 	}
 	if err := intent.Withdraw(); err != nil {
-		c.k.opts.Log.Warn("can't take back what was to begin; a retry is told that its outcome is not known",
+		c.k.opts.Log.Warn("can't withdraw the intent of a call that does not begin; the answer to a retry will be that the outcome isn't known",
 			"idempotencyKey", c.request.Metadata.IdempotencyKey, "error", err)
 	}
 	return false
@@ -167,11 +167,11 @@ func (c *Call) kept(m *message.Message) *message.Message {
 // strip takes out of a message what must not be kept.
 func (c *Call) strip(m *message.Message) {
 	if c.syscall.Answers == FromJournal {
-		return // it has no secrets
+		return // recorded messages have no secrets
 	}
 	data, changed := Redact(Record{Message: m, Syscall: c.syscall, call: c})
 	if m.Data = data; changed {
-		m.Err = nil // it has the text as it was
+		m.Err = nil // Err holds the text before it was redacted
 	}
 	m.Data = c.small(m).Data
 }

@@ -75,7 +75,7 @@ func InvokeAs(ctx context.Context, n NewCall) (json.RawMessage, error) {
 	if err := m.Validate(); err != nil {
 		return nil, err
 	}
-	m = m.Clone() // its handler may outlive the call, and the caller's data
+	m = m.Clone() // the handler may outlive the call, and the caller's data
 	var outcome message.Message
 	child := c.k.admit(ctx, &m, func(m message.Message) {
 		if m.Kind.Answers() {

@@ -95,7 +95,7 @@ func TestNestedCallsAreValidatedAndAnswered(t *testing.T) {
 		{"Call.Refuse", `{"a":"x"}`, 409, "Taken: Not there"},
 		{"Call.Panic", `1`, 500, "Internal error in Test.Panic; the kernel's log has the details"},
 		{"Call.Proxy", `1`, 418, "tea"},
-		{"Call.Absent", `1`, 404, "No handler for Test.Strikt: did you mean Test.Strict? (Syscall.List names what there is; a handler for Test.Strikt has to be registered in the program that runs the kernel)"},
+		{"Call.Absent", `1`, 404, "No handler for Test.Strikt: did you mean Test.Strict? (Syscall.List names the syscalls; a handler for Test.Strikt has to be registered in the program that runs the kernel)"},
 	} {
 		if code, text := kerneltest.Failure(t, k, kerneltest.Command("1", c.name, c.data)); code != c.code || text != c.text {
 			t.Errorf("%s: got %d %s", c.name, code, text)

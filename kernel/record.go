@@ -158,7 +158,7 @@ func (k *Kernel) recordRefused(m *message.Message, from Sender) {
 	stub := message.Message{Kind: message.KindEvent, Type: m.Type, Data: []byte(RefusedData)}
 	stub.Metadata = message.Metadata{ID: m.Metadata.ID, Correlation: m.Metadata.Workflow(), Causation: m.Metadata.Causation}
 	k.Stamp(&stub)
-	if stub.Validate() != nil { // as an event, of which less is expected than of an answer
+	if stub.Validate() != nil { // checked as an event, which needs fewer members than an answer
 		return
 	}
 	stub.Kind = m.Kind

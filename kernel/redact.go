@@ -50,7 +50,7 @@ func Redact(r Record) (data json.RawMessage, changed bool) {
 	}
 	switch requested := r.Message == &r.call.request; {
 	case requested && r.call.harmless.Load():
-		data = r.Message.Data // it has been looked at
+		data = r.Message.Data // an earlier call has found nothing to redact
 	case requested:
 		if data, changed = r.redact(anything); !changed {
 			r.call.harmless.Store(true)
@@ -97,9 +97,9 @@ func (r *Record) redact(how secret.Look) (data json.RawMessage, changed bool) {
 		return json.RawMessage(OmittedData), true
 	case m.Kind == message.KindError:
 		if r.Way == In && (how.Clear || r.call == nil && s != nil && marking(s.Input) != nil) {
-			return json.RawMessage(RedactedData), true // it is unknown what its text says
+			return json.RawMessage(RedactedData), true // the error's text may repeat any part of the request
 		}
-		how.Clear = false // it is made to be read
+		how.Clear = false // an error's text is made to be read
 	}
 	// Whatever comes from outside under this type may be a request that lost its way.
 	if s != nil && s.Redact != nil && (m.Kind.Asks() || r.Way == In && !isError(m)) {
@@ -110,7 +110,7 @@ func (r *Record) redact(how secret.Look) (data json.RawMessage, changed bool) {
 	if !named && !how.Clear && first == nil && second == nil || len(data) == 0 {
 		return data, changed
 	}
-	if !jsonscan.Valid(data) { // it may be anywhere
+	if !jsonscan.Valid(data) { // in text that isn't JSON, a secret may be anywhere
 		return json.RawMessage(RedactedData), true
 	}
 	again := false

@@ -124,7 +124,7 @@ func (d *Definition) Reply() json.RawMessage {
 		return own
 	}
 	reply := make(jsonscan.Object, 0, len(own)+len(referenceSchema)+64)
-	definitions := jsonscan.Member(own, "$defs") // they stand at the top, where they are referred to
+	definitions := jsonscan.Member(own, "$defs") // references expect $defs at the top of the schema
 	if definitions != nil {
 		own = jsonvalue.Members(own).Without("$defs").Text()
 	}

@@ -12,7 +12,7 @@ import (
 // index finds the syscalls of a catalog by words. It is built when it is first asked.
 type index struct {
 	syscalls []*Syscall
-	methods  []string // their names in RPC
+	methods  []string // the RPC names of the syscalls
 	words    *ranked.Index
 }
 

@@ -141,7 +141,7 @@ func unreadable(ctx context.Context, m message.Message, err error) *message.Erro
 func decodeNumber(d *jsontext.Decoder, pointer any) error {
 	v := reflect.ValueOf(pointer).Elem()
 	if d.PeekKind() != '0' || !v.CanInt() && !v.CanUint() && !v.CanFloat() {
-		return errors.ErrUnsupported // for the usual way
+		return errors.ErrUnsupported // the decoder then decodes as usual
 	}
 	token, err := d.ReadValue()
 	if err != nil {

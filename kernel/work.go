@@ -30,7 +30,7 @@ type Work interface {
 type WorkCall struct {
 	Type     message.Type
 	Data     []byte
-	Metadata message.Metadata // its lineage; id and time are filled in
+	Metadata message.Metadata // the lineage; id and time are filled in
 	Sender   Sender           // whom it acts for
 	Timeout  time.Duration    // how long it may take; 0 means the syscall's own limit
 	Work     Work

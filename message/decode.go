@@ -36,7 +36,7 @@ const maxTypes = 256
 // A Rejection is the error of a line that is not a message.
 type Rejection struct {
 	Err  Error
-	Line []byte // what [Salvage] reads; it aliases the line that was decoded
+	Line []byte // the decoded line itself, not a copy; [Salvage] reads it
 }
 
 func (r *Rejection) Error() string { return r.Err.Message }

@@ -14,7 +14,7 @@ const (
 	memberCausation
 	memberIdempotencyKey
 	memberSchemaVersion
-	memberRepeated // of answers: no request needs to be told of it
+	memberRepeated // answers only
 	members
 )
 
@@ -58,7 +58,7 @@ func (d *Decoder) metadata(e *envelope, line []byte, i int) (int, error) {
 	if i >= len(line) || line[i] != '{' {
 		end, err := d.scan.ValueWithin(line, i, 1)
 		if err == nil {
-			e.has |= hasID | hasTimestamp // one complaint is enough
+			e.has |= hasID | hasTimestamp // without these, the error would also name id and timestamp as missing
 			e.wrong("metadata", "object", "metadata must be an object with id and timestamp, got %s", kindName(line[i:end]))
 		}
 		return end, err

@@ -19,7 +19,7 @@ func question[T ~string](names []T) string {
 
 // suggestKind returns the question about a word that is not a kind.
 func (d *Dialect) suggestKind(word string) string {
-	if word == Current.Reply || word == "response" { // which is the word of the other dialect
+	if word == Current.Reply || word == "response" { // the word for a reply in either dialect
 		return question([]string{d.Reply})
 	}
 	return question(nearest.Names(word, []string{"command", "query", "event", d.Reply, "error"}))
@@ -86,7 +86,7 @@ const maxNamed = 8
 // the members that the envelope should not have: they may be the missing ones, misspelt.
 func (e *envelope) missing(names *Dialect, lenient bool) *Error {
 	var missing []string
-	var first string // what the first of them should be
+	var first string // the expected value of the first missing member
 	for _, m := range []struct {
 		bit            int
 		name, expected string

@@ -24,8 +24,8 @@ const (
 // checker is the library's form of a schema that came from outside, for one value at a time.
 type checker struct {
 	schema *jsonschema.Schema
-	left   int       // steps
-	until  time.Time // when it takes too long, however few steps that are
+	left   int       // remaining steps
+	until  time.Time // the check fails at this time, however few steps it has taken
 }
 
 var errTooMuch = errors.New("checking takes too long")
@@ -109,7 +109,7 @@ func (s *Schema) checker() (*checker, error) {
 func (s *Schema) release(k *checker) {
 	select {
 	case s.checkers <- k:
-	default: // there are enough
+	default: // enough checkers are kept
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // compiled is the library's form of a schema.
 type compiled struct {
 	root     *jsonschema.Schema
-	parts    []*jsonschema.Schema // all of it
+	parts    []*jsonschema.Schema // all parts, the root included
 	anchored []*jsonschema.Schema // the parts that dynamic references may mean
 	secret   bool                 // some part is marked as a secret
 

@@ -27,12 +27,12 @@ type Invalid struct {
 
 // A Problem is one thing that is wrong with a value.
 type Problem struct {
-	Path     string // where, such as items[2].name; "" is the value itself
-	Expected string // what should be there
-	Text     string // all of it in words
+	Path     string // the place of the problem, such as items[2].name; "" is the value itself
+	Expected string // the value that is expected there
+	Text     string // the whole problem in words
 	Rest     string // the text after the name of the value that is wrong; "" if there is none: it is missing, or unknown
 
-	rank int // what is missing is told first
+	rank int // problems are sorted by rank: missing values first
 }
 
 // maxProblems is how many problems are told at once, and maxExplained how many are put into
@@ -63,7 +63,7 @@ func (s *Schema) explain(err error, value json.RawMessage) error {
 	if !ok {
 		return &Invalid{Problems: []Problem{{Text: err.Error()}}}
 	}
-	instance, err := jsonschema.UnmarshalJSON(bytes.NewReader(value)) // as it was written
+	instance, err := jsonschema.UnmarshalJSON(bytes.NewReader(value)) // numbers keep their notation
 	if err != nil {
 		return &Invalid{Problems: []Problem{{Text: "not JSON: " + err.Error()}}}
 	}

@@ -89,7 +89,7 @@ func (p *plain) node(text []byte) *node {
 		keyword := jsonscan.Unquote(name)
 		switch keyword {
 		case "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "$defs":
-			return true // they check nothing
+			return true // these keywords check nothing
 		case "$ref":
 			ref = value
 			return true
@@ -175,7 +175,7 @@ func (p *plain) keyword(n *node, name string, value []byte) bool {
 	case "maximum":
 		return whole(value, &n.maximum)
 	case "format":
-		return string(value) == `"password"` // which is a hint for forms, and any text
+		return string(value) == `"password"` // "password" is a hint for forms, and allows any text
 	case "items":
 		n.items = p.node(value)
 		return n.items != nil

@@ -17,7 +17,7 @@ func (s *Schema) Sensitive() bool {
 	s.sensitiveOnce.Do(func() {
 		text := s.JSON()
 		if !bytes.Contains(text, []byte("writeOnly")) && !bytes.Contains(text, []byte("password")) && bytes.IndexByte(text, '\\') < 0 {
-			return // as in nearly all schemas
+			return // nearly all schemas end here
 		}
 		full, err := s.library()
 		s.sensitive = err != nil || full.secret
@@ -33,7 +33,7 @@ func (s *Schema) Redact(data json.RawMessage) (json.RawMessage, bool) {
 		return data, false
 	}
 	full, err := s.library()
-	if err != nil { // which values are secrets is unknown
+	if err != nil { // it isn't known which values are secrets
 		return json.RawMessage(secret.RedactedJSON), true
 	}
 	r := redactor{Rewriter: jsonscan.Rewrite(data), src: data, full: full}
@@ -77,7 +77,7 @@ func (r *redactor) value(i int, about []*jsonschema.Schema) int {
 func (r *redactor) push(about []*jsonschema.Schema, part *jsonschema.Schema) []*jsonschema.Schema {
 	parts := r.full.about[part]
 	if len(about) == 0 {
-		return parts // as nearly always; it has no room to append to
+		return parts // the usual case; the slice is full, so that append copies it
 	}
 	for _, p := range parts {
 		if !slices.Contains(about, p) {

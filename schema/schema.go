@@ -132,7 +132,7 @@ func (s *Schema) Items(field, schema string) *Schema {
 // definitions. It returns the schema, and is called before the first use.
 func (s *Schema) Or(text string) *Schema {
 	return s.change(func(keywords jsonvalue.Object) jsonvalue.Object {
-		definitions := keywords.Get("$defs") // they stand at the top, where they are referred to
+		definitions := keywords.Get("$defs") // references expect $defs at the top of the schema
 		either := jsonvalue.Object{}.Set("oneOf", fmt.Appendf(nil, `[%s,%s]`, text, keywords.Without("$defs").Text()))
 		if definitions != nil {
 			either = either.Set("$defs", definitions)

@@ -299,7 +299,7 @@ func (s *Server) Drain(grace context.Context) error {
 	if within(ended, lastWait) {
 		return nil
 	}
-	return fmt.Errorf("%d connections have handlers that go on although their context has ended", max(1, s.count()))
+	return fmt.Errorf("%d connections have handlers that still run although their context has ended", max(1, s.count()))
 }
 
 // stopCallers stops the connections that serve no others, and returns how many there are.

@@ -117,7 +117,7 @@ func TestServerCutsOffAfterTheGrace(t *testing.T) {
 		cutAt := make(chan time.Duration, 1)
 		context.AfterFunc(s.Work(), func() { cutAt <- time.Since(begun) })
 		err := s.Drain(grace)
-		if err == nil || !strings.Contains(err.Error(), "1 connections have handlers that go on") || len(m.cut) != 1 {
+		if err == nil || !strings.Contains(err.Error(), "1 connections have handlers that still run") || len(m.cut) != 1 {
 			t.Errorf("%v, cut %d times", err, len(m.cut))
 		}
 		if at, took := <-cutAt, time.Since(begun); at != time.Minute || took != time.Minute+2*lastWait {

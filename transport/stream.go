@@ -49,7 +49,7 @@ type Options struct {
 // ErrStopped is the error of an input that is not read any more although there may be more
 // to come. It is as orderly an end as io.EOF, but what was read of a line that has not
 // ended is dropped.
-var ErrStopped = errors.New("the input is not read any more")
+var ErrStopped = errors.New("the input is no longer read")
 
 // stream is one NDJSON conversation with a kernel. Lines of both dialects may stand in
 // it side by side; each is answered in its own.

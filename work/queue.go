@@ -165,10 +165,10 @@ type State byte
 
 // The states of a task.
 const (
-	Absent  State = iota // it was never added, or is done
-	Waiting              // it waits until it is due, until a worker is free, or for its group
+	Absent  State = iota // the task was never added, or is done
+	Waiting              // the task isn't due yet, or waits for a worker or for its group
 	Running
-	Held // it was running when a backup was made, and waits for Resume
+	Held // the task was running when a backup was made, and waits for Resume
 )
 
 // Find returns a task and how far it is.
@@ -188,7 +188,7 @@ type found struct {
 
 // find returns a task with its place. Its revision is 0 if there is none.
 func (q *Queue) find(id string) (f found, err error) {
-	for range 10 { // it may move between two reads
+	for range 10 { // the task may move between two reads
 		e, err := q.opts.Store.Get(q.begunKey(id)) // a task may leave this place, and never comes back to it
 		if err != nil {
 			return f, err
@@ -371,7 +371,7 @@ func (q *Queue) setPaused(group string, paused bool) {
 	l := q.laneOf(prefix, group)
 	l.paused = paused
 	if l.low == nil {
-		l.low = prefix // there may be some
+		l.low = prefix // tasks may wait in the lane
 	}
 	q.mu.Unlock()
 	q.look()
@@ -438,7 +438,7 @@ func (q *Queue) Oldest() (due time.Time, err error) {
 			q.mu.Lock()
 			running := q.running[t.ID] != nil
 			q.mu.Unlock()
-			if running { // it keeps its place, and there are at most Slots of them
+			if running { // a running task keeps its place, and at most Slots tasks run
 				continue
 			}
 			if due.IsZero() || t.Due.Before(due) {

@@ -140,7 +140,7 @@ func (q *Queue) collect(l *lane, to []byte, n int) (cs []candidate, err error) {
 		var unreadable error
 		if c.Task, c.process, unreadable = decode(c.place, e.Value); unreadable != nil {
 			q.opts.Log.Error("a waiting task is skipped", "key", string(c.place), "error", unreadable)
-			continue // those after it go on
+			continue // later tasks still run
 		}
 		if !q.runs(&c) {
 			cs = append(cs, c)

@@ -22,7 +22,7 @@ const (
 // the owner of the queue finds it by the task's ID.
 type Task struct {
 	ID       string    // ascends with time, so that tasks of one moment keep their order
-	Due      time.Time // before that it doesn't begin
+	Due      time.Time // the task doesn't begin earlier
 	Priority int       // from 0 to 9
 
 	// Group is what the task shares a limit with: at most Limit tasks of a group run at once.
@@ -30,7 +30,7 @@ type Task struct {
 	Group string
 	Limit int
 
-	Clock bool // it is done by Options.Tick, again and again, and waits for nothing but its time
+	Clock bool // Options.Tick does the task, repeatedly, and only its time delays it
 
 	// Value is for the worker, if the task begins at once. It isn't stored, and is nil if the task
 	// has waited.

@@ -54,7 +54,7 @@ var read = kernel.DefineQuery[readInput, readOutput](kernel.Definition{
 	Summary: "Read data that a reply refers to (dataRef, bodyRef, contentRef, …), part by part.",
 	Input:   schema.Input[readInput]().Example(`{"ref":{"scheme":"file","path":"/…/blobs/ab/abcd…"},"offset":12000}`),
 	Errors: []kernel.ErrorDefinition{
-		{Code: 404, When: "the blob doesn't exist, or not any more, or isn't for this caller"},
+		{Code: 404, When: "the blob doesn't exist, was removed, or isn't for this caller"},
 		{Code: 422, When: "the pointer doesn't point to a blob of this kernel, or the offset is behind its end"},
 	},
 	Answers: kernel.FromJournal, // what is read is on disk already
@@ -98,7 +98,7 @@ func (o Options) read(ctx context.Context, in readInput) (readOutput, error) {
 	if len(found) != 1 {
 		return readOutput{}, message.Invalid("ref", "ref: expected a pointer to a blob of this kernel, as replies have it; got %s (VFS.Read reads files, and Http.Fetch the web)", message.Clip(in.Ref.String(), 200))
 	}
-	missing := message.Errorf(404, "Blob not found: %s (it may have been removed since nothing refers to it any more; ask again for what it was the reply to)", found[0])
+	missing := message.Errorf(404, "Blob not found: %s (it may have been removed because nothing refers to it; repeat the call that returned it)", found[0])
 	if o.Reaches != nil {
 		if reaches, err := o.Reaches(ctx, found[0]); err != nil || !reaches {
 			return readOutput{}, cmp.Or(err, error(missing))

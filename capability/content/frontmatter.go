@@ -42,7 +42,7 @@ type conditional struct {
 
 var (
 	errEncoding = errors.New("the file is not UTF-8")
-	errNoEnd    = errors.New("the front matter has no end: put a line of three dashes behind it")
+	errNoEnd    = errors.New("the front matter has no end: put a line of three dashes after it")
 	errTooLong  = fmt.Errorf("the front matter has more than %d bytes", maxFrontMatter)
 	errNoFields = errors.New("the front matter has no fields: write them as name: value")
 )

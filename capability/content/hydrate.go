@@ -34,7 +34,7 @@ type metadata struct {
 
 type dependencies struct {
 	Skills []skill `json:"skills" jsonschema_description:"Skills, with what they depend on as it is written there."`
-	Tools  []tool  `json:"tools" jsonschema_description:"Tools, with what they say of themselves."`
+	Tools  []tool  `json:"tools" jsonschema_description:"Tools, with their own descriptions."`
 }
 
 type skill struct {

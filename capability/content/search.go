@@ -22,7 +22,7 @@ type searchOutput struct {
 	Total      int          `json:"total" jsonschema_description:"How many were found in all."`
 	Cursor     string       `json:"cursor,omitzero" jsonschema_description:"Present if there is more: pass it to the next call."`
 	Skipped    int          `json:"skipped,omitzero" jsonschema_description:"How many folders could not be read, and files that no URI can name."`
-	Unembedded int          `json:"unembedded,omitzero" jsonschema_description:"How many entries were not searched by meaning: there was no time. The next search goes on."`
+	Unembedded int          `json:"unembedded,omitzero" jsonschema_description:"How many entries were not searched by meaning: there was no time. The next search continues."`
 	WordsOnly  string       `json:"wordsOnly,omitzero" jsonschema_description:"Why the search went by words only, if it should have gone by meaning."`
 }
 

@@ -42,7 +42,7 @@ func (k *Keyring) late() error {
 	if k.life.Err() != nil {
 		return errStopping
 	}
-	return message.Errorf(504, "ssh-agent has not answered within %v: it hangs, or waits for a confirmation; confirm and try again, or see what ssh-add -l says", agentTimeout)
+	return message.Errorf(504, "ssh-agent has not answered within %v: it hangs, or waits for a confirmation; confirm and try again, or see what ssh-add -l prints", agentTimeout)
 }
 
 type form struct {

@@ -38,7 +38,7 @@ var fileEncoding = base64.RawURLEncoding.Strict()
 func (k *Keyring) load(want sealed.Kid) (*key, error) {
 	switch {
 	case k.opts.RequireAgent:
-		return nil, message.Errorf(403, "It needs the local key file, and this kernel is told to use ssh-agent only (--require-agent)")
+		return nil, message.Errorf(403, "It needs the local key file, and this kernel uses ssh-agent only (--require-agent)")
 	case k.opts.KeyFile == "":
 		return nil, message.Errorf(404, "This kernel has no place for a local key file: %w", errNoAgent)
 	}
@@ -96,7 +96,7 @@ func readKeyFile(path string) (kid sealed.Kid, secret []byte, err error) {
 	}
 	kid, secret, ok := parseKeyFile(text)
 	if !ok {
-		return kid, nil, unusable("it does not hold a key; bring back the one that it held, or move it away, and what was sealed with it can't be opened any more")
+		return kid, nil, unusable("it does not hold a key; bring back the one that it held, or move it away, and what was sealed with it can no longer be opened")
 	}
 	return kid, secret, nil
 }

@@ -84,7 +84,7 @@ func (k *Keyring) slotOf(name string) (slot, error) {
 	kid, err := parseKey(cmp.Or(name, k.opts.Key))
 	if err != nil {
 		// The text that the specification has for it.
-		return slot{}, message.Errorf(400, "Invalid encryption key format: %w", message.Errorf(400, "%v; Crypto.Derive tells the one in use", err))
+		return slot{}, message.Errorf(400, "Invalid encryption key format: %w", message.Errorf(400, "%v; Crypto.Derive returns the key in use", err))
 	}
 	return slot{kid: kid}, nil
 }

@@ -53,7 +53,7 @@ type notation struct {
 	newline    string                                     // a line break in a label
 	entity     string                                     // how an entity begins
 	backslash  string                                     // what follows the entity of a backslash
-	more       string                                     // the node that says that the workflow goes on
+	more       string                                     // the node that says that the workflow continues
 	comment    string
 	claims     string // stands at the end if there are claims
 
@@ -74,7 +74,7 @@ var mermaid = notation{
 	},
 	newline: "<br/>",
 	entity:  "#",
-	more:    "  more[\"the workflow goes on\"]:::missing\n",
+	more:    "  more[\"the workflow continues\"]:::missing\n",
 	comment: "%%",
 	claims:  "  classDef claim fill:#ffffff,stroke:#dc2626,color:#64748b,stroke-dasharray:4 4\n",
 	plain:   [2]string{` --> `},
@@ -104,7 +104,7 @@ var graphviz = notation{
 	newline:   `\n`,
 	entity:    "&#",
 	backslash: "&#92;", // Graphviz reads backslashes after entities
-	more:      "  more [label=\"the workflow goes on\",shape=box,style=dashed]\n",
+	more:      "  more [label=\"the workflow continues\",shape=box,style=dashed]\n",
 	comment:   "//",
 	plain:     [2]string{" -> "},
 	answer:    [2]string{" -> ", ` [style=dashed]`},

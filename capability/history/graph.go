@@ -46,7 +46,7 @@ type graph struct {
 	nodes  []node // in the order of the journal; those that are missing come last
 	roots  []int
 	cycles [][]int
-	more   bool // the workflow goes on
+	more   bool // the workflow continues
 
 	dropped *gap // what may be missing
 }

@@ -33,7 +33,7 @@ type searchOutput struct {
 type searchRest struct {
 	Scores     []float64    `json:"scores" jsonschema_description:"How well each message matches, in the same order. Higher is better; only scores of one reply are comparable."`
 	Why        []ranked.Why `json:"why,omitzero" jsonschema_description:"Why each message was found, in the same order."`
-	Total      *int         `json:"total,omitzero" jsonschema_description:"How many messages were found in all. Event.Search does not say."`
+	Total      *int         `json:"total,omitzero" jsonschema_description:"How many messages were found in all. Event.Search doesn't count them."`
 	Behind     int          `json:"behind,omitzero" jsonschema_description:"How many of the latest messages are not searched yet, because they are not indexed."`
 	Unembedded int          `json:"unembedded,omitzero" jsonschema_description:"How many of the latest messages are not searched by meaning yet, because they are not embedded."`
 	WordsOnly  string       `json:"wordsOnly,omitzero" jsonschema_description:"Why the search went by words only, if it should have gone by meaning."`

@@ -57,7 +57,7 @@ func (g *graph) tree() []byte {
 		dst = append(visible.Append(dst, shorten(string(g.nodes[c[0]].id), maxTreeID)), '\n')
 	}
 	if g.more {
-		dst = append(dst, "… the workflow goes on\n"...)
+		dst = append(dst, "… the workflow continues\n"...)
 	}
 	if g.dropped != nil {
 		dst = fmt.Appendf(dst, "◌ the journal is not whole: %s\n", g.dropped)

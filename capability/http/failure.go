@@ -92,7 +92,7 @@ func reason(e *networkError) *message.Error {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		words = "Nothing listens there: the connection was refused"
 	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
-		words = "There is no way to the host from here"
+		words = "No route to the host"
 	case errors.As(err, new(*tls.CertificateVerificationError)):
 		words = "The server's certificate is not trusted"
 	case errors.As(err, new(tls.RecordHeaderError)), errors.Is(err, http.ErrSchemeMismatch):

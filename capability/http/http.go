@@ -188,7 +188,7 @@ const (
 				"required": ["scheme", "path"]
 			},
 			"size": {"type": "integer", "description": "With bodyRef: how many bytes the body has"},
-			"mediaType": {"type": "string", "description": "With bodyRef: what the body is, as the server says"}
+			"mediaType": {"type": "string", "description": "With bodyRef: the media type of the body, as the server reports it"}
 		},
 		"required": ["status"],
 		"additionalProperties": false

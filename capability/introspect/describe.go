@@ -33,7 +33,7 @@ type description struct {
 
 type event struct {
 	Type        message.Type `json:"type" jsonschema_description:"The event's type."`
-	Description string       `json:"description,omitempty" jsonschema_description:"What the event tells."`
+	Description string       `json:"description,omitempty" jsonschema_description:"What the event means."`
 }
 
 type failure struct {

@@ -19,7 +19,7 @@ type listOutput struct {
 
 var list = kernel.DefineQuery[listInput, kernel.Raw](kernel.Definition{
 	Type:      "Syscall.List",
-	Summary:   "List the types of all syscalls, with a summary of each. Syscall.Describe says what one of them takes and gives.",
+	Summary:   "List the types of all syscalls, with a summary of each. Syscall.Describe reports what one of them takes and returns.",
 	Output:    schema.Output[listOutput](),
 	Recording: kernel.InWorkflows,
 })

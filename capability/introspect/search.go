@@ -19,7 +19,7 @@ type searchInput struct {
 }
 
 type searchOutput struct {
-	Syscalls []hit `json:"syscalls" jsonschema_description:"The syscalls that fit, best first. Syscall.Describe says what one of them takes and gives."`
+	Syscalls []hit `json:"syscalls" jsonschema_description:"The syscalls that fit, best first. Syscall.Describe reports what one of them takes and returns."`
 }
 
 type hit struct {

@@ -146,7 +146,7 @@ type pauseOutput struct {
 var pause = kernel.DefineCommand[pauseInput, pauseOutput](kernel.Definition{
 	Type:    "Job.Pause",
 	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no job that the caller sees has this id"}, {Code: 409, When: "the job isn't a schedule"}, {Code: 422, When: "neither or both of jobId and concurrencyKey are given"}, {Code: 503, When: "the schedule is starting a run"}},
-	Summary: "Pause a schedule, or the jobs with a concurrencyKey. What runs goes on.",
+	Summary: "Pause a schedule, or the jobs with a concurrencyKey. Running jobs continue.",
 	Input:   schema.Input[pauseInput]().Example(`{"concurrencyKey":"mail"}`),
 })
 
@@ -201,13 +201,13 @@ func (j *Jobs) stagePause(ctx context.Context, b *store.Batch, id, why string) (
 }
 
 type resumeOutput struct {
-	Resumed int `json:"resumed" jsonschema_description:"How many schedules, keys or jobs were paused, and go on."`
+	Resumed int `json:"resumed" jsonschema_description:"How many schedules, keys or jobs were paused, and continue now."`
 }
 
 var resume = kernel.DefineCommand[pauseInput, resumeOutput](kernel.Definition{
 	Type:    "Job.Resume",
 	Errors:  []kernel.ErrorDefinition{{Code: 403, When: "what waits since a restore is for the owner"}, {Code: 404, When: "no job that the caller sees has this id"}, {Code: 409, When: "the job isn't a schedule"}, {Code: 422, When: "both of jobId and concurrencyKey are given"}, {Code: 503, When: "this kernel runs no jobs"}},
-	Summary: "Let a schedule or the jobs with a concurrencyKey go on; without either, what waits since the store was restored from a backup.",
+	Summary: "Resume a schedule or the jobs with a concurrencyKey; without either, what has waited since the store was restored from a backup.",
 	Input:   schema.Input[pauseInput]().Example(`{"concurrencyKey":"mail"}`),
 })
 
@@ -233,7 +233,7 @@ func (j *Jobs) resume(ctx context.Context, in pauseInput) (resumeOutput, error) 
 		return resumeOutput{n}, err
 	}
 	if p := senderOf(ctx).Principal(); !p.IsOwner() {
-		return resumeOutput{}, message.Errorf(403, "The token %q may let its own schedules and keys go on; what waits since a restore is for the owner: kernos job resume", p.Name())
+		return resumeOutput{}, message.Errorf(403, "The token %q may resume its own schedules and keys; only the owner may resume what has waited since a restore: kernos job resume", p.Name())
 	}
 	n, resumed, err := j.queue.Resume(&b)
 	if err != nil {

@@ -188,7 +188,7 @@ func (l *live) flush(now time.Time) {
 	var b store.Batch
 	b.Set(key(keyLog, l.id), encode(logged{l.lines, l.dropped}))
 	if _, err := l.j.opts.Store.Apply(&b); err != nil {
-		l.j.opts.Log.Warn("what a job says can't be stored", "job", l.id, "error", err)
+		l.j.opts.Log.Warn("the log of a job can't be stored", "job", l.id, "error", err)
 	}
 	if k := l.j.kernel.Load(); k != nil && l.progress != nil {
 		r := record{spec: *l.spec}

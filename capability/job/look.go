@@ -34,7 +34,7 @@ type Info struct {
 	Began    int64                `json:"began,omitzero" jsonschema_description:"When it began, in milliseconds since 1970."`
 	Ended    int64                `json:"ended,omitzero" jsonschema_description:"When it ended, in milliseconds since 1970."`
 	Attempt  int                  `json:"attempts,omitzero" jsonschema_description:"How many attempts have failed."`
-	Progress *progress            `json:"progress,omitzero" jsonschema_description:"How far it is, if the syscall says."`
+	Progress *progress            `json:"progress,omitzero" jsonschema_description:"How far it is, if the syscall reports it."`
 	Steps    map[string]stepState `json:"steps,omitzero" jsonschema_description:"How far its steps are."`
 
 	Schedule       string `json:"schedule,omitzero" jsonschema_description:"Of a schedule: when it runs."`
@@ -43,7 +43,7 @@ type Info struct {
 	Last           int64  `json:"last,omitzero" jsonschema_description:"Of a schedule: when it was due last, in milliseconds since 1970."`
 	Runs           int    `json:"runs,omitzero" jsonschema_description:"Of a schedule: how many runs it has started."`
 	Missed         int    `json:"missed,omitzero" jsonschema_description:"Of a schedule: how many of its times passed without a run of their own."`
-	Paused         string `json:"paused,omitzero" jsonschema_description:"Why it is paused; Job.Resume lets it go on."`
+	Paused         string `json:"paused,omitzero" jsonschema_description:"Why it is paused; Job.Resume resumes it."`
 	Of             string `json:"scheduleId,omitzero" jsonschema_description:"The schedule that has started it."`
 	WaitsFor       string `json:"waitsFor,omitzero" jsonschema_description:"The syscall that no program serves at the moment: the job begins when one does."`
 	ConcurrencyKey string `json:"concurrencyKey,omitzero" jsonschema_description:"The key of the limit that it shares."`
@@ -248,7 +248,7 @@ func readSince(v jsontext.Value, now time.Time) (int64, error) {
 
 type waitInput struct {
 	JobID   string         `json:"jobId" jsonschema:"minLength=1,maxLength=64" jsonschema_description:"The job, as Job.Start replied it, or its short form: its beginning and its end with … between them."`
-	Timeout jsontext.Value `json:"timeout,omitzero" jsonschema:"oneof_type=number;string" jsonschema_description:"How long to wait: milliseconds, or a text such as 30s. Then the reply says how far the job is. Default: until it has ended."`
+	Timeout jsontext.Value `json:"timeout,omitzero" jsonschema:"oneof_type=number;string" jsonschema_description:"How long to wait: milliseconds, or a text such as 30s. Then the reply reports how far the job is. Default: until it has ended."`
 }
 
 var wait = kernel.DefineQuery[waitInput, Info](kernel.Definition{
@@ -257,7 +257,7 @@ var wait = kernel.DefineQuery[waitInput, Info](kernel.Definition{
 	Summary: "Wait until a job has ended: its progress, then its outcome. It can be asked again at any time.",
 	Emits: []kernel.EventDefinition{
 		{Type: askedEvent, Summary: "The job waits until Session.Decide has decided about a call of a session: {session, call, name, args, rule}.", Unrecorded: true},
-		{Type: decidedEvent, Summary: "The call doesn't wait for a decision any more: {session, call}.", Unrecorded: true},
+		{Type: decidedEvent, Summary: "The call no longer waits for a decision: {session, call}.", Unrecorded: true},
 	},
 	Recording: kernel.InWorkflows,
 	Runs:      kernel.Endless,

@@ -23,7 +23,7 @@ type stepInput struct {
 	Payload   jsontext.Value `json:"payload,omitzero" jsonschema_description:"Its data. {\"$from\": \"fetch.body\"} stands for a part of the result of the step fetch, which is then needed."`
 	Needs     []string       `json:"needs,omitzero" jsonschema:"maxItems=200" jsonschema_description:"The steps that have to be done before."`
 	Retry     *retryInput    `json:"retry,omitzero" jsonschema_description:"What to do about an attempt that fails. Default: that of the job."`
-	OnFailure string         `json:"onFailure,omitzero" jsonschema:"enum=fail,enum=continue,default=fail" jsonschema_description:"fail: the job has failed, and no other step begins. continue: the job goes on; the result of the step is null."`
+	OnFailure string         `json:"onFailure,omitzero" jsonschema:"enum=fail,enum=continue,default=fail" jsonschema_description:"fail: the job has failed, and no other step begins. continue: the job continues; the result of the step is null."`
 }
 
 // A step is a stepInput as it is stored.

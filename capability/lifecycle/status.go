@@ -29,7 +29,7 @@ type Status struct {
 	Waiting     int     `json:"waiting" jsonschema_description:"Answers that wait for the disk, or for those before them."`
 	Held        int     `json:"held" jsonschema_description:"Connections that have as many slow requests running as one may (in-flight), and have sent more."`
 	Queued      int     `json:"queued" jsonschema_description:"Messages of those connections that wait for their turn."`
-	Throttled   int     `json:"throttled" jsonschema_description:"Connections that have sent more messages a second than one may (frame-rate), and wait."`
+	Throttled   int     `json:"throttled" jsonschema_description:"Connections that have sent more messages per second than frame-rate allows, and wait."`
 
 	Handlers []Handler `json:"handlers" jsonschema_description:"Syscalls that programs on connections serve, those with the most to answer first; at most 50."`
 
@@ -38,9 +38,9 @@ type Status struct {
 	Models   int      `json:"models" jsonschema_description:"Language models that are configured. Model.List names them."`
 	Sessions Sessions `json:"sessions" jsonschema_description:"Conversations. Session.List names them."`
 	Jobs     Jobs     `json:"jobs" jsonschema_description:"Work in the background. Job.List names the jobs."`
-	Meaning  Meaning  `json:"meaning" jsonschema_description:"Searches by meaning: how far texts are embedded. Vector.Collections says more of collections."`
+	Meaning  Meaning  `json:"meaning" jsonschema_description:"Searches by meaning: how far texts are embedded. Vector.Collections reports on each collection."`
 	Store    Store    `json:"store" jsonschema_description:"What is kept."`
-	Served   Served   `json:"served" jsonschema_description:"What can be called. Kernel.Modules says more."`
+	Served   Served   `json:"served" jsonschema_description:"What can be called. Kernel.Modules has the details."`
 }
 
 // A FileError says why a file can't be registered.
@@ -100,7 +100,7 @@ type Meaning struct {
 type Store struct {
 	Open     bool   `json:"open" jsonschema_description:"Whether the store is open. A kernel in a pipe opens it when a message needs it; if it is not, the rest is 0."`
 	Bytes    int64  `json:"bytes" jsonschema_description:"Bytes on disk, of everything."`
-	Messages uint64 `json:"messages" jsonschema_description:"Messages in the journal. Message.Stats says more."`
+	Messages uint64 `json:"messages" jsonschema_description:"Messages in the journal. Message.Stats has the details."`
 }
 
 // Served is what a kernel serves, in short.

@@ -86,7 +86,7 @@ func (s *server) asBefore(ctx context.Context, t *tool) error {
 	now := s.now.Load().tool(t.Name)
 	switch {
 	case now == nil:
-		return message.Errorf(404, "The MCP server %s doesn't have the tool %s any more", s.name, t.Name)
+		return message.Errorf(404, "The MCP server %s no longer has the tool %s", s.name, t.Name)
 	case now.Next != nil:
 		return message.Errorf(409, "The MCP server %s describes %s in another way than before; call it again to ask for an approval, or the owner can accept the change: kernos mcp show %s, kernos mcp allow %s", s.name, t.Type, s.name, t.Type)
 	}
@@ -170,7 +170,7 @@ func (s *server) toolError(t *tool, content []jsontext.Value) error {
 			return message.Errorf(500, "%s has failed: %s", t.Type, visible.Short(b.Text, 2000))
 		}
 	}
-	return message.Errorf(500, "%s has failed, and doesn't say why", t.Type)
+	return message.Errorf(500, "%s has failed without a reason", t.Type)
 }
 
 // check returns the error for a result that the output schema of a tool doesn't allow.

@@ -83,7 +83,7 @@ func readOffers(ctx context.Context, c *client.Conn, before *record) (*reading, 
 		}
 		for _, item := range items {
 			if err := list.take(item); err != nil {
-				x.leave(list.member, "one isn't what the protocol says: %v", err)
+				x.leave(list.member, "one isn't what the protocol requires: %v", err)
 			}
 		}
 		if more {

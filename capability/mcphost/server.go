@@ -268,7 +268,7 @@ func (s *server) follow(conn *client.Conn, changed chan struct{}) {
 		}
 		ctx, cancel := context.WithTimeout(s.host.life, refreshTime)
 		if err := s.reread(ctx, conn); err != nil && conn.Err() == nil {
-			s.host.opts.Log.Warn("an MCP server has changed, and doesn't say what it offers now", "name", s.name, "error", visible.Short(err.Error(), 600))
+			s.host.opts.Log.Warn("an MCP server has changed, and its new lists can't be read", "name", s.name, "error", visible.Short(err.Error(), 600))
 		}
 		cancel()
 		pause := backoff.Backoff{First: changeEvery, Longest: changeEvery}

@@ -29,7 +29,7 @@ type searchOutput struct {
 	Hits       []hit  `json:"hits" jsonschema_description:"The keys that were found, best first."`
 	Total      int    `json:"total" jsonschema_description:"How many were found in all."`
 	Cursor     string `json:"cursor,omitzero" jsonschema_description:"Present if there is more: pass it to the next call."`
-	Unembedded int    `json:"unembedded,omitzero" jsonschema_description:"How many keys were not searched by meaning: there was no time. The next search goes on."`
+	Unembedded int    `json:"unembedded,omitzero" jsonschema_description:"How many keys were not searched by meaning: there was no time. The next search continues."`
 	WordsOnly  string `json:"wordsOnly,omitzero" jsonschema_description:"Why the search went by words only, if it should have gone by meaning."`
 }
 

@@ -210,7 +210,7 @@ func (m *Memory) content(ctx context.Context, in *setInput, d *draft) ([]byte, e
 	}
 	if in.Value != nil {
 		if in.As != "" {
-			return nil, message.Errorf(422, "as says what valueRef points to; it has no meaning with value")
+			return nil, message.Errorf(422, "as describes what valueRef points to; leave it out with value")
 		}
 		text := d.keep(jsonscan.AppendCompact(d.buf, in.Value))
 		return text, checkDepth(text)

@@ -326,7 +326,7 @@ func (s *Scripts) lookup(name string) (*script, error) {
 	if sc := s.byName[message.Type(name)]; sc != nil {
 		return sc, nil
 	}
-	return nil, message.Errorf(404, "No code is registered as %s; Syscall.List names what there is", message.Clip(name, 100))
+	return nil, message.Errorf(404, "No code is registered as %s; Syscall.List names the syscalls", message.Clip(name, 100))
 }
 
 // mine returns nil if a caller may change a script: it is its author, or the owner.

@@ -61,7 +61,7 @@ type edition struct {
 // An Event is an event that code emits.
 type Event struct {
 	Type        string `json:"type" jsonschema_description:"The event's type: Domain.Action, in the past tense."`
-	Description string `json:"description,omitempty" jsonschema:"maxLength=1024" jsonschema_description:"What the event tells."`
+	Description string `json:"description,omitempty" jsonschema:"maxLength=1024" jsonschema_description:"What the event means."`
 }
 
 // Limits are the limits of one call of code.

@@ -148,7 +148,7 @@ func (s *Scripts) goBack(ctx context.Context, in rollbackInput) (to string, comm
 		return "", nil, err
 	}
 	if author == nil {
-		return "", nil, message.Errorf(409, "%s belongs to %s, which was revoked; its code isn't called any more", old.name, old.Author)
+		return "", nil, message.Errorf(409, "%s belongs to %s, which was revoked; its code is no longer called", old.name, old.Author)
 	}
 	next := &script{name: old.name, head: head{Author: old.Author, File: old.File, Weights: map[string]int{old.all[i].Version: 1}}, all: old.all}
 	var b store.Batch

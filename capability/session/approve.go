@@ -167,7 +167,7 @@ func hash(t message.Type, args []byte) string {
 func (x *Sessions) Rules(id string, s *kernel.Syscall, m *message.Message, nested bool) error {
 	h, err := x.load(id)
 	if err != nil {
-		return message.Errorf(403, "%s was caused by the session %s, which doesn't exist any more", s.Type, id)
+		return message.Errorf(403, "%s was caused by the session %s, which no longer exists", s.Type, id)
 	}
 	name, own := strings.CutPrefix(m.Metadata.IdempotencyKey, callKey(id, ""))
 	if own && !nested && h.turn != nil {

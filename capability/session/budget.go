@@ -25,7 +25,7 @@ const (
 func (s *session) exceeded(now time.Time) *message.Error {
 	b, u := s.Budget, s.turn.Used
 	over := func(what string, limit any) *message.Error {
-		return message.Errorf(429, "The turn has used its budget (%s: %v); Session.Continue goes on", what, limit)
+		return message.Errorf(429, "The turn has used its budget (%s: %v); Session.Continue resumes it", what, limit)
 	}
 	switch {
 	case u.Steps >= cmp.Or(b.Steps, defaultSteps):

@@ -25,7 +25,7 @@ type compactOutput struct {
 
 var compact = kernel.DefineCommand[compactInput, compactOutput](kernel.Definition{
 	Type:    "Session.Compact",
-	Summary: "Let the model summarize the earlier messages of a session, and go on from the summary. Nothing is deleted.",
+	Summary: "Let the model summarize the earlier messages of a session, and continue from the summary. Nothing is deleted.",
 	Errors:  []kernel.ErrorDefinition{notFoundError, {Code: 409, When: "a turn is open"}, {Code: 503, When: "this kernel runs no sessions"}},
 	Emits:   append(slices.Clone(events[:1]), kernel.EventDefinition{Type: "Model.Streamed", Summary: "The summary grows.", Unrecorded: true}),
 	Effect:  kernel.External,
@@ -225,4 +225,4 @@ const tooLong = 413
 
 var errTooLong = message.Errorf(tooLong, "The conversation is longer than the model takes, and no earlier messages are left to summarize; use a model with a larger context window, or Session.Rewind")
 
-var errCompact = message.Errorf(tooLong, "The conversation is longer than the model takes; Session.Compact summarizes its earlier messages, and Session.Continue goes on")
+var errCompact = message.Errorf(tooLong, "The conversation is longer than the model takes; Session.Compact summarizes its earlier messages, and Session.Continue resumes it")

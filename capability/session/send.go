@@ -27,7 +27,7 @@ type sessionInput struct {
 type turnOutput struct {
 	Session string         `json:"session" jsonschema_description:"The session."`
 	Turn    string         `json:"turn,omitzero" jsonschema_description:"The turn."`
-	Status  string         `json:"status,omitzero" jsonschema:"enum=done,enum=limited,enum=canceled,enum=failed,enum=running,enum=waiting,enum=queued" jsonschema_description:"How the turn has ended, or how far it is. limited: a budget is used up; Session.Continue goes on. waiting: a call needs Session.Decide or a result."`
+	Status  string         `json:"status,omitzero" jsonschema:"enum=done,enum=limited,enum=canceled,enum=failed,enum=running,enum=waiting,enum=queued" jsonschema_description:"How the turn has ended, or how far it is. limited: a budget is used up; Session.Continue resumes it. waiting: a call needs Session.Decide or a result."`
 	Text    string         `json:"text,omitzero" jsonschema_description:"With wait: the last reply of the turn."`
 	Error   jsontext.Value `json:"error,omitzero" jsonschema_description:"With wait: why the turn has failed, or which budget is used up."`
 	Seq     uint64         `json:"seq,omitzero" jsonschema_description:"The last message of the session. Session.Watch takes it as after."`
@@ -288,7 +288,7 @@ func (x *Sessions) resume(ctx context.Context, in sessionInput) (out turnOutput,
 		return out, c.stage()
 	}
 	if s.Seq == 0 {
-		return out, message.Errorf(409, "The session has no messages to go on from; use Session.Send")
+		return out, message.Errorf(409, "The session has no messages to continue from; use Session.Send")
 	}
 	request := kernel.RequestOf(ctx)
 	id := x.ids.Next(x.opts.Now())

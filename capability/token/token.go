@@ -269,7 +269,7 @@ func union(a, b []string) []string {
 }
 
 type revokeOutput struct {
-	Revoked bool         `json:"revoked" jsonschema_description:"True: the token is not accepted any more."`
+	Revoked bool         `json:"revoked" jsonschema_description:"True: the token is no longer accepted."`
 	ID      principal.ID `json:"id" jsonschema_description:"The principal that has ended."`
 }
 

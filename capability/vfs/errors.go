@@ -29,7 +29,7 @@ var (
 	ErrName         = &Fault{422, "%s can't be written: a name in its path is longer than the file system takes"}
 	ErrIrregular    = &Fault{403, "Operation not allowed: %s is a device, a pipe or a socket, not a regular file"}
 	ErrLink         = &Fault{403, "Operation not allowed: %s is a symbolic link, and writing would replace it; write to the file that it points to"}
-	ErrNotEmpty     = &Fault{409, "%s is not empty: delete what is in it first, or say recursive"}
+	ErrNotEmpty     = &Fault{409, "%s is not empty: delete its entries first, or set recursive"}
 	ErrTooLarge     = &Fault{413, fmt.Sprintf("%%s is larger than %d bytes, which is the most that is read or written at once", MaxFile)}
 	ErrPrivate      = &Fault{403, "Operation not allowed: %s belongs to the kernel, and can't be reached by the tree of files; use files outside of KERNOS_HOME"}
 	ErrMoved        = &Fault{503, "%s is exchanged for another file again and again, and can't be told from what belongs to the kernel: try again when it stays"}

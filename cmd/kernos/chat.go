@@ -67,9 +67,9 @@ interrupt has ended it. --json prints the messages of the turn, one per line.`,
 	flags := c.Flags()
 	flags.StringVar(&o.Agent, "agent", "", "the `URI` of an agent file: its text is the system message, its tools are the session's")
 	flags.StringVar(&o.Model, "model", "", "the `NAME` of the model, as kernos model list has it")
-	flags.Var((*resumed)(o), "resume", "go on with a session: its `ID`; without one, choose it")
+	flags.Var((*resumed)(o), "resume", "continue a session: its `ID`; without one, choose it")
 	flags.Lookup("resume").NoOptDefVal = chosen
-	flags.BoolVar(&o.Last, "last", false, "go on with the latest session")
+	flags.BoolVar(&o.Last, "last", false, "continue the latest session")
 	flags.StringVar(&o.Fork, "fork", "", "begin with the messages of another session, up to one of them: `ID@SEQ`")
 	flags.StringVarP(&o.Prompt, "prompt", "p", "", "send this `TEXT`, print the replies, and end")
 	flags.BoolVar(&o.JSON, "json", false, "print messages as JSON, one per line; with -p")
@@ -109,9 +109,9 @@ func prepareChat(c *cobra.Command, o *chat.Options, contextName string) error {
 	}
 	switch {
 	case len(given) > 1:
-		return fmt.Errorf("%s each name the session to go on with: give one of them", strings.Join(given, " and "))
+		return fmt.Errorf("%s each name the session to continue: give one of them", strings.Join(given, " and "))
 	case len(given) == 1 && o.Agent != "":
-		return fmt.Errorf("--agent is for a new session, and %s goes on with one: leave one of them out", given[0])
+		return fmt.Errorf("--agent is for a new session, and %s continues one: leave one of them out", given[0])
 	}
 	server, err := connect.FindServer(contextName, "")
 	if err != nil {

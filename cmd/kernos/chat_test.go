@@ -230,7 +230,7 @@ See the book (https://example.com/tea).
 		x.Submit("count")
 		x.Until("one two")
 		x.Type(tty.CtrlC)
-		x.Until("(cut off)", "The turn was ended; /continue goes on.")
+		x.Until("(cut off)", "The turn was ended; /continue resumes it.")
 		x.answers <- modeltest.Answer{Text: "seven"}
 		x.command("/continue", "seven")
 		hold := make(chan struct{})
@@ -241,7 +241,7 @@ See the book (https://example.com/tea).
 		if status := x.Wait(); status != 0 {
 			t.Errorf("status %d", status)
 		}
-		if got := x.Screen(); !strings.Contains(got, "the turn may go on; kernos chat --resume") {
+		if got := x.Screen(); !strings.Contains(got, "the turn may continue; kernos chat --resume") {
 			t.Errorf("got\n%s", got)
 		}
 	})
@@ -253,7 +253,7 @@ See the book (https://example.com/tea).
 		x.Submit("tell me")
 		x.Until("The first half")
 		id := x.leave()
-		if !strings.Contains(x.Screen(), "the turn goes on; ") {
+		if !strings.Contains(x.Screen(), "the turn continues; ") {
 			t.Errorf("got\n%s", x.Screen())
 		}
 		y := talks.chat(t, 80, 24, "--resume", id[:5]+"…"+id[20:])

@@ -29,7 +29,7 @@ doesn't let you in, 4 if it can't be reached.`,
   kernos doctor --context office --jq '.[] | select(.ok | not)'`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 1 || len(args) == 1 && k.context != "" {
-				return fmt.Errorf("say one server: a URL, or --context NAME; see kernos doctor --help")
+				return fmt.Errorf("name one server: a URL, or --context NAME; see kernos doctor --help")
 			}
 			return nil
 		},

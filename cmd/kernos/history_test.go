@@ -157,7 +157,7 @@ func TestCommandsLeaveWithTheRightStatus(t *testing.T) {
 			"different":[{"id":"a","type":"Echo","was":{"kind":"none"},"now":{"kind":"error","data":{"code":404,"message":"Gone"}}}],
 			"skipped":[{"id":"b","type":"Echo","why":"It is secret"}]}`), 1,
 			"Ran 2 commands and 1 query again as r: 1 the same, 1 different, 1 skipped\n≠ Echo  a\n  was  no answer\n  now  ✗ 404 Gone\n- Echo  b  skipped: It is secret\n",
-			"kernos: the workflow goes on; -n runs more\n\n"},
+			"kernos: the workflow continues; -n runs more\n\n"},
 		{"watch -n 1 --from 5 --json", func(request message.Message, event func(message.Message)) message.Message {
 			event(request.Event("Message.Recorded", json.RawMessage(`{"seq":5,"at":6,"message":`+second+`}`)))
 			return request.Reply(json.RawMessage(`{"next":6,"messages":1}`))
@@ -165,7 +165,7 @@ func TestCommandsLeaveWithTheRightStatus(t *testing.T) {
 		{"replay w --json", func(request message.Message, event func(message.Message)) message.Message {
 			event(request.Event("Message.Replayed", json.RawMessage(`{"seq":5,"at":6,"message":`+second+`}`)))
 			return request.Reply(json.RawMessage(`{"messages":1,"more":true}`))
-		}, 0, numbered(second, `{"seq":5,"at":6}`), "kernos: the workflow goes on; -n shows more\n"},
+		}, 0, numbered(second, `{"seq":5,"at":6}`), "kernos: the workflow continues; -n shows more\n"},
 	} {
 		s := &scripted{t: t}
 		if c.answer != nil {

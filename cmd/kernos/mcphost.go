@@ -163,7 +163,7 @@ accept what the server says of it now. A tool that the server has later, or desc
 another way, asks again.`,
 		Example: "  kernos mcp allow github.create_issue\n  kernos mcp allow github --ask",
 	})
-	c.Flags().BoolVar(&ask, "ask", false, "accept what the server says now, and go on asking")
+	c.Flags().BoolVar(&ask, "ask", false, "accept the tools as the server describes them now, and keep asking")
 	return k.sends(c, "text", message.KindCommand, "Mcp.Allow", func(args []string) any {
 		name, tool, one := strings.Cut(args[0], ".")
 		input := map[string]any{"name": name, "ask": ask}

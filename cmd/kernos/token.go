@@ -81,7 +81,7 @@ token sends is recorded with its name.`,
 			Use:   "revoke NAME",
 			Short: "Take a token back; its connections end at once",
 			Args:  nameOf("revoke"),
-		}, "text", message.KindCommand, "Token.Revoke", named, notes("the token %s is not accepted any more")),
+		}, "text", message.KindCommand, "Token.Revoke", named, notes("the token %s is no longer accepted")),
 		k.sends(&cobra.Command{
 			Use:     "list",
 			Short:   "List the tokens, and what they may do",

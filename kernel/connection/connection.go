@@ -102,7 +102,7 @@ type Connection struct {
 	watching sync.Mutex
 	timer    *time.Timer
 	wake     atomic.Int64 // when the timer fires, in nanoseconds after begun; 0 if it is not set
-	over     bool         // the timer is not set any more; guarded by watching
+	over     bool         // the timer is no longer set; guarded by watching
 }
 
 // New returns a connection, which is to be served once. Nil options mean defaults.
@@ -264,7 +264,7 @@ func (c *Connection) forged(m *message.Message, send kernel.Emit) bool {
 		return false
 	}
 	err := c.k.CheckForeignEvent(m.Type)
-	cancelled := kernel.Universal(m.Type) && c.Serves() // its request may have been cancelled, which the peer can't know
+	cancelled := kernel.Universal(m.Type) && c.Serves() // the event's request may have been cancelled, which the peer can't know
 	if err != nil && !cancelled {
 		c.k.Reject(m, send, c, err)
 	}
@@ -328,7 +328,7 @@ func (c *Connection) watchPeer() (stop func()) {
 func (c *Connection) watchUntil(t time.Time) {
 	c.watching.Lock()
 	defer c.watching.Unlock()
-	due := int64(t.Sub(c.begun)) // not by the wall clock, which may be set
+	due := int64(t.Sub(c.begun)) // the monotonic clock: the wall clock may be set
 	if wake := c.wake.Load(); c.over || wake != 0 && wake <= due {
 		return
 	}

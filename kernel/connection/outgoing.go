@@ -104,7 +104,7 @@ func (o *outgoing) deliver(r *request, m message.Message) {
 	r.bytes += len(m.Data)
 	select {
 	case r.news <- struct{}{}:
-	default: // there is one
+	default: // a token is already there
 	}
 }
 
@@ -166,14 +166,14 @@ func (o *outgoing) take(m *message.Message) bool {
 		return false
 	}
 	if m.Metadata.Correlation == "" {
-		m.Metadata.Correlation = r.m.Metadata.Correlation // it is part of the same workflow
+		m.Metadata.Correlation = r.m.Metadata.Correlation // the answer is part of the request's workflow
 	}
-	r.call.Record(*m, kernel.In) // before it is passed on, and without the lock: recording may wait
+	r.call.Record(*m, kernel.In) // recorded before the call sees it, and without the lock: recording may wait
 	defer runtime.Gosched()      // the call goes first: the next message may take a while
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
-	case o.requests[r.m.Metadata.ID] != r: // it was given up in the meantime
+	case o.requests[r.m.Metadata.ID] != r: // the request was given up in the meantime
 	case !m.Kind.Answers() && (len(r.unread) >= maxUnread || r.bytes+len(m.Data) > maxUnreadBytes):
 		r.overrun = true
 		o.deliver(r, m.Fail(message.Errorf(503, "%s sends events faster than its caller takes them, and %d are waiting", r.call.Syscall().Type, len(r.unread))))

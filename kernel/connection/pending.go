@@ -47,7 +47,7 @@ type answer struct {
 	send   kernel.Emit
 	m      message.Message
 	commit *store.Commit
-	posted time.Time // when it was posted, if there is a commit
+	posted time.Time // the time of Post; zero without a commit
 }
 
 const (
@@ -83,7 +83,7 @@ func (c *Connection) Post(send kernel.Emit, m message.Message, commit *store.Com
 		return
 	}
 	a := answer{send: send, m: m, commit: commit}
-	a.m.Data = bytes.Clone(m.Data) // it outlives the line that its data may be part of
+	a.m.Data = bytes.Clone(m.Data) // the answer outlives the line that its data may be part of
 	if commit != nil {
 		a.posted = time.Now()
 	}
@@ -169,7 +169,7 @@ func (c *Connection) isReady(a *answer) bool {
 func (p *pending) wakeSender() {
 	select {
 	case p.wake <- struct{}{}:
-	default: // it is awake
+	default: // the sender is awake
 	}
 }
 
@@ -228,7 +228,7 @@ func (c *Connection) sendAnswer(a *answer, patience *time.Timer) {
 	}
 	decided, err := a.commit.Resolved()
 	if !decided {
-		c.src.Flush() // what is ready does not wait for the disk
+		c.src.Flush() // answers that are ready don't wait for the disk
 		patience.Reset(max(0, maxCommit-time.Since(a.posted)))
 		select {
 		case <-a.commit.Done():
@@ -243,7 +243,7 @@ func (c *Connection) sendAnswer(a *answer, patience *time.Timer) {
 		a.send(a.m)
 	case a.m.Kind.Answers():
 		a.send(c.k.Undone(&a.m, err, c.sender))
-	default: // what the event tells of is not known to have happened
+	default: // the commit failed, so the event is dropped: its change may not have happened
 	}
 }
 

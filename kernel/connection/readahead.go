@@ -38,14 +38,14 @@ type readAhead struct {
 	working bool            // the loop works the queue off while another goroutine reads
 	first   *kernel.Call    // the slow call that waits for a place, before the queue; nil if none does
 	queue   []queued        // the messages that came after first
-	last    message.Message // what dequeue returned; of the goroutine that runs the loop
+	last    message.Message // the message that dequeue returned; only the goroutine that runs the loop uses it
 	bytes   int             // data in queue
 	room    chan struct{}   // closed when there is room; nil if the reading goroutine does not wait
 }
 
 // errQueueEmpty is what next returns when the queue is empty: the goroutine that reads ahead
 // runs the loop from then on.
-var errQueueEmpty = errors.New("nothing waits any more")
+var errQueueEmpty = errors.New("no message waits")
 
 // readAhead reads the source while the loop is busy with earlier messages. It returns when the
 // source ends, or after it has run the loop itself.
@@ -57,7 +57,7 @@ func (c *Connection) readAhead() {
 			c.end(err)
 			return
 		case goesAhead(m):
-			own := m.Clone() // its handler may overstay
+			own := m.Clone() // the handler may outlive the line
 			if call := c.k.Admit(c.ctx, &own, send, c); call != nil {
 				call.RunWithin()
 				c.ready()
@@ -100,7 +100,7 @@ func (c *Connection) refuse(m *message.Message, send kernel.Emit) {
 	c.mu.Unlock()
 	defer c.mu.Lock()
 	if !m.Kind.Asks() {
-		c.k.Admit(c.queries, m, send, c) // only records it
+		c.k.Admit(c.queries, m, send, c) // an event is only recorded
 		return
 	}
 	c.k.Refuse(m, send, c, message.Errorf(429, "This connection has as many slow requests in flight as it may, and %d messages that wait for their turn; no more are taken. Wait for their answers, or use another connection", waiting))
@@ -161,7 +161,7 @@ func (c *Connection) dequeue() (*message.Message, kernel.Emit, error) {
 // remove takes one message out of the queue. It is called with mu held.
 func (c *Connection) remove(i int) queued {
 	a := c.ahead.queue[i]
-	if i == 0 { // as nearly always
+	if i == 0 { // the usual case
 		c.ahead.queue[0] = queued{}
 		c.ahead.queue = c.ahead.queue[1:]
 	} else {

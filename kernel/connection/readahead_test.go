@@ -92,7 +92,7 @@ func TestCancelGoesAheadOfWhatWaits(t *testing.T) {
 }
 
 // Messages that waited are done in the order in which they came, among themselves and with
-// those that come when nothing waits any more.
+// those that come when no message waits.
 func TestWhatWaitsKeepsItsOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})

@@ -49,7 +49,7 @@ func (c *Connection) beginSlow(call *kernel.Call) *slowCall {
 		parent, s.release = c.k.UntilStop(parent)
 	}
 	call.SetParent(parent)
-	call.Begin() // its deadline doesn't include the wait for a place
+	call.Begin() // the deadline doesn't include the wait for a place
 	return s
 }
 
@@ -144,7 +144,7 @@ func (c *Connection) await(s *slowCall, parent context.Context, places int) *mes
 	}
 	c.ahead.first = s.Call
 	defer func() { c.ahead.first = nil }()
-	patience := 2 * s.Timeout() // as a rule, longer than any running call may take
+	patience := 2 * s.Timeout() // usually longer than any running call may take
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	for c.slow.n >= places {

@@ -46,7 +46,7 @@ func New(s store.Store, ttl time.Duration) *Runs {
 // A Key is an idempotency key. Keys of different scopes are different keys.
 type Key struct {
 	Scope string // "" or one that has no zero byte
-	Text  string // as it was sent
+	Text  string // the key as it was sent
 }
 
 // stored is the key as it is in the store.
@@ -120,7 +120,7 @@ func (r *Runs) Begin(ctx context.Context, key Key, t message.Type, data []byte) 
 			return nil, misused(key.Text)
 		}
 		select {
-		case <-other.ended: // with an outcome that is kept, or with one that may be tried again
+		case <-other.ended: // the outcome is kept, or the command may be tried again
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -195,7 +195,7 @@ func (run *Run) Keep(b *store.Batch, kind Kind, data []byte) (expires int64) {
 	}
 	value := binary.BigEndian.AppendUint64(make([]byte, 0, head+len(data)), uint64(expires))
 	value = append(append(append(value, run.fingerprint[:]...), byte(kind)), data...)
-	if !run.intended { // then it has happened, and must not happen again because of a condition
+	if !run.intended { // an intended command has happened, and a failed condition must not run it again
 		b.IfRevision(run.Key(), run.revision)
 	}
 	b.Set(run.Key(), value)

@@ -18,12 +18,12 @@ import (
 // of a message's data for the next one, unless it is told to leave it alone.
 type Wire struct {
 	In    chan message.Message
-	Stuck chan struct{}              // nothing is taken before it is closed, if there is one
-	Away  func(<-chan struct{}) bool // what Left does, if it is set
+	Stuck chan struct{}              // unless nil, no answer is taken before Stuck is closed
+	Away  func(<-chan struct{}) bool // unless nil, Left calls it
 
 	ended chan error
 	start time.Time
-	buf   []byte // of the goroutine that reads
+	buf   []byte // only the reading goroutine uses buf
 
 	mu       sync.Mutex
 	answers  []message.Message

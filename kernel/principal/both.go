@@ -69,7 +69,7 @@ func common(a, b []string) []string {
 		}
 	}
 	if both == nil {
-		return []string{"\x00"} // which no key begins with
+		return []string{"\x00"} // no key begins with a zero byte
 	}
 	slices.Sort(both)
 	return both

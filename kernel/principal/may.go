@@ -96,7 +96,7 @@ func (p *Principal) May(t Target) *message.Error {
 		return nil
 	}
 	if p.life.Err() != nil {
-		return message.Errorf(403, "The token %q may do nothing any more: %v", p.name, context.Cause(p.life))
+		return message.Errorf(403, "The token %q is no longer valid: %v", p.name, context.Cause(p.life))
 	}
 	if known := p.decided.Load(); known != nil {
 		if v, ok := (*known)[t.Type]; ok && v.target == t {

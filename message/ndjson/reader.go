@@ -71,7 +71,7 @@ func (e *TooLong) Error() string {
 const (
 	firstBuffer = 4 << 10
 	fullBuffer  = 128 << 10
-	lentBuffer  = 32 << 10 // what a LazyReader reads into; the longest line fits twice
+	lentBuffer  = 32 << 10 // the buffer for a LazyReader; the longest line fits twice
 )
 
 // lent holds buffers that no Reader needs at the moment.
@@ -174,7 +174,7 @@ func (r *Reader) whole(line []byte, limit int) ([]byte, error) {
 	if len(line) > limit {
 		return nil, &TooLong{Limit: limit, Salvage: message.SalvageLine(line)}
 	}
-	return line[:len(line):len(line)], nil // what follows is the next line
+	return line[:len(line):len(line)], nil // cap is limited: the bytes after it are the next line
 }
 
 // discard reads to the end of a line that is too long and keeps none of it.
@@ -209,7 +209,7 @@ func (r *Reader) fill() {
 		var n int
 		if r.lazy != nil {
 			if n, r.err = r.lazy.ReadLazily(r.lend, r.giveBack); len(r.kept) > 0 {
-				r.borrow() // it has ended while it waited
+				r.borrow() // the input has ended during the wait
 			}
 		} else {
 			n, r.err = r.src.Read(r.buf[r.end:])

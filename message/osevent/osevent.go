@@ -74,7 +74,7 @@ func jobs(data []byte) []byte {
 				for i := range list {
 					list[i] = jobs(list[i])
 				}
-				text, _ := json.Marshal(list) // it was JSON before
+				text, _ := json.Marshal(list) // no error: the elements were JSON before
 				return string(text)
 			}
 		}

@@ -94,7 +94,7 @@ func parseMarker(dir string, text []byte) error {
 			return store.Errorf(503, nil, "The store in %s was made by a newer kernos (layout %d); use that one", dir, layout)
 		}
 	}
-	return damage(dir, markerName, errors.New("it does not say what it should"))
+	return damage(dir, markerName, errors.New("its content is not what it should be"))
 }
 
 // begin marks a directory as one that is being made.

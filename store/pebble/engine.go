@@ -238,7 +238,7 @@ func open(dir string, opts Options, l *lock) (*Engine, error) {
 
 	e := newEngine(dir, opts, l)
 	log.fatal = func(err error) {
-		e.disk.freeze(store.Errorf(503, err, "The store in %s can't go on writing; start kernos again", dir))
+		e.disk.freeze(store.Errorf(503, err, "The store in %s can't continue to write; start kernos again", dir))
 	}
 	err = e.openPebble(log)
 	if err == nil {

@@ -39,7 +39,7 @@ func Export(dir, spare string, each func(store.Entry) error) error {
 	case err != nil:
 		return err
 	case k != ours:
-		return store.Errorf(404, nil, "There is no store in %s; look which KERNOS_HOME is meant", dir)
+		return store.Errorf(404, nil, "There is no store in %s; check KERNOS_HOME", dir)
 	}
 	l, err := acquire(dir)
 	switch {

@@ -65,7 +65,7 @@ func Import(dir string, next func() (store.Entry, bool, error)) (err error) {
 	}
 	// An empty directory is replaced, any other is not.
 	if err := unix.Rename(temporary, dir); err != nil {
-		return store.Errorf(503, err, "The new store can't be moved to %s; look whether something else was put there", dir)
+		return store.Errorf(503, err, "The new store can't be moved to %s; check that nothing else was put there", dir)
 	}
 	if err := syncDir(vfs.Default, parent); err != nil {
 		return unwritable(dir, err)

@@ -68,7 +68,7 @@ func checkFiles(fs vfs.FS, dir string) error {
 		return unreadable(dir, err)
 	}
 	if !bytes.HasPrefix(text, []byte("[Version]")) || !bytes.Contains(text, []byte("\n[Options]")) {
-		return damage(dir, options, errors.New("it does not say what it should"))
+		return damage(dir, options, errors.New("its content is not what it should be"))
 	}
 	for _, marker := range []string{"format-version", "manifest"} {
 		value, err := atomicfs.ReadMarker(fs, dir, marker)

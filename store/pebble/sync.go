@@ -20,7 +20,7 @@ func (e *Engine) flush() {
 			return
 		}
 		// Readers have seen the batches, so Pebble must not go on without them.
-		e.disk.freeze(store.Errorf(503, err, "The store in %s can't go on writing; start kernos again", e.dir))
+		e.disk.freeze(store.Errorf(503, err, "The store in %s can't continue to write; start kernos again", e.dir))
 		e.queue.given(g, false)
 		e.resolve(g, err)
 	}

@@ -121,7 +121,7 @@ func powerCut(e Engine, w workload, random *rand.Rand) (int, error) {
 		revision, ok := states[c.found]
 		switch {
 		case !ok:
-			return len(cuts), c.errorf("what is found is no state that ever was: a batch is half there, or there without an earlier one; the newest revision in it is %d", c.newest)
+			return len(cuts), c.errorf("what is found is a state that never was: a batch is half there, or there without an earlier one; the newest revision in it is %d", c.newest)
 		case revision < c.acknowledged:
 			return len(cuts), c.errorf("what is found is the state of revision %d", revision)
 		}

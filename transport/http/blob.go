@@ -30,7 +30,7 @@ func (s *Server) blob(w http.ResponseWriter, r *http.Request) {
 	}
 	f, err := s.openBlob(r, hash)
 	if errors.Is(err, fs.ErrNotExist) {
-		refuse(w, refusal{404, "no_such_blob", "There is no blob of this name that this caller may have; it may have been removed because nothing refers to it any more"})
+		refuse(w, refusal{404, "no_such_blob", "No blob of this name exists for this caller; it may have been removed because nothing refers to it"})
 		return
 	}
 	if err != nil {
@@ -73,7 +73,7 @@ func (p *parts) WriteHeader(status int) {
 	}
 	p.refused = true
 	p.Header().Set("Cache-Control", "no-store")
-	refuse(p.ResponseWriter, refusal{status, "bad_range", "There is no such part of the blob; Content-Range says how many bytes it has"})
+	refuse(p.ResponseWriter, refusal{status, "bad_range", "The blob doesn't have these bytes; Content-Range reports its size"})
 }
 
 // Write implements [http.ResponseWriter].

@@ -104,7 +104,7 @@ func (s *Server) resumeAt(w http.ResponseWriter, r *http.Request, method, id str
 // unsubscribe ends a stream: a peer that only leaves may come back.
 func (s *Server) unsubscribe(w http.ResponseWriter, r *http.Request) {
 	if !s.opts.RPC.Unsubscribe(kernel.SenderIn(r.Context()).Principal(), r.PathValue("id")) {
-		refuse(w, refusal{410, "stream_not_kept", "Not kept: there is no such stream any more"})
+		refuse(w, refusal{410, "stream_not_kept", "Not kept: the stream no longer exists"})
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)

@@ -70,7 +70,7 @@ func (s *Server) websocket(w http.ResponseWriter, r *http.Request) {
 	websocket := func(line string) bool { return strings.EqualFold(strings.TrimSpace(line), "websocket") }
 	if !slices.ContainsFunc(r.Header.Values("Upgrade"), websocket) {
 		w.Header().Set("Upgrade", "websocket")
-		refuse(w, refusal{426, "upgrade_required", "This is the address of a WebSocket that speaks JSON-RPC; for plain HTTP there are /v1/messages and /v1/call/{module}/{method}, and /openrpc.json says what can be called"})
+		refuse(w, refusal{426, "upgrade_required", "This is the address of a WebSocket that speaks JSON-RPC; for plain HTTP there are /v1/messages and /v1/call/{module}/{method}, and /openrpc.json describes what can be called"})
 		return
 	}
 	s.opts.WebSocket.ServeHTTP(w, r)

@@ -29,7 +29,7 @@ type conn struct {
 	stop func(message.ID) bool // cancels a slow call
 
 	scan    jsonscan.Scanner
-	stopped bool            // the wire is not read any more although the peer is there
+	stopped bool            // the wire is no longer read although the peer is there
 	pending []task          // calls of a batch that were acknowledged and have not begun
 	given   message.Message // what Next returned
 	out     []byte          // for responses; of the goroutine that reads

@@ -182,4 +182,4 @@ func ResumeParams(params []byte) (id string, after int64, ok bool) {
 	return id, after, hasID && err == nil
 }
 
-var noStream = &failure{codeNotKept, "Not kept: there is no such stream any more; make the call again"}
+var noStream = &failure{codeNotKept, "Not kept: the stream no longer exists; make the call again"}

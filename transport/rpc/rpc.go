@@ -108,7 +108,7 @@ type Service struct {
 
 // ErrStopped is the error of a wire that is not read any more although its peer is there:
 // the program ends.
-var ErrStopped = errors.New("the wire is not read any more")
+var ErrStopped = errors.New("the wire is no longer read")
 
 // ErrClosed is the error of a service that was closed.
 var ErrClosed = errors.New("the service is closed")

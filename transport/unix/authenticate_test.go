@@ -407,7 +407,7 @@ func TestServeRefusesKeysAndListenersThatDoNotFit(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
-	if err := NewServer(kerneltest.Around(t, nil, introspect.Module), &Options{Keys: []ssh.PublicKey{newEd25519(t).public}}).Serve(t.Context(), l); err == nil || !strings.Contains(err.Error(), "Auth is false, and the server has 1 keys") {
+	if err := NewServer(kerneltest.Around(t, nil, introspect.Module), &Options{Keys: []ssh.PublicKey{newEd25519(t).public}}).Serve(t.Context(), l); err == nil || !strings.Contains(err.Error(), "Auth false, and the server has 1 keys") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -50,7 +50,7 @@ func (d *Dialer) Dial(ctx context.Context, path string) (*Conn, error) {
 	for begun := time.Now(); !known && time.Since(begun) < 2*tendEvery; info, known = Inspect(path) {
 		if !pauses.Wait(ctx.Done()) {
 			_ = c.Close()
-			return nil, fmt.Errorf("the daemon at %s does not say whether it wants a signature: %w", path, context.Cause(ctx))
+			return nil, fmt.Errorf("the daemon at %s does not report whether it wants a signature: %w", path, context.Cause(ctx))
 		}
 	}
 	if !info.Auth {

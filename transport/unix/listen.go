@@ -122,7 +122,7 @@ func (l *Listener) begin() error {
 func (l *Listener) introduce() error {
 	text, err := json.Marshal(l.info)
 	if err != nil {
-		return fmt.Errorf("can't say who serves %s: %w", l.path, err)
+		return fmt.Errorf("can't record who serves %s: %w", l.path, err)
 	}
 	// A process that reads half of it reads again.
 	if _, err := l.lock.WriteAt(append(text, '\n'), 0); err != nil {

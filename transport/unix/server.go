@@ -186,7 +186,7 @@ func (s *Server) Serve(ctx context.Context, l *Listener) error {
 // begin checks what a programmer may have got wrong.
 func (s *Server) begin(l *Listener) error {
 	if auth, want := l.Info().Auth, len(s.opts.Keys) > 0; auth != want {
-		return fmt.Errorf("the listener says of itself that Auth is %t, and the server has %d keys: its clients would not know what to do", auth, len(s.opts.Keys))
+		return fmt.Errorf("the listener was made with Auth %t, and the server has %d keys: give both the same", auth, len(s.opts.Keys))
 	}
 	for _, key := range s.opts.Keys {
 		if _, ok := signatureFormats[key.Type()]; !ok {

@@ -375,7 +375,7 @@ func TestServeDoesNotWaitForAHandlerThatNeverEnds(t *testing.T) {
 	d.dial().say(ask("c", message.KindCommand, "Test.Hang", `1`))
 	arrives(t, "it runs", begun)
 	d.stop()
-	if err := d.ended(); err == nil || !strings.Contains(err.Error(), "1 connections have handlers that go on") {
+	if err := d.ended(); err == nil || !strings.Contains(err.Error(), "1 connections have handlers that still run") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -177,7 +177,7 @@ func (w *wire) Read() ([]byte, error) {
 		return w.remote.Inward(message), nil
 	}
 	if w.revoked.Load() {
-		w.close(ws.StatusPolicyViolation, fmt.Sprintf("Not allowed any more: %v", context.Cause(w.sender.Principal().Life())))
+		w.close(ws.StatusPolicyViolation, fmt.Sprintf("No longer allowed: %v", context.Cause(w.sender.Principal().Life())))
 		w.end()
 		return nil, io.EOF // the peer does not come back
 	}

@@ -105,7 +105,7 @@ func usedMemory(w io.Writer) {
 func (p *Process) definition(t message.Type) ([]byte, error) {
 	s, ok := p.Registry.Lookup(t)
 	if !ok {
-		return nil, message.Errorf(404, "%s is not there any more", t)
+		return nil, message.Errorf(404, "%s no longer exists", t)
 	}
 	text, err := json.MarshalIndent(struct {
 		Type    message.Type    `json:"type"`

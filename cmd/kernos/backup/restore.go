@@ -196,10 +196,10 @@ func (o *Restore) reportResult(r *archive.Reader, withKey bool, waits waiting) {
 	}
 	fmt.Fprintf(o.Report, "%s: %d entries and %d blobs of %s, as of %s\n", o.Name, r.Entries, r.Blobs, r.Header.Origin, r.Header.Created.Local().Format(time.DateTime))
 	if waits.turns {
-		fmt.Fprintln(o.Report, "open turns of sessions wait, since what they have done after the backup isn't known; Session.List with the status waiting names them, and Session.Continue lets one go on")
+		fmt.Fprintln(o.Report, "open turns of sessions wait, since what they have done after the backup isn't known; Session.List with the status waiting names them, and Session.Continue resumes one")
 	}
 	if waits.jobs {
-		fmt.Fprintln(o.Report, "schedules are paused, and jobs that were running wait, since what they have done after the backup isn't known; kernos job list shows them, and kernos job resume lets them go on")
+		fmt.Fprintln(o.Report, "schedules are paused, and jobs that were running wait, since what they have done after the backup isn't known; kernos job list shows them, and kernos job resume resumes them")
 	}
 }
 

@@ -129,7 +129,7 @@ func (c *call) resolved(ctx context.Context, data json.RawMessage) (json.RawMess
 		case errors.Is(err, connect.ErrElsewhere):
 			return nil, nil
 		case err == nil && !utf8.Valid(content):
-			c.screen.Note("%s isn't text: %sRef says where its bytes are, and kernos cat writes them", name, name)
+			c.screen.Note("%s isn't text: %sRef points to its bytes, and kernos cat writes them", name, name)
 			return nil, nil
 		}
 		fetched += len(content)

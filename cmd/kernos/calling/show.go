@@ -17,7 +17,7 @@ import (
 // showModules lists what the server offers.
 func (c *call) showModules() error {
 	if c.catalog == nil {
-		return &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("the server does not say what it offers; call a method by its name")}
+		return &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("the server doesn't describe what it offers; call a method by its name")}
 	}
 	var rows [][]string
 	for _, m := range c.catalog.Modules {
@@ -43,7 +43,7 @@ func (c *call) showModule(ctx context.Context) error {
 		rows = append(rows, []string{"  " + name, description})
 	}
 	_ = (&terminal.Screen{Out: text, Width: c.screen.Width}).Explained(rows)
-	fmt.Fprintf(text, "\nkernos %s METHOD --help says what a method takes.\n", module)
+	fmt.Fprintf(text, "\nkernos %s METHOD --help shows what a method takes.\n", module)
 	_, err := c.screen.Out.Write([]byte(visible.Lines(text.String())))
 	return exit.Wrap(err)
 }
@@ -54,7 +54,7 @@ func (c *call) showMethod() error {
 		if c.unlisted {
 			return c.unknown()
 		}
-		return &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("the server does not say what %s takes; give it --data JSON", c.fullName())}
+		return &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("the server doesn't describe the parameters of %s; give it --data JSON", c.fullName())}
 	}
 	_, err := c.screen.Out.Write([]byte(visible.Lines(callline.MethodHelp(c.method, append([]string{"kernos"}, c.calling(c.method.Module, c.method.Name)...), c.screen.Width))))
 	return exit.Wrap(err)

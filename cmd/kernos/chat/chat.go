@@ -96,9 +96,9 @@ func (o *Options) run(ctx context.Context, c *client) error {
 	text := "kernos chat --resume " + m.session
 	switch {
 	case m.canceling:
-		text = "the turn may go on; " + text + " comes back to it"
+		text = "the turn may continue; " + text + " comes back to it"
 	case m.busy():
-		text = "the turn goes on; " + text + " comes back to it"
+		text = "the turn continues; " + text + " comes back to it"
 	default:
 		text += " continues this conversation"
 	}

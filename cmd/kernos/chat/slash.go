@@ -34,13 +34,13 @@ type command struct {
 func commands() []command {
 	return []command{
 		{name: "approve", about: "answer what waits for an approval", run: (*screen).approve},
-		{name: "continue", about: "go on after a turn that was ended or has failed", idle: true, begun: true, run: (*screen).resume},
+		{name: "continue", about: "continue after a turn that was ended or has failed", idle: true, begun: true, run: (*screen).resume},
 		{name: "cost", about: "what the session has used", begun: true, run: (*screen).cost},
-		{name: "fork", takes: "[SEQ]", about: "go on in a session of its own, from a message on", idle: true, begun: true, run: (*screen).fork},
+		{name: "fork", takes: "[SEQ]", about: "continue in a new session, from a message on", idle: true, begun: true, run: (*screen).fork},
 		{name: "graph", about: "draw what caused what", begun: true, run: (*screen).graph},
 		{name: "help", about: "list the commands", run: (*screen).help},
 		{name: "model", takes: "[NAME]", about: "list the models, or change to another one", run: (*screen).changeModel},
-		{name: "quit", about: "leave; a turn goes on by itself", run: func(m *screen, _ string) tea.Cmd { return m.leave() }},
+		{name: "quit", about: "leave; an open turn continues", run: func(m *screen, _ string) tea.Cmd { return m.leave() }},
 		{name: "reasoning", about: "show the last reasoning", run: (*screen).unfold},
 		{name: "save", takes: "[FILE]", about: "write the session to a file: .md or .json", begun: true, run: (*screen).save},
 		{name: "tools", about: "list what the model may call", begun: true, run: (*screen).tools},

@@ -325,9 +325,9 @@ func (m *screen) ended(e ended) tea.Cmd {
 	case e.err != nil:
 		m.fail(e.err)
 	case e.end != nil && e.end.Status == "canceled":
-		m.say(m.out.Paint(terminal.Faint, "The turn was ended; /continue goes on."))
+		m.say(m.out.Paint(terminal.Faint, "The turn was ended; /continue resumes it."))
 	case err != nil:
-		m.fail(fmt.Errorf("%w; /continue goes on", err))
+		m.fail(fmt.Errorf("%w; /continue resumes the turn", err))
 	}
 	if len(m.queue) > 0 {
 		m.turn = m.queue[0].turn

@@ -30,7 +30,7 @@ func (d *Daemon) ConnectOrStart(ctx context.Context) (conn *unix.Conn, err error
 		case ctx.Err() != nil:
 			return false, ctx.Err()
 		case late:
-			return false, unreachable(fmt.Errorf("the daemon was started and does not answer after %v; %s says what it does", StartTime, logfile.Path(d.Home)))
+			return false, unreachable(fmt.Errorf("the daemon was started and does not answer after %v; see %s", StartTime, logfile.Path(d.Home)))
 		case err != nil && text != "":
 			return false, unreachable(fmt.Errorf("the daemon did not start: %s", text))
 		case err != nil: // the daemon that was first may be gone as soon

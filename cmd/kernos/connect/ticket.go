@@ -31,7 +31,7 @@ func (d *Daemon) ticket(ctx context.Context) (string, error) {
 	}
 	var out daemon.Ticket
 	if err := json.Unmarshal(data, &out); err != nil || out.Token == "" {
-		return "", exit.Wrap(fmt.Errorf("the daemon wants a signature, and does not say what for; use the same version of both"))
+		return "", exit.Wrap(fmt.Errorf("the daemon wants a signature, and its ticket can't be read; use the same version of both"))
 	}
 	return out.Token, nil
 }

@@ -240,7 +240,7 @@ func (d *doctor) checkStore(ctx context.Context) bool {
 		d.well("meaning", "%s embedded by %s", terminal.Count(m.Entries, "text is", "texts are"), m.Model)
 	}
 	if s := status.Sessions; s != nil && s.Waiting > 0 {
-		d.doubtful("sessions", "kernos session list --status waiting names them; Session.Decide, Session.Append or Session.Continue lets them go on", "%s of sessions wait for a caller", terminal.Count(s.Waiting, "turn", "turns"))
+		d.doubtful("sessions", "kernos session list --status waiting names them; Session.Decide, Session.Append or Session.Continue resumes them", "%s of sessions wait for a caller", terminal.Count(s.Waiting, "turn", "turns"))
 	} else if s != nil {
 		d.well("sessions", "%s; %d have ended and %d have failed since the start", terminal.Count(s.Running, "turn runs", "turns run"), s.Done, s.Failed)
 	}
@@ -282,7 +282,7 @@ func (d *doctor) checkJobs(j *lifecycle.Jobs) {
 	oldest := time.Duration(j.Oldest * float64(time.Second)).Round(time.Second)
 	switch {
 	case j.Held:
-		d.doubtful("jobs", "find out what the jobs have done since the backup, cancel those that must not go on, and run kernos job resume",
+		d.doubtful("jobs", "find out what the jobs have done since the backup, cancel those that must not continue, and run kernos job resume",
 			"the store was restored from a backup: schedules are paused, and jobs that were running wait")
 	case oldest > lateJob:
 		d.doubtful("jobs", "kernos job list --status running shows what runs; kernos serve --jobs allows more at once",

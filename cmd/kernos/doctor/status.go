@@ -32,7 +32,7 @@ func Unanswered(err error, contextName string, timeout time.Duration) error {
 		return &exit.Error{Status: exit.Unreachable, Cause: fmt.Errorf("the server of context %s, %s, does not answer within %v; kernos doctor --context %s looks for the reason", server.Context, server.Target.URL, timeout, server.Context)}
 	}
 	info, _ := unix.Inspect(d.Socket)
-	text := fmt.Sprintf("the daemon (process %d) does not answer within %v; it may have been suspended (kill -CONT %d wakes it up), or have too much to do: %s says more", info.PID, timeout, info.PID, logfile.Path(d.Home))
+	text := fmt.Sprintf("the daemon (process %d) does not answer within %v; it may have been suspended (kill -CONT %d wakes it up), or have too much to do: see %s", info.PID, timeout, info.PID, logfile.Path(d.Home))
 	if info.Stopping {
 		text = fmt.Sprintf("the daemon (process %d) is about to end: it finishes what runs, and takes nothing new", info.PID)
 	}
@@ -119,7 +119,7 @@ func describeMeaning(m *lifecycle.Meaning) string {
 		text += ", " + terminal.Bytes(int64(m.Bytes)) + " in memory"
 	}
 	if m.Waiting != "" {
-		text += "; it doesn't go on: " + m.Waiting
+		text += "; it doesn't continue: " + m.Waiting
 	}
 	return text
 }

@@ -325,7 +325,7 @@ func (p *piping) broken(err error) error {
 	case !ok && p.answers.disconnected:
 		return &exit.Error{Status: exit.Unreachable, Cause: errDisconnected}
 	case !ok:
-		return &exit.Error{Status: exit.Unreachable, Cause: fmt.Errorf("the daemon went away before everything was answered (%w); kernos status and its log say more", err)}
+		return &exit.Error{Status: exit.Unreachable, Cause: fmt.Errorf("the daemon went away before everything was answered (%w); see kernos status and its log", err)}
 	case !errors.Is(err, syscall.EPIPE):
 		return &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("can't write answers: %w", failure.error)}
 	case p.answers.errors > 0:

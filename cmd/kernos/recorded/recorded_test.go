@@ -111,7 +111,7 @@ func TestTreeLines(t *testing.T) {
 		"⋯14    └─ ✓ reply":        "\x1b[2m⋯14    └─ \x1b[0m\x1b[32m✓\x1b[0m reply",
 		"└─ ! Echo reply, claimed": "\x1b[2m└─ \x1b[0m\x1b[31m! Echo reply, claimed\x1b[0m",
 		"◌ not in the journal  a":  "\x1b[2m◌ not in the journal  a\x1b[0m",
-		"… the workflow goes on":   "\x1b[2m… the workflow goes on\x1b[0m",
+		"… the workflow continues": "\x1b[2m… the workflow continues\x1b[0m",
 		strings.Repeat("│  ", 100): strings.Repeat("│  ", 13) + "…",
 	} {
 		if got := treeLine(s, line); got != want && got != s.Paint(terminal.Faint, want) {

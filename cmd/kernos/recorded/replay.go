@@ -50,7 +50,7 @@ func (l *Listing) Replay(ctx context.Context, r ReplayRequest) error {
 	}
 	var reply struct{ More bool }
 	if json.Unmarshal(data, &reply) == nil && reply.More {
-		l.screen.Note("the workflow goes on; -n shows more")
+		l.screen.Note("the workflow continues; -n shows more")
 	}
 	return nil
 }
@@ -98,7 +98,7 @@ func (l *Listing) report(r *replayReport) error {
 		}
 	}
 	if r.More {
-		s.Note("the workflow goes on; -n runs more")
+		s.Note("the workflow continues; -n runs more")
 	}
 	return nil
 }
