@@ -27,7 +27,7 @@ type Call struct {
 	syscall *Syscall
 	request message.Message
 	send    Emit   // where events and the outcome go
-	origin  Origin // the connection that they go through
+	origin  Origin // the connection or program that sends them on
 	sender  Sender // the principal, wire and session that the call acts for
 	caller  *Call  // the call that made this one, or nil
 	work    Work   // the work that the call is a part of, or nil

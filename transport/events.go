@@ -18,12 +18,12 @@ type Events struct {
 
 	mu      sync.Mutex
 	ended   bool
-	written bool // since the last comment
+	written bool // an event was sent after the last comment
 	alive   *time.Timer
 }
 
-// BeginEvents sends the headers. The function is called once with the error of a peer that doesn't read
-// any more; it may be nil, and must not call the events. The handler of the request calls End before it
+// BeginEvents sends the headers. The function is called once with the error of a peer that no longer
+// reads; it may be nil, and must not call the events. The handler of the request calls End before it
 // returns.
 func BeginEvents(w http.ResponseWriter, broken func(error)) *Events {
 	h := w.Header()

@@ -18,8 +18,8 @@ import (
 const Throttled message.Type = "Syscall.Throttled"
 
 const (
-	throttledFor   = time.Second // how long a peer exceeds the rate before it is told
-	throttledAgain = time.Minute // when it is told again
+	throttledFor   = time.Second // how long a peer exceeds the rate before the first event
+	throttledAgain = time.Minute // pause between two such events
 	throttledPause = time.Second // a peer whose messages did not wait for so long keeps to the rate again
 
 	batchesPerSecond = 50 // how often messages of a peer that exceeds the rate are taken
@@ -35,8 +35,8 @@ type Pacer struct {
 	batch   int
 	waiting atomic.Bool // a message waits
 
-	// Of the goroutine that reads.
-	left  int       // messages of the batch
+	// Only the reading goroutine uses these.
+	left  int       // messages left in the batch
 	since time.Time // when a message first had to wait; zero if the peer keeps to the rate
 	last  time.Time // when a message last had to wait
 	told  time.Time

@@ -55,7 +55,7 @@ type Limits struct {
 
 // Stats are the figures of a [Server].
 type Stats struct {
-	Connections int               // at the moment
+	Connections int               // connections at the moment
 	Throttled   int               // connections that send more than the frame rate allows, at the moment
 	Accepted    uint64            // connections that were served
 	Refused     map[Reason]uint64 // connections that were not served
@@ -86,7 +86,7 @@ type Server struct {
 	k   *kernel.Kernel
 	log *slog.Logger
 
-	work     context.Context // of all calls
+	work     context.Context // the parent of all calls
 	cut      context.CancelCauseFunc
 	stopping context.Context
 	stop     context.CancelFunc
@@ -256,15 +256,15 @@ const (
 // errCut is the cause of the end of calls that took longer than the grace.
 var errCut = errors.New("the server has stopped")
 
-// Drain ends all connections in order. No connection is admitted any more; endless calls end
+// Drain ends all connections in order. No further connection is admitted; endless calls end
 // ([kernel.Kernel.Stop]); connections stop reading, and finish what has begun. Connections
-// that serve others go on until no call runs that may wait for them, and stop last.
+// that serve others continue until no call runs that may wait for them, and stop last.
 //
 // When grace ends, the context of all calls does, and a second later the connections that are
-// left are closed. The error names how many go on in spite of that.
+// left are closed. The error names how many still run in spite of that.
 func (s *Server) Drain(grace context.Context) error {
 	s.k.Stop()
-	s.stopCallers() // none of them reads any more when Stopping ends
+	s.stopCallers() // callers must not read when Stopping ends
 	s.stop()
 	for s.stopCallers() > 0 && grace.Err() == nil {
 		select {

@@ -16,7 +16,7 @@ func Stoppable(ctx context.Context, in io.Reader) *io.PipeReader {
 	forget := context.AfterFunc(ctx, func() { _ = write.CloseWithError(context.Cause(ctx)) })
 	go func() {
 		defer forget()
-		_, err := io.CopyBuffer(write, struct{ io.Reader }{in}, make([]byte, chunkSize)) // by its methods alone, in chunks
+		_, err := io.CopyBuffer(write, struct{ io.Reader }{in}, make([]byte, chunkSize)) // hides WriteTo, so that the copy goes by chunks
 		_ = write.CloseWithError(err)
 	}()
 	return read

@@ -60,8 +60,8 @@ type stream struct {
 
 	in         *ndjson.Reader
 	either     *osevent.Either
-	last       message.Message // what Next returned
-	deprecated bool            // the peer was found to use what is deprecated; of the goroutine that reads
+	last       message.Message // the message that Next returned
+	deprecated bool            // the peer uses a deprecated form; only the reading goroutine uses this
 
 	out     *Writer
 	errors  atomic.Int64

@@ -55,10 +55,10 @@ type Writer struct {
 	full   atomic.Bool // the limit is reached
 
 	mu      sync.Mutex
-	changed sync.Cond // told when the buffer was taken, and when nothing is being written
+	changed sync.Cond // signalled when the buffer was taken, and when no write runs
 	buf     []byte
-	home    *[]byte // where buf came from; nil if there is none
-	writing bool    // a goroutine is writing, and takes what is added meanwhile next
+	home    *[]byte // the pool's element that buf came from; nil without one
+	writing bool    // a goroutine is writing, and will take bytes that are added meanwhile
 	closed  bool
 	err     error
 	armed   bool // the timer runs
@@ -164,7 +164,7 @@ func (w *Writer) flush() {
 		return
 	case err == nil:
 		giveBack(buf, home)
-		if len(w.buf) > 0 { // it came meanwhile
+		if len(w.buf) > 0 { // bytes were added during the write
 			buf, home = w.take()
 			go w.drain(buf, home, 0)
 			return
@@ -317,7 +317,7 @@ func (s *Socket) TryWrite(p []byte) (int, error) {
 	err := s.raw.Write(s.attempt)
 	s.p = nil
 	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded): // it is that of a write that waits
+	case errors.Is(err, os.ErrDeadlineExceeded): // the deadline belongs to a write that waits
 		return 0, nil
 	case err != nil:
 		return 0, err

@@ -244,7 +244,7 @@ func (l *lane) until(now time.Time) time.Duration {
 	switch {
 	case l.low == nil:
 		return maxSleep
-	case len(l.low) < 11: // it isn't known
+	case len(l.low) < 11: // only the prefix of the lane is known, and no time
 		return 0
 	}
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(l.low[3:11]))).Sub(now)

@@ -304,7 +304,7 @@ See the book (https://example.com/tea).
 		x := talks.chat(t, 80, 24)
 		x.idle()
 		x.Type("/co")
-		x.Until("> /co\n  /continue  go on", "  /cost      what the session has used")
+		x.Until("> /co\n  /continue  resume a turn", "  /cost      what the session has used")
 		x.Type(tty.Tab + tty.Tab)
 		x.Until("> /cost\n", "› /cost")
 		x.Type(tty.ShiftTab)

@@ -52,7 +52,7 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request) {
 			refuseCall(w, err)
 			return
 		}
-		s.requests.Go(func() { // it goes on when the request has ended, so that it can be resumed
+		s.requests.Go(func() { // the call continues when the request has ended, so that its stream can be resumed
 			defer release()
 			sub.Run()
 		})

@@ -33,7 +33,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		c.fresh.Store(true)
 		if l.newcomers != nil {
 			l.newcomers.makeRoom()
-			l.newcomers.add(c) // before it is admitted: a drain may stop it from then on
+			l.newcomers.add(c) // added before Admit, after which a drain may stop the connection
 		}
 		extra, reason := l.conns.Admit(c)
 		if reason == "" {
@@ -51,9 +51,9 @@ type connection struct {
 	tooMany bool
 	fresh   atomic.Bool // no request has come yet
 
-	newcomers *newcomers // it is or was one of these; nil if it never was
+	newcomers *newcomers // the set that the connection is or was in; nil if it was in none
 	newcomer  *list.Element
-	late      *time.Timer // closes it
+	late      *time.Timer // closes the connection
 }
 
 // Close implements [net.Conn].

@@ -80,12 +80,12 @@ var stopping = refusal{503, "stopping", "The daemon is shutting down; try again"
 // rateExceeded is the name of the refusal of a request whose address sends too many of them.
 const rateExceeded = "rate_exceeded"
 
-// admit gives a request a place, or says why there is none for it.
+// admit gives a request a place, or returns the reason why none is free.
 func (s *Server) admit(r *http.Request, out *response) *refusal {
 	c, _ := r.Context().Value(connectionKey{}).(*connection)
 	switch {
 	case s.requests.Stopping().Err() != nil && health(r):
-		return nil // it is told that the daemon is not ready
+		return nil // the health check answers that the daemon isn't ready
 	case s.requests.Stopping().Err() != nil:
 		s.requests.Refuse(transport.Stopping)
 		return &stopping

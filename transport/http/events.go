@@ -40,7 +40,7 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, sub *rpc.Subscri
 type eventStream struct {
 	events *transport.Events
 	remote *blobs.Remote
-	id     string // of the stream
+	id     string // the stream's id
 }
 
 // appendID appends the line that says which item of which stream came.

@@ -78,7 +78,7 @@ func browses(r *http.Request) bool {
 
 // ParseOrigin returns an origin as a browser writes it.
 func ParseOrigin(text string) (string, error) {
-	if text == "null" { // of pages without an origin; an operator may want them
+	if text == "null" { // pages without an origin send null; an operator may want to allow them
 		return text, nil
 	}
 	u, err := url.Parse(text)
@@ -213,7 +213,7 @@ func (g *Guard) help(given bool) string {
 	case g.Help != "":
 		return g.Help
 	case given:
-		return "This is not a token of the daemon, or not any more; " + source + ", and kernos token create NAME makes another"
+		return "This isn't a token of the daemon, or is no longer one; " + source + ", and kernos token create NAME makes another"
 	}
 	return "This needs a token of the daemon: send the header Authorization: Bearer TOKEN (" + source + "); a web page that opens a WebSocket sends the protocols kernos and kernos.token.TOKEN"
 }

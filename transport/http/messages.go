@@ -14,12 +14,12 @@ import (
 	"kernos/transport"
 )
 
-// messages answers the messages in the body of a request, one a line, while it comes.
+// messages answers the messages in the body of a request, one per line, as they arrive.
 func (s *Server) messages(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("X-Accel-Buffering", "no") // proxies are to pass on what comes
 	control := http.NewResponseController(w)
-	_ = control.EnableFullDuplex() // what does not know it can do it, or answers later
+	_ = control.EnableFullDuplex() // a writer without this method is full duplex anyway, or answers after the body
 	_ = control.SetReadDeadline(time.Time{})
 	f := &flow{s: s, w: w, control: control, body: r.Body, begun: time.Now()}
 	if !strings.EqualFold(r.Header.Get("Expect"), "100-continue") {
@@ -45,7 +45,7 @@ func (s *Server) messages(w http.ResponseWriter, r *http.Request) {
 		s.opts.Log.Debug("a stream of messages broke", "error", err)
 		f.interrupt(err) // the rest of the request is not read
 	}
-	f.begin() // there may have been nothing to say
+	f.begin() // no answer may have been sent
 }
 
 // flow is a request and its answer as two streams.
@@ -57,12 +57,12 @@ type flow struct {
 	begun   time.Time
 
 	open   atomic.Int64 // requests that are not answered
-	active atomic.Int64 // when something last happened, after begun
+	active atomic.Int64 // the time of the last read or write, in nanoseconds after begun
 	start  sync.Once
 
 	mu    sync.Mutex
 	end   error // why reading was interrupted
-	ended bool  // there is nothing more to read: the deadline is that of others
+	ended bool  // reading is over: the read deadline belongs to net/http
 	timer *time.Timer
 }
 

@@ -14,7 +14,7 @@ type newcomers struct {
 	time time.Duration
 
 	mu  sync.Mutex
-	all list.List // of *connection, the oldest first
+	all list.List // elements are *connection, the oldest first
 }
 
 func (n *newcomers) add(c *connection) {

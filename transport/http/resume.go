@@ -33,7 +33,7 @@ func parseEventID(text string) (id string, after int64, ok bool) {
 // resume answers with the rest of a stream. What came already is said by a browser in
 // Last-Event-ID, by others in after as well.
 func (s *Server) resume(w http.ResponseWriter, r *http.Request) {
-	if _, no := s.parameters(w, r); no != nil { // there should be none
+	if _, no := s.parameters(w, r); no != nil { // a resume has no parameters
 		refuse(w, *no)
 		return
 	}
@@ -86,7 +86,7 @@ func (s *Server) resumeByParams(w http.ResponseWriter, r *http.Request, params [
 func (s *Server) resumeAt(w http.ResponseWriter, r *http.Request, method, id string, after int64) {
 	sub, err := s.opts.RPC.Resume(r.Context(), id, after, method)
 	if errors.Is(err, rpc.ErrAllCame) {
-		w.WriteHeader(http.StatusNoContent) // with which a browser stops asking
+		w.WriteHeader(http.StatusNoContent) // on this status a browser stops reconnecting
 		return
 	}
 	if err != nil {

@@ -144,7 +144,7 @@ type Server struct {
 
 	conns    *transport.Server // connections, without WebSockets
 	requests *transport.Server
-	answers  [6]atomic.Uint64 // by the first digit of their status
+	answers  [6]atomic.Uint64 // counted by the first digit of the status
 
 	served            atomic.Bool
 	shutdownWebSocket func(context.Context) error // nil if there is nothing to shut down
@@ -216,7 +216,7 @@ func (s *Server) Serve(ctx context.Context, doors ...Door) error {
 	open := len(doors)
 	select {
 	case <-ctx.Done():
-	case err = <-ended: // none does by itself
+	case err = <-ended: // a listener ends only by an error, or when it is closed
 		open--
 		err = fmt.Errorf("a listener failed while it was served: %w", err)
 	}

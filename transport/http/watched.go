@@ -11,8 +11,8 @@ type watched[T any] struct {
 	read func() (T, error)
 
 	mu     sync.Mutex
-	looked time.Time // when it was last read
-	last   T         // that could be read
+	looked time.Time // the time of the last read
+	last   T         // the value of the last read that succeeded
 	err    error
 }
 

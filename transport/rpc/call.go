@@ -37,7 +37,7 @@ func (s *Service) task(st *stream, method string, params []byte) (t task) {
 	data, err := dataOf(route, params)
 	if err != nil {
 		t.run = func() { st.invalid(err) }
-		if no := st.caller.May(route.Syscall.Target()); no != nil { // before it hears what the parameters should be
+		if no := st.caller.May(route.Syscall.Target()); no != nil { // a caller without the right doesn't learn the parameters
 			t.run = func() { st.forbid(no) }
 		}
 		return t
@@ -52,7 +52,7 @@ func (s *Service) task(st *stream, method string, params []byte) (t task) {
 // A Call is one call for a wire that carries no frames, such as a request of HTTP.
 type Call struct {
 	Method string          // memory_get; methods of the service itself too
-	Params json.RawMessage // in any of their forms; one value is a list with it; may be empty
+	Params json.RawMessage // an object, a list, or one value, which stands for a list with it; may be empty
 
 	// What the message of the call has beside its data. May be empty.
 	Correlation, Causation, IdempotencyKey string

@@ -22,7 +22,7 @@ type conn struct {
 	ctx  context.Context
 	wire Wire
 
-	caller *principal.Principal // that it acts for
+	caller *principal.Principal // the principal that the connection acts for
 
 	feed *feed                 // the wire, if it carries one stream and nothing else; or nil
 	name string                // can't be guessed: a client that knows it may resume its streams
@@ -31,17 +31,17 @@ type conn struct {
 	scan    jsonscan.Scanner
 	stopped bool            // the wire is no longer read although the peer is there
 	pending []task          // calls of a batch that were acknowledged and have not begun
-	given   message.Message // what Next returned
-	out     []byte          // for responses; of the goroutine that reads
+	given   message.Message // the message that Next returned
+	out     []byte          // buffer for responses; only the reading goroutine uses it
 
 	mu       sync.Mutex
-	streams  map[uint64]*stream // that came over this connection and can be resumed, by number
-	guests   map[*stream]bool   // that came over others, and whose items go or went here
-	last     uint64             // number of a stream
+	streams  map[uint64]*stream // calls of this connection that can be resumed, by number
+	guests   map[*stream]bool   // streams of other connections that were resumed here
+	last     uint64             // number of the newest stream
 	open     int                // streams whose items go here, and that are not done
 	running  int                // calls that came over this connection and are not done
 	finished []*stream          // streams that are done and whose items went here, the first one first
-	bytes    int                // of what is kept of those
+	bytes    int                // bytes kept for finished streams
 	changed  *sync.Cond         // open or running is less
 }
 

@@ -13,9 +13,9 @@ import (
 // definitions are the types that the schemas of a document share. Each stands there once,
 // under a name, and the schemas refer to it.
 type definitions struct {
-	prefix string                     // of references to them
-	came   map[string]json.RawMessage // as they came, by the names that they have here
-	shared jsonvalue.Object           // as they stand here, in the order in which they came
+	prefix string                     // begins each reference to a definition
+	came   map[string]json.RawMessage // definitions as the schemas had them, by their names here
+	shared jsonvalue.Object           // definitions with their references rewritten, in order of arrival
 }
 
 func newDefinitions(prefix string) *definitions {
@@ -31,7 +31,7 @@ func (d *definitions) take(schema json.RawMessage, at string) json.RawMessage {
 		return schema
 	}
 	// Names first: definitions may refer to each other.
-	names := make(map[string]string) // by the references to them
+	names := make(map[string]string) // new names by the old references
 	var taken jsonvalue.Object
 	for _, keyword := range []string{"$defs", "definitions"} {
 		for _, m := range members(own.Get(keyword)) {

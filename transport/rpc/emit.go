@@ -18,7 +18,7 @@ func (st *stream) emit(m message.Message) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.over {
-		return // it was cancelled, and what it says is of no interest
+		return // the stream was cancelled, so the message is dropped
 	}
 	switch m.Kind {
 	case message.KindReply:

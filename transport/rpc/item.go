@@ -80,7 +80,7 @@ const (
 // An Item is one item of a stream.
 type Item struct {
 	Type string          // progress, data, guidance, error or done
-	Seq  int64           // its number
+	Seq  int64           // the item's number in its stream
 	JSON json.RawMessage // the whole item
 }
 
@@ -98,7 +98,7 @@ func itemOf(frame []byte) Item {
 		}
 		return i.Type == ""
 	})
-	seq := len(text) - 1 // it is the last member
+	seq := len(text) - 1 // seq is the last member
 	for text[seq-1] != ':' {
 		seq--
 	}
@@ -108,9 +108,9 @@ func itemOf(frame []byte) Item {
 
 // An Outcome is what came of a call for a caller that does not take its items.
 type Outcome struct {
-	Request  message.ID      // that the kernel knows the call by; "" if it never got there
-	Data     json.RawMessage // what was replied
-	Err      *message.Error  // what went wrong; nil if there was a reply
+	Request  message.ID      // the call's id in the kernel; "" if the kernel didn't get the call
+	Data     json.RawMessage // the reply's data
+	Err      *message.Error  // the error; nil if there was a reply
 	Guidance json.RawMessage // the item that would have come before the error; nil if none
 }
 

@@ -19,10 +19,10 @@ type keep struct {
 	opts *Options
 
 	mu      sync.Mutex
-	conns   map[string]*conn // that have streams, by name
-	lost    list.List        // of *stream, the first one first
-	bytes   int              // of what is kept of those
-	endless int              // calls among those that do not end by themselves, and go on
+	conns   map[string]*conn // connections that have streams, by name
+	lost    list.List        // elements are *stream, the first to be lost first
+	bytes   int              // bytes kept for lost streams
+	endless int              // lost streams whose call doesn't end by itself and still runs
 	expiry  *time.Timer      // sweeps; nil before the first stream is lost
 	closed  bool
 }
@@ -123,11 +123,11 @@ func (k *keep) grow(st *stream, n int, tooLarge bool) {
 		st.lostAt = time.Time{}
 	}
 	if tooLarge || k.tooMuch() {
-		k.expiry.Reset(0) // on another goroutine: the caller may hold the lock of the call
+		k.expiry.Reset(0) // sweeps on another goroutine: the caller may hold the lock of the call
 	}
 }
 
-// tooMuch reports whether more is kept, or goes on, than may.
+// tooMuch reports whether lost streams exceed a limit: of bytes, or of endless calls.
 func (k *keep) tooMuch() bool { return k.bytes > k.opts.KeepAll || k.endless > k.opts.KeepEndless }
 
 // sweep gives up what is not kept any longer.

@@ -19,7 +19,7 @@ func (s *Service) own(method string) (func(st *stream, params []byte), bool) {
 		return func(st *stream, _ []byte) {
 			st.answer("service.hash", append(jsonscan.AppendQuoted([]byte(`{"hash":`), st.view().Hash()), '}'))
 		}, true
-	case "service_unsubscribe": // where there are no responses but items
+	case "service_unsubscribe": // for wires that answer with items, not responses
 		return unsubscribed, true
 	}
 	return nil, false

@@ -36,11 +36,11 @@ type openRPCMethod struct {
 	Params         []openRPCParam  `json:"params"`
 	ParamStructure string          `json:"paramStructure"`
 	Result         json.RawMessage `json:"result"`
-	Input          json.RawMessage `json:"x-input,omitempty"` // if the schema refers to itself
+	Input          json.RawMessage `json:"x-input,omitempty"` // present if the schema refers to itself
 	Stream         openRPCStream   `json:"x-stream"`
-	Type           message.Type    `json:"x-type"` // of the messages
+	Type           message.Type    `json:"x-type"` // the type of the messages
 	Kind           message.Kind    `json:"x-kind"`
-	Asks           bool            `json:"x-asks,omitempty"` // a person should confirm it: what it changes can't be taken back
+	Asks           bool            `json:"x-asks,omitempty"` // a person should confirm the call: its change can't be taken back
 }
 
 type openRPCTag struct {

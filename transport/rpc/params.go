@@ -61,11 +61,11 @@ const (
 // name of the method, is left out, and method_ is the field that the syscall calls method. The
 // names that the syscall itself gives its fields are accepted too.
 func renamed(route *kernel.Route, object []byte) json.RawMessage {
-	if !bytes.Contains(object, []byte(methodField)) { // written otherwise, it is not meant
+	if !bytes.Contains(object, []byte(methodField)) { // a name with escapes is not the module's field
 		return object
 	}
 	members := members(object)
-	chosen := text(members.Get(methodField)) == route.Method // which variant of the module's schema this is
+	chosen := text(members.Get(methodField)) == route.Method // the field chooses the variant of the module's schema
 	if !slices.Contains(propertyNames(route.Syscall.Input.JSON()), methodField) {
 		if chosen {
 			return members.Without(methodField).Text()

@@ -42,7 +42,7 @@ func (st *stream) noModule(whole, module, method string) {
 		}
 		route = only(nearest.Best(whole, nearest.Names(whole, names)), spaces)
 	}
-	if route != nil { // it exists, without the module before it
+	if route != nil { // the method exists; its module was left out
 		near, method = route.Namespace, route.Method
 	}
 	g := guidance{ErrorKind: moduleNotFound, Module: &module, Action: callServiceSchema}

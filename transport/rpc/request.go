@@ -38,7 +38,7 @@ func (f *failure) public() *message.Error {
 
 // request is one call of JSON-RPC. Its parts are slices of the frame.
 type request struct {
-	id     []byte // as written; nil for a call that gets no answer
+	id     []byte // the id's text as it was written; nil for a call that gets no answer
 	method string
 	params []byte // an object, a list, or nil
 

@@ -87,7 +87,7 @@ func (st *stream) replay(c *conn, after int64) {
 	st.mu.Lock()
 	if st.at != c {
 		st.mu.Unlock()
-		return // it has moved on
+		return // another connection has resumed the stream
 	}
 	frames, _ := st.after(after)
 	for len(frames) > 0 {

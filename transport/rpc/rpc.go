@@ -103,7 +103,7 @@ type Service struct {
 	kept keep
 
 	closed    atomic.Bool
-	documents *recent.Cache[json.RawMessage] // by hash and name
+	documents *recent.Cache[json.RawMessage] // keys are hash and name
 }
 
 // ErrStopped is the error of a wire that is not read any more although its peer is there:

@@ -37,7 +37,7 @@ func (s *Service) Serve(ctx context.Context, w Wire) error {
 		return ErrClosed
 	}
 	c := newConn(ctx, s, w)
-	defer c.leave() // if it was stopped
+	defer c.leave() // for a connection that was stopped
 	defer context.AfterFunc(c.caller.Life(), c.expire)()
 	return c.serve(ctx)
 }

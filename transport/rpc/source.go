@@ -17,7 +17,7 @@ import (
 // the connection never stands still because of them: it must be able to unsubscribe.
 func (c *conn) serve(ctx context.Context) error {
 	served := connection.New(c.svc.k, c, &connection.Options{
-		InFlight:   2 * c.svc.opts.Subscriptions, // and as many calls that need no answer
+		InFlight:   2 * c.svc.opts.Subscriptions, // streams, and as many calls that need no answer
 		NoRequests: true,
 	})
 	if c.feed == nil { // otherwise there is something that does it from the beginning
@@ -231,7 +231,7 @@ func resume(c *conn, dst []byte, r *request, t *task) []byte {
 // ended is what becomes of the connection when its wire has ended.
 func (c *conn) ended(err error) error {
 	switch {
-	case errors.Is(err, ErrStopped): // what has begun is finished and sent, also for others
+	case errors.Is(err, ErrStopped): // calls that have begun finish, and their items are sent
 		c.stopped = true
 		finished, watched := make(chan struct{}), make(chan struct{})
 		go func() {

@@ -25,37 +25,37 @@ import (
 //	R3  the last item is done, and there is exactly one
 type stream struct {
 	svc       *Service
-	caller    *principal.Principal // that the call acts for, and the stream belongs to
-	namespace string               // that the items come from
-	method    string               // as it was called
-	route     *kernel.Route        // nil for what the service answers itself
-	outcome   *Outcome             // of a call whose items are not sent; or nil
+	caller    *principal.Principal // the principal that the call acts for, and the stream belongs to
+	namespace string               // the namespace that items name as their origin
+	method    string               // the method as the caller named it
+	route     *kernel.Route        // nil for methods of the service itself
+	outcome   *Outcome             // takes the outcome of a call whose items are not sent; or nil
 
-	home    *conn      // that the call came over; nil if there are no items
-	number  uint64     // among the streams of home
-	request message.ID // that the kernel knows it by
+	home    *conn      // the connection that the call came over; nil if there are no items
+	number  uint64     // the stream's number in home
+	request message.ID // the call's id in the kernel
 
 	mu      sync.Mutex
 	at      *conn  // where items go; nil if the connection was lost
-	held    bool   // they wait in log for the acknowledgement of at
-	seq     int64  // of the last item
+	held    bool   // items wait in log until the new connection has acknowledged
+	seq     int64  // number of the last item
 	over    bool   // done was the last item
-	ended   bool   // by service_unsubscribe, before held was over: then it is forgotten
-	params  []byte // until the first item
+	ended   bool   // service_unsubscribe ended the stream while it was held: it is forgotten afterwards
+	params  []byte // the call's parameters, kept until the first item
 	log     []byte // the last items, as frames: the length of each in 4 bytes, and the frame
-	logged  int    // how many those are
-	counted int    // bytes of log when it was done
+	logged  int    // number of items in log
+	counted int    // bytes of log when the stream was done
 
 	charged atomic.Int64 // bytes of log that are taken from the kernel's budget
 
-	// Of a stream that was lost, with the lock of keep.
+	// For a stream that was lost; the lock of keep guards these.
 	lost    *list.Element
 	lostAt  time.Time
 	weight  int
-	endless bool // its call does not end by itself
+	endless bool // the call does not end by itself
 
-	event   message.Type // the last one, and
-	content string       // its content type
+	event   message.Type // the type of the last event
+	content string       // the content type of event
 }
 
 // view is what the caller sees of the kernel.
@@ -100,7 +100,7 @@ func (st *stream) done() {
 	if st.at == nil {
 		st.svc.kept.done(st)
 	}
-	// The kernel flushes when the turn of a call that is not slow ends.
+	// The kernel flushes when a call that isn't slow ends.
 	more := st.route != nil && st.route.Syscall.Runs == kernel.Inline
 	st.put(st.begin(typeDone, nil), more)
 	st.home.finish(st)

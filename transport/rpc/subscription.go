@@ -23,7 +23,7 @@ type Subscription struct {
 	st    *stream
 	after int64 // the last item that the reader has
 	task  task
-	ctx   context.Context // of the call; nil if it was begun elsewhere
+	ctx   context.Context // the call's context; nil if the call began elsewhere
 	free  context.CancelFunc
 }
 
@@ -35,14 +35,14 @@ func (s *Service) Open(ctx context.Context, c Call) (*Subscription, error) {
 	}
 	home := newFeeding(ctx, s)
 	st := home.newStream()
-	st.held = true // until a reader follows it
+	st.held = true // items wait until a reader follows
 	t, err := s.compose(st, c)
 	if err != nil {
 		home.forget(st)
 		return nil, err
 	}
 	calling, cancel := context.WithCancel(ctx)
-	home.stop = func(message.ID) bool { // also before the kernel has begun
+	home.stop = func(message.ID) bool { // works before the kernel has begun, too
 		cancel()
 		return true
 	}
@@ -111,7 +111,7 @@ func (sub *Subscription) Run() {
 	} else {
 		c.pending = append(c.pending, sub.task)
 	}
-	_ = c.serve(sub.ctx) // that the reader has left, or that ctx has ended
+	_ = c.serve(sub.ctx) // the error only tells that the reader has left, or ctx has ended
 	c.leave()
 }
 
@@ -131,6 +131,6 @@ func (sub *Subscription) Over() <-chan struct{} { return sub.conn.feed.over }
 func (sub *Subscription) Leave() {
 	sub.conn.feed.read(nil)
 	if sub.ctx == nil {
-		sub.conn.lose() // for others, Run does it
+		sub.conn.lose() // Run does this for calls that Open has begun
 	}
 }

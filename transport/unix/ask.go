@@ -51,7 +51,7 @@ func (c *Conn) Ask(ctx context.Context, request message.Message) (message.Messag
 
 func (c *Conn) receive(id message.ID) (message.Message, error) {
 	lines := ndjson.NewReader(c, nil)
-	var reason error // that the daemon gave
+	var reason error // the reason that the daemon gave
 	for {
 		line, err := lines.Next()
 		if _, tooLong := err.(*ndjson.TooLong); tooLong {
@@ -62,7 +62,7 @@ func (c *Conn) receive(id message.ID) (message.Message, error) {
 		}
 		m, err := message.Decode(line)
 		if err != nil {
-			continue // not for us: what we ask is answered in the dialect that we speak
+			continue // not our answer, which comes in the dialect that we speak
 		}
 		if m.Kind.Answers() && m.Metadata.Causation == id {
 			return m.Clone(), nil

@@ -91,7 +91,7 @@ func verify(line []byte, id message.ID, challenge []byte, keys []ssh.PublicKey) 
 	}
 	var answer answerData
 	if err := json.Unmarshal(m.Data, &answer); err != nil {
-		return errors.New("the answer to the challenge has no signature in base64") // it may hold anything
+		return errors.New("the answer to the challenge has no signature in base64") // err would quote what the peer sent
 	}
 	for _, key := range keys {
 		for _, format := range signatureFormats[key.Type()] {
@@ -127,7 +127,7 @@ func signWithAgent(ctx context.Context, challenge []byte, accepted []string) ([]
 	}
 	var flags agent.SignatureFlags
 	if key.Type() == ssh.KeyAlgoRSA {
-		flags = agent.SignatureFlagRsaSha512 // without it an agent may use SHA-1
+		flags = agent.SignatureFlagRsaSha512 // without this flag an agent may use SHA-1
 	}
 	signature, err := client.SignWithFlags(key, challenge, flags)
 	if err != nil {

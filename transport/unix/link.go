@@ -28,12 +28,12 @@ var (
 type link struct {
 	s         *Server
 	conn      *net.UnixConn
-	deadlines deadlines // of conn
+	deadlines deadlines // sets the deadlines of conn
 
 	open    atomic.Int64 // requests that are not answered
-	written atomic.Int64 // when something was last written, in nanoseconds; kept if there is a limit of silence
+	written atomic.Int64 // time of the last write, in nanoseconds; kept if there is a limit of silence
 
-	serves atomic.Pointer[func() bool] // reports whether others wait for what the peer sends; nil until it is served
+	serves atomic.Pointer[func() bool] // reports whether others wait for what the peer sends; nil before the connection is served
 
 	// One attempt to read.
 	raw     syscall.RawConn
@@ -43,22 +43,22 @@ type link struct {
 	got     []byte
 	err     error
 
-	socket *transport.Socket // to write without waiting
+	socket *transport.Socket // writes without waiting
 
 	pacer *transport.Pacer // nil if there is no frame rate
 
 	// What the reader knows.
-	last    bool          // what has come is read, and nothing is waited for
-	beyond  int           // bytes that were read since
+	last    bool          // reads return what has come, and don't wait
+	beyond  int           // bytes read since last was set
 	partial bool          // the last line that came has no end yet
-	spent   time.Duration // waiting for its end
-	halted  bool          // it has ended because of stop
+	spent   time.Duration // time spent waiting for the end of that line
+	halted  bool          // reading has ended because of stop
 
 	mu      sync.Mutex // guards what follows
-	armed   time.Time  // when the deadline for reading is; zero if there is none
+	armed   time.Time  // the read deadline; zero if there is none
 	stopped bool       // nothing more is read
 	stalled bool       // nothing more is written
-	watched bool       // nothing is read: the deadline is that of left
+	watched bool       // nothing is read: left uses the read deadline
 }
 
 func (l *link) options() *transport.Options {
@@ -117,7 +117,7 @@ func (l *link) ReadLazily(lend func() []byte, giveBack func()) (int, error) {
 			l.spent += l.s.now().Sub(begun)
 		}
 		if got := l.got; len(got) > 0 {
-			l.got = nil // it is lent
+			l.got = nil // the buffer belongs to the reader
 			l.saw(got)
 			return len(got), nil
 		}
@@ -140,7 +140,7 @@ func (l *link) await() error {
 	}
 	return l.raw.Control(func(fd uintptr) {
 		if l.beyond > maxDiscarded || !l.try(fd) {
-			l.err = io.EOF // or it goes on sending
+			l.err = io.EOF // nothing more has come, or the peer keeps sending
 		}
 		l.beyond += len(l.got)
 	})
@@ -204,7 +204,7 @@ func (l *link) expired(begun time.Time) error {
 	case l.partial:
 		l.arm(now.Add(l.allowed()))
 	case l.s.opts.Idle == 0:
-		l.arm(time.Time{}) // it was that of an earlier line
+		l.arm(time.Time{}) // the deadline was for an earlier line
 	case l.open.Load() > 0 || l.Serves():
 		l.arm(now.Add(l.s.opts.Idle))
 	default:

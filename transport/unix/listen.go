@@ -69,10 +69,10 @@ type Listener struct {
 	mu      sync.Mutex // guards what follows
 	info    Info
 	lock    *os.File
-	sockets []*socket // all of them
+	sockets []*socket // all sockets of the listener
 
 	closing sync.Once
-	err     error // of closing
+	err     error // the result of Close
 }
 
 // Listen makes the socket at path, in a directory that is there, and says in info who
@@ -141,13 +141,13 @@ func (l *Listener) Info() Info {
 	return l.info
 }
 
-// announceEnd says that the end has begun.
+// announceEnd records in the lock file that the daemon is stopping.
 func (l *Listener) announceEnd() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.info.Stopping {
 		l.info.Stopping = true
-		_ = l.introduce() // at worst a client that finds no socket can't say why
+		_ = l.introduce() // if this fails, a client that finds no socket can't report why
 	}
 }
 

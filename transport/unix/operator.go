@@ -37,7 +37,7 @@ func (s *Server) attend(l *link) {
 	l.arm(s.now().Add(s.operatorTime))
 	in := &gate{lines: ndjson.NewReader(l.conn, nil), open: operatorSyscalls}
 	if len(s.opts.Keys) > 0 {
-		in.first = message.Ping // by which a client learns that it has convinced us
+		in.first = message.Ping // a client's first Ping after it has authenticated
 	}
 	_, err := transport.Serve(s.conns.Work(), s.k, in, l, &transport.Options{})
 	switch {
@@ -60,8 +60,8 @@ func (s *Server) refuseTooMany(l *link) {
 type gate struct {
 	lines *ndjson.Reader
 	open  []message.Type
-	first message.Type // may come once, before them
-	rest  []byte       // of a line that was let through
+	first message.Type // a type that may come once, before the others
+	rest  []byte       // the unread part of a line that was let through
 }
 
 // Read implements [io.Reader].

@@ -37,7 +37,7 @@ func place(name string, bases ...string) (string, error) {
 	var skipped []error
 	for _, base := range bases {
 		if !filepath.IsAbs(base) {
-			continue // not set, or it would mean another place in every directory
+			continue // not set, or relative, which is another place in every directory
 		}
 		dir := filepath.Join(base, directoryName(base))
 		path := filepath.Join(dir, name)

@@ -103,8 +103,8 @@ type Server struct {
 	now          func() time.Time
 	deadlines    func(*net.UnixConn) deadlines
 	peer         func(*net.UnixConn) (uid int, err error)
-	patience     time.Duration // with an answer to a challenge
-	operatorTime time.Duration // for a request in an extra place
+	patience     time.Duration // how long an answer to a challenge may take
+	operatorTime time.Duration // how long a request in an extra place may take
 	tendEvery    time.Duration // how often the name of the socket is checked
 
 	served atomic.Bool
@@ -298,7 +298,7 @@ func (s *Server) authenticated(l *link) bool {
 	switch {
 	case err == nil:
 		return true
-	case l.hasStopped(): // it may have been about to sign
+	case l.hasStopped(): // the peer may have been about to sign
 		l.refuse(errStopping)
 	default:
 		s.opts.Log.Warn("a connection was refused: it is not authenticated", "error", err)

@@ -21,7 +21,7 @@ type socket struct {
 
 	mu       sync.Mutex // guards what follows
 	listener *net.UnixListener
-	name     os.FileInfo // of the file that is the name
+	name     os.FileInfo // the socket's file
 	closed   bool
 }
 

@@ -38,7 +38,7 @@ type output struct {
 	w      *wire
 	conn   net.Conn
 	socket *transport.Socket // nil under TLS
-	due    time.Time         // when the peer is late
+	due    time.Time         // the peer must have read by then
 }
 
 // TryWrite implements [transport.Output].

@@ -36,16 +36,16 @@ type wire struct {
 	out     *transport.Writer
 	batches bool        // the peer takes several messages in one frame
 	batch   int         // offset of the frame in out's buffer that takes more messages, or -1; guarded by out
-	told    bool        // the peer was sent a close frame; of the goroutine that reads
+	told    bool        // the peer was sent a close frame; only the reading goroutine uses this
 	heard   atomic.Bool // something came since alive last fired
 	reading atomic.Bool // the wire waits for input
 	silent  atomic.Bool // the peer did not answer a ping
 	revoked atomic.Bool // the peer's token has ended
-	asked   bool        // by alive, and nothing came since
-	torn    bool        // part of a message was read; of the goroutine that reads
+	asked   bool        // alive has sent a ping, and nothing came since
+	torn    bool        // part of a message was read; only the reading goroutine uses this
 
 	mu      sync.Mutex
-	stopped bool // nothing is read any more
+	stopped bool // reading has stopped
 	ended   bool // alive does not fire any more
 }
 
@@ -86,7 +86,7 @@ func (i input) Read(p []byte) (int, error) {
 		i.w.heard.Store(true)
 	}
 	if err == io.EOF {
-		err = io.ErrUnexpectedEOF // without a goodbye
+		err = io.ErrUnexpectedEOF // the peer left without a close frame
 	}
 	return n, err
 }
@@ -355,7 +355,7 @@ func appendHeader(dst []byte, op ws.OpCode, length int) []byte {
 // appendBatch appends a message as an array of JSON. If the last frame of dst, which isn't sent
 // yet, is such an array, the message becomes an element of it.
 func (w *wire) appendBatch(dst, message []byte) []byte {
-	if len(dst) == 0 { // what was there is sent
+	if len(dst) == 0 { // the earlier frames are sent
 		w.batch = -1
 	}
 	if w.batch >= 0 {

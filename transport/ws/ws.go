@@ -143,7 +143,7 @@ func (h *Handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		h.conns.Leave(c)
 		h.conns.Done()
 		h.opts.Log.Info("an upgrade to WebSocket failed", "error", err)
-		if conn != nil { // it was taken from the server, which does not close it any more
+		if conn != nil { // the upgrader has hijacked the connection, so the server won't close it
 			_ = conn.Close()
 		}
 		return
@@ -154,10 +154,10 @@ func (h *Handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	c.batches = agreed.Protocol == BatchProtocol
 	c.begin(conn, bytes.Clone(early))
 	c.sender = kernel.From(kernel.SenderIn(r.Context()).Principal(), "ws")
-	go h.serve(c) // on a goroutine of its own, so that nothing of the request stays in memory
+	go h.serve(c) // a new goroutine, so that nothing of the request stays in memory
 }
 
-// goingAway is what peers are told at the end.
+// goingAway is the reason that peers of a stopping server get.
 const goingAway = "The server is shutting down"
 
 func (h *Handler) serve(w *wire) {

@@ -34,7 +34,7 @@ type command struct {
 func commands() []command {
 	return []command{
 		{name: "approve", about: "answer what waits for an approval", run: (*screen).approve},
-		{name: "continue", about: "continue after a turn that was ended or has failed", idle: true, begun: true, run: (*screen).resume},
+		{name: "continue", about: "resume a turn that was ended or has failed", idle: true, begun: true, run: (*screen).resume},
 		{name: "cost", about: "what the session has used", begun: true, run: (*screen).cost},
 		{name: "fork", takes: "[SEQ]", about: "continue in a new session, from a message on", idle: true, begun: true, run: (*screen).fork},
 		{name: "graph", about: "draw what caused what", begun: true, run: (*screen).graph},
