@@ -267,7 +267,7 @@ func readBackup(ctx context.Context, r *archive.Reader, dir string) (waits waiti
 	return waits, errors.Join(jobsErr, turnsErr, engine.Close())
 }
 
-// waiting is what of a restored store doesn't go on by itself.
+// waiting counts the work of a restored store that a person has to resume.
 type waiting struct{ jobs, turns bool }
 
 // beside returns an unused name for the old state.

@@ -13,7 +13,7 @@ import (
 // A Bar shows the progress of a call on a terminal. Elsewhere it shows nothing.
 type Bar struct {
 	out   io.Writer
-	width int // of the terminal; 0 if out isn't one
+	width int // width of the terminal; 0 if out isn't one
 	drawn bool
 
 	// The first known fraction and its time: the time that is left follows from how far the work
@@ -41,7 +41,7 @@ func (b *Bar) Show(note string, fraction *float64) {
 	fmt.Fprint(b.out, "\r"+barLine(note, fraction, b.left(fraction), b.width-1)+"\x1b[K")
 }
 
-// left returns how long the rest will take, if it goes on as it did; 0 if that can't be said.
+// left estimates how long the rest will take at the speed so far; 0 if there is no estimate yet.
 func (b *Bar) left(fraction *float64) time.Duration {
 	if fraction == nil || *fraction <= 0 {
 		return 0

@@ -8,7 +8,7 @@ fail() {
 }
 echo '{"kind":"event","type":"Syscall.Progressed","data":{"message":"selecting","percentage":0.5}}'
 filter=$(jq -r .filter <<<"$data")
-# A filter may go on for ever: it has ten seconds of the processor, and its output has an end.
+# A filter may run for ever: it has ten seconds of the processor, and its output has an end.
 values=$( (ulimit -t 10 && jq -c ".value | $filter" <<<"$data") 2>&1 | head -c 16001)
 status=$?
 [ "${#values}" -lt 16000 ] || fail 413 "The values would take more than 16000 bytes; select less"
