@@ -23,7 +23,7 @@ func OpenCache(dir string) *Cache {
 	if dir == "" {
 		base, err := os.UserCacheDir()
 		if err != nil {
-			return &Cache{} // it keeps nothing
+			return &Cache{} // an empty Cache keeps nothing
 		}
 		dir = filepath.Join(base, "kernos", "servers")
 	}
@@ -34,7 +34,7 @@ func OpenCache(dir string) *Cache {
 type cached struct {
 	Hash    string
 	Service json.RawMessage            // the answer to service_schema
-	Schemas map[string]json.RawMessage // of modules that were asked for, by namespace
+	Schemas map[string]json.RawMessage // schemas of modules that were asked for, by namespace
 }
 
 // keptHashes is how many states of a server are kept: an older one may still be in use by
@@ -92,7 +92,7 @@ func (c *Cache) catalog(t Target, s cached) (*Catalog, error) {
 func (c *Cache) read(t Target) (states []cached) {
 	text, err := os.ReadFile(filepath.Join(c.directory(t), "catalog.json"))
 	if err != nil || c.dir == "" || json.Unmarshal(text, &states) != nil {
-		return nil // then the server is asked
+		return nil // the server is asked instead
 	}
 	return states
 }

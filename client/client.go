@@ -69,7 +69,7 @@ const (
 type Client struct {
 	target   Target
 	endpoint *endpoint
-	ctx      context.Context // of the client's life
+	ctx      context.Context // ends with the client
 	cancel   context.CancelFunc
 	ended    chan struct{} // closed when the keeper has ended
 	wake     chan struct{} // tells an idle keeper that a caller wants a connection
@@ -82,7 +82,7 @@ type Client struct {
 	closed  bool
 	nextID  uint64
 	waiting map[uint64]*waiting // requests without an answer, by id
-	streams map[string]*Stream  // by subscription
+	streams map[string]*Stream  // keys are subscriptions
 	early   []notification
 	came    bool // items have come before the acknowledgement of their stream
 	missed  bool // some early items were dropped; whose they were is not known
@@ -365,7 +365,7 @@ func (c *Client) answered(l *link, f *frame) {
 	case s.isClosed():
 		w.acked <- ErrClosed
 		c.mu.Unlock()
-		_ = l.write(c.ctx, ownRequest(0, methodUnsubscribe, f.Result)) // its items have no reader any more
+		_ = l.write(c.ctx, ownRequest(0, methodUnsubscribe, f.Result)) // the items have no reader
 		return
 	default:
 		s.id = f.Result

@@ -31,14 +31,14 @@ func (e *Unreachable) Unwrap() error { return e.Err }
 // A Refused is the error of a server that is there, and does not open a WebSocket.
 type Refused struct {
 	URL    string
-	Status int    // of HTTP
-	Text   string // what the server says, if it is short
+	Status int    // the status of HTTP
+	Text   string // the server's answer, if it is short
 }
 
 func (e *Refused) Error() string {
 	reason := e.body().Message
 	if reason != "" && strings.HasPrefix(e.URL, "unix:") {
-		return reason // of the daemon of this user
+		return reason // the user's own daemon gave the reason
 	}
 	text := fmt.Sprintf("%s answers with HTTP status %d", e.URL, e.Status)
 	if said := cmp.Or(reason, strings.TrimSpace(e.Text)); said != "" {
@@ -92,7 +92,7 @@ func (e *RPCError) Error() string { return fmt.Sprintf("%s (JSON-RPC error %d)",
 type Failure struct {
 	Text     string
 	Code     int       // 0 if the server gives none
-	Guidance *Guidance // what to do about it; may be nil
+	Guidance *Guidance // how to correct the call; may be nil
 }
 
 func (e *Failure) Error() string { return e.Text }

@@ -21,13 +21,13 @@ type Field struct {
 	Format      string
 	Enum        []json.RawMessage // the only values, if there are any; a const is one
 	Default     json.RawMessage   // nil if there is none
-	Sensitive   bool              // its value must not be shown or kept
+	Sensitive   bool              // the value must not be shown or kept
 
 	Minimum, Maximum *float64
 
-	Fields []*Field // of an object, in the order of the schema
+	Fields []*Field // fields of an object, in the order of the schema
 	Closed bool     // an object has no members but its fields
-	Items  *Field   // of an array; nil if elements may be anything
+	Items  *Field   // elements of an array; nil if they may be anything
 	Forms  []*Field // the value has one of these forms, if there are any
 
 	// Needs are the members that an object must have. A form may need some that the object

@@ -19,7 +19,7 @@ const (
 
 // An Item is one thing that a stream says.
 type Item struct {
-	Seq         uint64   `json:"seq"` // its place in the stream, from 1; 0 if the server does not number
+	Seq         uint64   `json:"seq"` // number in the stream, from 1; 0 if the server does not number
 	ServiceHash string   `json:"service_hash"`
 	Type        ItemType `json:"type"`
 	Provenance  []string `json:"provenance"`

@@ -14,7 +14,7 @@ import (
 // A Method is what a server says about one of its methods.
 type Method struct {
 	Module      string
-	Name        string // without the module
+	Name        string // the method's name without its module
 	Description string
 	Field       // the parameters, as one object
 	Schema      json.RawMessage
@@ -61,7 +61,7 @@ type document struct {
 	text     json.RawMessage
 	root     jsonvalue.Object
 	variants []json.RawMessage
-	at       map[string]int // of the methods in the list of the module
+	at       map[string]int // index of each method in the module's list
 }
 
 func readDocument(module *Module, text json.RawMessage) (*document, error) {

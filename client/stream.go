@@ -16,7 +16,7 @@ type Stream struct {
 	closed chan struct{} // closed by Close: items have no reader any more
 
 	// Guarded by the client's lock.
-	id   json.RawMessage // of the subscription; nil until it is acknowledged
+	id   json.RawMessage // the subscription; nil until it is acknowledged
 	last uint64          // number of the last item; 0 before the first
 	any  bool            // an item has come
 
@@ -45,7 +45,7 @@ func (c *Client) Open(ctx context.Context, r Request) (*Stream, error) {
 		c.mu.Lock()
 		if c.link != l {
 			c.mu.Unlock()
-			continue // it broke in this moment: nothing was sent
+			continue // the connection broke in this moment: nothing was sent
 		}
 		c.nextID++
 		id := c.nextID
@@ -123,7 +123,7 @@ func (s *Stream) Next(ctx context.Context) (Item, error) {
 		return Item{}, ctx.Err()
 	}
 	select {
-	case item := <-s.items: // it came before the end did
+	case item := <-s.items: // the item came before the end did
 		return item, nil
 	default:
 	}

@@ -49,8 +49,8 @@ const (
 
 // An endpoint is a target that is understood.
 type endpoint struct {
-	url       string // for the handshake
-	shown     string // in errors
+	url       string // address of the handshake
+	shown     string // address in errors
 	header    http.Header
 	transport *http.Transport
 }
@@ -105,7 +105,7 @@ func (t Target) request(ctx context.Context, path string) (*endpoint, *http.Requ
 // An Upgraded is a connection to a server that speaks another protocol than HTTP.
 type Upgraded struct {
 	io.ReadWriteCloser
-	Header http.Header // of the server's answer
+	Header http.Header // headers of the server's answer
 	conn   net.Conn
 }
 

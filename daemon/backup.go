@@ -46,7 +46,7 @@ type backup struct {
 // reference is a blob that something refers to.
 type reference struct {
 	hash   blobs.Hash
-	needed bool // by a value of the memory
+	needed bool // a value of the memory refers to the blob
 }
 
 func (b *backup) write(ctx context.Context, version string, key *archive.Key, out io.Writer) (w *archive.Writer, err error) {
@@ -86,7 +86,7 @@ func (b *backup) write(ctx context.Context, version string, key *archive.Key, ou
 		}
 	}
 	if err != nil {
-		return nil, err // without an end, so that it isn't taken for a complete backup
+		return nil, err // the archive gets no end, so that it isn't taken for a complete backup
 	}
 	return w, w.Close()
 }

@@ -53,7 +53,7 @@ func (d *Daemon) openConsole() error {
 
 // ConsoleURL makes a link into the console.
 func (d *Daemon) ConsoleURL() (string, error) {
-	for _, url := range d.URLs() { // none if there is no console
+	for _, url := range d.URLs() { // no URLs if there is no console
 		if strings.HasPrefix(url, "http://") || strings.HasPrefix(url, "https://") {
 			return url + "/" + d.console.Link(), nil
 		}

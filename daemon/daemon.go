@@ -60,7 +60,7 @@ type Daemon struct {
 	files    scriptFiles
 	clients  *mcp.Server // serves clients of the Model Context Protocol; nil without Web
 	tasks    mcp.Tasks   // tasks that clients of the Model Context Protocol follow
-	folders  folders     // whose agents and skills they follow
+	folders  folders     // folders whose agents and skills such clients follow
 	kernel   *kernel.Kernel
 	lock     *unix.Listener // the lock of the socket, which keeps a second daemon from the home; nil without a socket
 	socket   *unix.Server   // likewise
@@ -91,7 +91,7 @@ type door struct {
 
 // A wire is a kind of connection that a door serves.
 type wire struct {
-	name, over string // in the metrics; "" if the server has metrics of its own
+	name, over string // labels in the metrics; "" if the server has metrics of its own
 	stats      func() transport.Stats
 }
 
@@ -280,7 +280,7 @@ func (d *Daemon) Serve(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() { d.state.maintain(background, d.kernel, d.jobs) })
 	if !d.opts.NoJobs {
-		d.sessions.Begin(d.kernel) // both before a caller can come, and before a job can ask a session
+		d.sessions.Begin(d.kernel) // sessions and jobs begin before a caller can come, and sessions before jobs, which may use them
 		d.jobs.Begin(d.kernel)
 		running.Go(func() { d.jobs.Run(ctx, d.kernel) })
 		running.Go(func() { d.sessions.Run(ctx, d.kernel) })

@@ -17,7 +17,7 @@ import (
 
 const (
 	vectorBytes = 256 << 20       // bytes of memory for searches by meaning
-	vectorsKept = 5 * time.Minute // after the last one
+	vectorsKept = 5 * time.Minute // how long after the last search
 
 	// Vectors of an endpoint are kept by their text, below this letter of the keyspace of vectors.
 	spaceRemembered = 'e'

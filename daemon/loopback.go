@@ -26,7 +26,7 @@ type Loopback struct {
 func (d *Daemon) Loopback() *Loopback {
 	l := &Loopback{conns: make(chan net.Conn), ws: ws.New(rpc.New(d.kernel, nil), &ws.Options{Log: d.opts.Log})}
 	l.closed, l.close = context.WithCancel(context.Background())
-	go func() { _ = http.Serve(loopbackListener{l}, l.ws) }() // until it is closed
+	go func() { _ = http.Serve(loopbackListener{l}, l.ws) }() // returns when the listener is closed
 	return l
 }
 

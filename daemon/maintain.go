@@ -67,7 +67,7 @@ func (s *state) maintain(ctx context.Context, k *kernel.Kernel, jobs *job.Jobs) 
 		case <-over:
 			if err := s.trim(ctx, time.Now()); err != nil {
 				report(err)
-				over = nil // until the next sweep, so that it is not tried with every write
+				over = nil // no further attempt before the next sweep: otherwise every write would cause one
 			}
 		case <-ctx.Done():
 			now := time.Now()

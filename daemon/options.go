@@ -130,7 +130,7 @@ type Files struct {
 // reach public addresses only, and what Allow names.
 type Fetch struct {
 	Allow   []string // hosts, addresses or blocks that are reached although they would be refused
-	Deny    []string // those that are not
+	Deny    []string // hosts, addresses or blocks that are refused
 	Only    bool     // nothing but Allow is reached
 	MaxBody int64    // bytes of one answer; 0 means the default of the capability
 	Retries int      // attempts to repeat a safe request if the network fails; at most 10
@@ -148,7 +148,7 @@ type Keys struct {
 // RequestRate is no limit.
 type Limits struct {
 	Timeout        time.Duration // how long one call may take
-	MaxConnections int           // at once, over each wire
+	MaxConnections int           // connections at once, over each wire
 	InFlight       int           // slow calls of one connection at once
 	InFlightAll    int           // slow calls of all connections at once
 	Jobs           int           // jobs that run at once; 0 means 256
@@ -180,12 +180,12 @@ type Web struct {
 	// warning. Otherwise Open fails.
 	Optional bool
 
-	TokenFile string // with the token that callers over TCP must send; "" means [Home.Token]
+	TokenFile string // file with the token that callers over TCP must send; "" means [Home.Token]
 	NoToken   bool   // every caller is let in
 
-	CertFile, KeyFile string   // of TLS, in PEM; read again when they change
+	CertFile, KeyFile string   // certificate and key of TLS, in PEM; read again when they change
 	Hosts             []string // names of this machine, beside localhost and its address
-	Origins           []string // of web pages that are let in, with the token
+	Origins           []string // origins of web pages that are let in, with the token
 	Issuer            string   // the authorization server that MCP clients are told of; "" means none
 
 	// An address that other machines can reach is served with TLS and a token only, and beside

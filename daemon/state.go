@@ -49,11 +49,11 @@ type state struct {
 	embed    []embed.Model   // the one that is chosen, then others that may have made vectors
 	meaning  *ranked.Meaning // searches texts that have no index by meaning
 	vectors  *vectors.Cache  // the cache of all indexes of vectors
-	dropped  journal.Dropped // what maintain has dropped since it was last reported
+	dropped  journal.Dropped // messages that maintain has dropped since the last report
 
 	// These exist when the modules do.
 	tree      *vfs.Tree
-	directory string // whose folder os is the root of the tree; "" if a root is mounted
+	directory string // the folder os in it is the root of the tree; "" if a root is mounted
 	process   *kernelfs.Process
 }
 

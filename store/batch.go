@@ -16,7 +16,7 @@ type OpKind byte
 // What an Op can do.
 const (
 	OpSet         OpKind = 1 + iota
-	OpDelete             // it may be absent
+	OpDelete             // the key may be absent
 	OpDeleteRange        // from Key on, before Value
 )
 

@@ -82,7 +82,7 @@ func (l *lazy) forget(s Store) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now := l.ready.Load(); now != nil && *now == s && !l.closed {
-		_ = s.Close() // it has written nothing
+		_ = s.Close() // no data can be lost: the store has written nothing
 		l.ready.Store(nil)
 	}
 	return !l.closed

@@ -84,8 +84,8 @@ type answer struct {
 	output.Options
 	call   caller
 	screen *terminal.Screen
-	args   []string     // of the command
-	asked  message.Type // of the request that is answered
+	args   []string     // arguments of the command
+	asked  message.Type // type of the request that is answered
 }
 
 // answers completes a command that writes its answer in the form for people, which has this name, or as JSON.

@@ -40,7 +40,7 @@ func documentCommand(k *kernels, c *cobra.Command, run func(ctx context.Context,
 				return err
 			}
 			defer func() { err = errors.Join(err, opened.Close()) }()
-			workflow := ulid.Make().String() // what the command reads and writes belongs together
+			workflow := ulid.Make().String() // all reads and writes of the command are one workflow
 			docs := document.Documents{
 				Call: func(ctx context.Context, m message.Message, event func(json.RawMessage)) (json.RawMessage, error) {
 					m.Metadata.Correlation = workflow

@@ -71,7 +71,7 @@ func (a *answer) describe(ctx context.Context, name string) error {
 	name = syscalls.TypeOf(all, name)
 	data, err := request.Send(ctx, a.call, message.KindQuery, "Syscall.Describe", map[string]string{"name": name}, nil)
 	if status, ok := errors.AsType[*exit.Error](err); ok && status.Status == exit.Failure {
-		return &exit.Error{Status: exit.Unknown, Cause: status.Cause} // it is all that can be wrong
+		return &exit.Error{Status: exit.Unknown, Cause: status.Cause} // an unknown name is the only possible failure
 	}
 	if err != nil {
 		return err

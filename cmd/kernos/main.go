@@ -33,7 +33,7 @@ func run(ctx context.Context, args []string) int {
 		return 0
 	}
 	if text := err.Error(); text != "" {
-		fmt.Fprintln(os.Stderr, "kernos: "+visible.Lines(text)) // it may come from another server
+		fmt.Fprintln(os.Stderr, "kernos: "+visible.Lines(text)) // the text may come from another server
 	}
 	return exit.Status(err)
 }

@@ -41,7 +41,7 @@ const (
 	magic   = "KERNOS BACKUP\n"
 	version = 1
 
-	zstdMagic = "\x28\xB5\x2F\xFD" // with which a Zstandard stream begins
+	zstdMagic = "\x28\xB5\x2F\xFD" // the first bytes of a Zstandard stream
 
 	maxHeader = 64 << 10
 	maxKey    = 64 << 10
@@ -180,7 +180,7 @@ type Reader struct {
 	Summary
 
 	zip  *zstd.Decoder
-	room limited       // what comes out of zip
+	room limited       // reads the output of zip, up to a limit
 	in   *bufio.Reader // reads room
 	sum  hash.Hash
 	blob *content // the blob that is being read, or nil

@@ -67,7 +67,7 @@ func (b Blob) Pointer() message.BlobPointer { return message.FileBlob(b.Path) }
 // owner only. It is safe for concurrent use, also by several processes.
 type Dir struct {
 	path string
-	mark []byte // what stands before a blob's name in its path, from the directory's own name on
+	mark []byte // the path before a blob's name, from the directory's own name on
 	sign []byte // the longest part of it that JSON text has as it is, unless with a \u
 }
 
@@ -148,7 +148,7 @@ func (d *Dir) Put(data []byte) (Blob, error) {
 	kept := renew(blob.Path, blob.Size)
 	if kept && blob.Size <= maxCompared {
 		old, err := os.ReadFile(blob.Path)
-		kept = err == nil && bytes.Equal(old, data) // one that is damaged is mended
+		kept = err == nil && bytes.Equal(old, data) // a damaged blob is written again
 	}
 	err := makeDurable(blob.Path, kept, func() error { return durable.WriteFile(blob.Path, data) })
 	if err != nil {

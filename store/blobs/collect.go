@@ -40,7 +40,7 @@ func (d *Dir) Collect(ctx context.Context, r store.Reader, grace time.Duration, 
 		case !entry.IsDir():
 			return c.file(filepath.Dir(path), entry)
 		case path != d.path && (filepath.Dir(path) != d.path || len(entry.Name()) != 2):
-			return fs.SkipDir // not ours
+			return fs.SkipDir // not a directory of blobs
 		}
 		return nil
 	})
@@ -71,7 +71,7 @@ const asidePrefix = ".old-"
 func (c *collection) file(dir string, entry fs.DirEntry) error {
 	name, path := entry.Name(), filepath.Join(dir, entry.Name())
 	if !entry.Type().IsRegular() {
-		return nil // not ours
+		return nil // not a blob
 	}
 	if strings.HasPrefix(name, durable.NewPrefix) {
 		c.remove(path)

@@ -130,7 +130,7 @@ func (r *Resolver) readFile(ctx context.Context, path string, limit int64) ([]by
 			confined, path = true, r.Dir.path+at[len(filepath.Dir(filepath.Dir(at))):]
 		case slices.ContainsFunc(r.Private, func(dir string) bool { return within(dir, at) }):
 			return nil, belongs(path)
-		default: // what is opened decides, since the path may lead elsewhere by then
+		default: // checked again on the opened file, since the path may lead elsewhere by then
 			private = r.Private
 		}
 	}
@@ -195,7 +195,7 @@ func (r *Resolver) confine(ctx context.Context, path string) (*os.Root, string, 
 		switch reached, err := r.Reaches(ctx, h); {
 		case err != nil:
 			return nil, "", err
-		case !reached: // as if it were not there: that it is may be a secret too
+		case !reached: // reported as absent: even its existence may be a secret
 			return nil, "", fileError(path, fs.ErrNotExist)
 		}
 	}
@@ -314,7 +314,7 @@ func httpsError(ctx context.Context, where string, err error) error {
 		return ctx.Err()
 	}
 	if outer, ok := errors.AsType[*url.Error](err); ok {
-		err = outer.Err // without the address, which may hold a token
+		err = outer.Err // leaves out the address, which may hold a token
 	}
 	e := &message.Error{Code: 502, Message: "Could not fetch " + where, Cause: &message.Error{Code: 502, Message: err.Error()}}
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() || ctx.Err() != nil {

@@ -138,11 +138,11 @@ func (e *Engine) fill(f *filter) {
 
 // addAll reports whether it has added all keys.
 func (e *Engine) addAll(f *filter) bool {
-	it, err := e.db.NewIter(&crdb.IterOptions{LowerBound: []byte{1}}) // after the engine's own keys
+	it, err := e.db.NewIter(&crdb.IterOptions{LowerBound: []byte{1}}) // the engine's own keys come before this
 	if err != nil {
 		return false
 	}
-	defer func() { _ = it.Close() }() // its errors were those of the steps
+	defer func() { _ = it.Close() }() // the steps have returned the iterator's errors
 	left := e.absence.limit
 	for ok := it.First(); ok; {
 		key := it.Key()

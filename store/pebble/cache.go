@@ -61,7 +61,7 @@ type miss struct {
 // get returns the entry of a key, which is shared and must not be changed, or a miss.
 func (c *cache) get(key []byte) (*store.Entry, miss) {
 	s := &c.sets[c.setOf(key)]
-	m := miss{set: s, version: s.version.Load()} // before pending: see begin
+	m := miss{set: s, version: s.version.Load()} // read before pending: see begin
 	_, e := s.find(key)
 	m.pending = e == nil && s.pending.Load() != 0
 	return e, m
@@ -165,7 +165,7 @@ func (c *cache) end(b *store.Batch, cacheChanges []cacheChange, r store.Revision
 			continue
 		}
 		s := &c.sets[cacheChanges[i].set]
-		way, _ := s.find(op.Key) // of an earlier change of the batch
+		way, _ := s.find(op.Key) // an earlier change of the batch may have put the key there
 		if way < 0 && !cacheChanges[i].cached && !checkedSoon(op.Key) {
 			continue
 		}

@@ -36,8 +36,8 @@ type kind int
 
 const (
 	absent     kind = iota
-	empty           // or as good as
-	unfinished      // an engine died while it made it, before anything was stored
+	empty           // holds nothing that was stored
+	unfinished      // an engine died while it made the store, before anything was stored
 	ours
 )
 
@@ -121,7 +121,7 @@ func clean(fs vfs.FS, dir string, mark bool) error {
 		return err
 	}
 	if slices.Contains(names, markerName) {
-		return nil // it was finished, and only that could not be made to last
+		return nil // the store was finished; only the last sync failed
 	}
 	for _, name := range names {
 		if madeByPebble(name) {

@@ -172,7 +172,7 @@ func (d *disk) Create(name string, category vfs.DiskWriteCategory) (f vfs.File, 
 		return d.createInOverlay(name, category)
 	}
 	if isMarker(d.FS, name) {
-		d.settle(name) // what the marker names must be there when it is
+		d.settle(name) // the file that the marker names must be durable before the marker is
 	}
 	if !d.insist(func() error { f, err = d.FS.Create(name, category); return err }) {
 		return d.createInOverlay(name, category)
@@ -250,7 +250,7 @@ func (d *disk) Stat(name string) (vfs.FileInfo, error) {
 // Remove removes a file.
 func (d *disk) Remove(name string) error {
 	if isMarker(d.FS, name) {
-		d.settle(name) // there is another one, and it must last
+		d.settle(name) // the marker that replaces this one must be durable first
 	}
 	return d.unlessFrozen(func() error { return d.FS.Remove(name) }, func() { _ = d.overlay.Remove(name) })
 }

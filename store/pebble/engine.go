@@ -55,7 +55,7 @@ type Options struct {
 	CacheSize    int64         // bytes of cached blocks; 0 means 64 MB
 	MemTableSize int           // bytes of changes that are in the log only; 0 means 16 MB
 	CloseTimeout time.Duration // how long Close waits for a disk that fails; 0 means 2 s
-	Address      string        // where this process is reached, for processes that find the store in use
+	Address      string        // address of this process, for processes that find the store in use
 
 	// Watchers are told of changes. Stores that are opened one after the other may share them,
 	// so that watchers survive. Nil means those of this store only.
@@ -125,13 +125,13 @@ type Engine struct {
 	health *health
 	lock   *lock // nil if the file system is not the disk
 
-	retryAt  time.Time     // when an engine that was opened for reading may be opened again: see refusal
+	retryAt  time.Time     // the earliest time to open again an engine that was opened for reading: see refusal
 	closing  chan struct{} // closed when Close begins
 	closed   chan struct{} // closed when Close has ended
 	closeErr error
 
 	// Writing: see apply.go.
-	slots        chan struct{} // one for each batch that is not durable yet
+	slots        chan struct{} // one element for each batch that is not durable yet
 	applyLock    chan struct{} // held to apply a batch; a channel, so that waiting for it can end
 	room         room
 	cacheChanges []cacheChange  // cache changes of the batch that is being applied; guarded by applyLock
@@ -340,7 +340,7 @@ func (e *Engine) close() error {
 	var patience sync.WaitGroup
 	patience.Go(func() { e.giveUp(finished) })
 
-	e.applyLock <- struct{}{} // and never give it back: nothing is applied any more
+	e.applyLock <- struct{}{} // never released: no further batch is applied
 	e.filling.Wait()
 	e.flush()
 	e.queue.stop()

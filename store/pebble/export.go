@@ -332,7 +332,7 @@ func removeStale(dir, what string) {
 		}
 		number, _, _ := strings.Cut(rest, "-")
 		if pid, err := strconv.Atoi(number); err == nil && pid > 0 && unix.Kill(pid, 0) == unix.ESRCH {
-			_ = os.RemoveAll(filepath.Join(filepath.Dir(dir), name)) // it is only in the way
+			_ = os.RemoveAll(filepath.Join(filepath.Dir(dir), name)) // the process that made it is dead
 		}
 	}
 }

@@ -86,10 +86,10 @@ func build(dir string, next func() (store.Entry, bool, error)) (err error) {
 		return err
 	}
 	h := newHealth(dir)
-	d := newDisk(vfs.Default, h) // in the state of opening: the first failure is the last
+	d := newDisk(vfs.Default, h) // the disk is in its opening state, in which the first failure ends everything
 	o := all.forPebble(&logger{log: all.Log, fatal: d.freeze})
 	o.FS = d
-	o.DisableWAL = true // what is not complete is worth nothing
+	o.DisableWAL = true // an incomplete import is thrown away, so it needs no log
 	db, err := crdb.Open(dir, o)
 	if err != nil {
 		if cause := d.opened(); cause != nil {

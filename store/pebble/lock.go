@@ -26,7 +26,7 @@ type Holder struct {
 	PID     int
 	Command string
 	Since   time.Time
-	Address string // where it is reached, if anywhere: what its Options say
+	Address string // Options.Address of that process
 }
 
 // maxHolder is more bytes than the text of any holder has.
@@ -108,7 +108,7 @@ func acquire(dir string) (*lock, error) {
 			f, err = os.OpenFile(path, os.O_RDWR, 0)
 		}
 		if errors.Is(err, fs.ErrNotExist) && !made {
-			continue // it was removed in between
+			continue // the file was removed in between
 		}
 		if err != nil {
 			return nil, unwritable(dir, err)

@@ -15,7 +15,7 @@ type logger struct {
 	fatal func(error) // nil while nothing is written
 
 	mu   sync.Mutex
-	last string // what was said last
+	last string // the last text that was logged
 	at   time.Time
 }
 

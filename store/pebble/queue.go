@@ -20,7 +20,7 @@ func (g *group) reset() {
 	clear(g.commits)
 	g.commits, g.cacheChanges, g.room = g.commits[:0], g.cacheChanges[:0], 0
 	if cap(g.cacheChanges) > maxGroup/8 {
-		g.cacheChanges = nil // it had a very large batch
+		g.cacheChanges = nil // grown by a very large batch
 	}
 	g.batch.Reset()
 }

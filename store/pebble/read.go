@@ -150,7 +150,7 @@ func (e *Engine) newCursor(r store.Range, from func(use func(source) error) erro
 	c := &cursor{reverse: r.Reverse}
 	o := crdb.IterOptions{LowerBound: r.From, UpperBound: r.To}
 	if foreign(r.From) {
-		o.LowerBound = []byte{1} // after the engine's own keys
+		o.LowerBound = []byte{1} // the engine's own keys come before this
 	}
 	err := from(func(s source) (err error) {
 		if r.To != nil && bytes.Compare(o.LowerBound, r.To) >= 0 {
@@ -238,7 +238,7 @@ func (c *cursor) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.it != nil {
-		_ = c.it.Close() // its errors were those of the steps
+		_ = c.it.Close() // the steps have returned the iterator's errors
 		c.it = nil
 	}
 }
@@ -316,7 +316,7 @@ func (s *snapshot) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.snap != nil {
-		_ = s.snap.Close() // it can't fail
+		_ = s.snap.Close() // closing a snapshot can't fail
 		s.snap = nil
 	}
 }

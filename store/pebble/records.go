@@ -109,7 +109,7 @@ func headerOf(kind byte) int {
 // A logChunk is a chunk of a log that is whole.
 type logChunk struct {
 	length int
-	synced uint64 // what had been synced before it
+	synced uint64 // offset up to which the log was synced before this chunk
 }
 
 // readChunk reads the chunk at a place of a log.
@@ -211,7 +211,7 @@ const (
 func oneByteOff(text []byte, at int, number uint32) bool {
 	rest := blockFrom(text, at)
 	if len(rest) < logHeader && bytes.Count(rest, []byte{0}) == len(rest)-1 {
-		return true // there were zeros, since no header fits into it
+		return true // padding of zeros, since no header fits here
 	}
 	for _, header := range [...]int{oldLogHeader, logHeader} {
 		off, end := offByte(rest, number, header)

@@ -61,7 +61,7 @@ func (e *Engine) runSyncer() {
 		select {
 		case e.groups <- g:
 		default:
-			_ = g.batch.Close() // it can't fail here
+			_ = g.batch.Close() // closing a batch can't fail here
 		}
 	}
 }

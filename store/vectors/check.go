@@ -62,7 +62,7 @@ func (x *Index) Check(ctx context.Context) (err error) {
 	}
 	for _, id := range rows {
 		if id > m.last {
-			break // it is new
+			break // this row and later ones are new
 		}
 		if _, ok := slices.BinarySearch(held, id); !ok {
 			return damaged(nil, "Vector %d of an index is in no block", id)

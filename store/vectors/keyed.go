@@ -95,7 +95,7 @@ func (k *Keyed) source(after uint64) iter.Seq2[Text, error] {
 		for e, err := range k.o.Store.Scan(store.Range{From: k.idKey(after + 1), To: store.After(k.key(spaceIDs, nil))}) {
 			var text Text
 			if err == nil {
-				text, _, err = k.o.Text(e.Value) // one that is gone is marked
+				text, _, err = k.o.Text(e.Value) // a text that is gone is marked
 				text.ID = keyID(e.Key)
 			}
 			if !yield(text, err) || err != nil {
@@ -295,7 +295,7 @@ func (k *Keyed) Search(ctx context.Context, q KeyQuery) ([]KeyHit, error) {
 		if err != nil {
 			return nil, err
 		}
-		if e.Revision > 0 { // it may have changed meanwhile
+		if e.Revision > 0 { // the value may have been deleted meanwhile
 			hits = append(hits, KeyHit{e.Value, h.Score})
 		}
 	}

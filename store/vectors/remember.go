@@ -39,7 +39,7 @@ func (r *remembered) key(half byte, hash []byte) []byte {
 func (r *remembered) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	vectors := make([][]float32, len(texts))
 	var missing []string
-	asked := make(map[string]int) // where a text is in missing
+	asked := make(map[string]int) // index of each text in missing
 	for i, text := range texts {
 		if _, twice := asked[text]; twice {
 			continue
@@ -106,7 +106,7 @@ func (r *remembered) keep(texts []string, vectors [][]float32) {
 		}
 	}
 	if _, err := r.s.Apply(&b); err != nil {
-		r.begun = false // what is there is counted again
+		r.begun = false // the stored vectors are counted again
 	}
 }
 

@@ -227,7 +227,7 @@ func (t *Texts) choose() (*state, error) {
 	if n > 0 {
 		number = s.Generations[n-1].Number + 1
 	}
-	if n > 1 { // it was to take over, and another is wanted now
+	if n > 1 { // the second generation was to take over, and another model is wanted now
 		t.index(s.Generations[1]).Drop(&b)
 		s.Generations = s.Generations[:1]
 	}
@@ -243,7 +243,7 @@ func (t *Texts) write(b *store.Batch, s *state) error {
 	if err != nil {
 		return err
 	}
-	b.IfRevision(t.key(spaceState), s.revision) // one process at a time
+	b.IfRevision(t.key(spaceState), s.revision) // fails if another process has changed the state
 	b.Set(t.key(spaceState), text)
 	commit, err := t.o.Store.Apply(b)
 	if err == nil {
@@ -267,7 +267,7 @@ func (t *Texts) extend(ctx context.Context, s *state, at int) (more bool, err er
 			return false, fmt.Errorf("the source of texts went from %d back to %d", position, text.ID)
 		}
 		if text.Vector == nil && model == nil {
-			return false, nil // its model isn't there: it is only searched
+			return false, nil // the index's model isn't there, so nothing can be embedded
 		}
 		if looked == growLooks || len(texts) == growTexts || size >= growBytes {
 			more = true

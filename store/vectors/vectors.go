@@ -114,7 +114,7 @@ func words(dimensions int) int { return 1 << bits.Len(uint(dimensions-1)>>6) }
 //
 // A mixer keeps memory from one vector to the next.
 type mixer struct {
-	coins [2][]uint32 // which numbers change their sign before each transform: 1<<31, or 0
+	coins [2][]uint32 // 1<<31 for numbers that change their sign before each transform, or 0
 	out   []float32
 }
 
@@ -126,7 +126,7 @@ func (x *mixer) mix(vector []float32) []float32 {
 		seed := uint64(0x9E3779B97F4A7C15)
 		for round := range x.coins {
 			x.coins[round] = make([]uint32, n)
-			for i := range n { // as by a coin that always falls alike
+			for i := range n { // a fixed sequence of random signs
 				seed = seed*6364136223846793005 + 1442695040888963407
 				x.coins[round][i] = uint32(seed>>63) << 31
 			}

@@ -48,7 +48,7 @@ func SealKey(home daemon.Home, ask Passphrase) (*archive.Key, error) {
 	}
 	defer clear(passphrase)
 	k := &archive.Key{Version: keyVersion, Salt: make([]byte, saltSize)}
-	_, _ = rand.Read(k.Salt) // it never fails
+	_, _ = rand.Read(k.Salt) // rand.Read never fails
 	c, err := keyCipher(passphrase, k.Salt)
 	if err != nil {
 		return nil, err

@@ -25,9 +25,9 @@ import (
 // A Restore makes the content of a backup the state of the backup's origin. A daemon that serves
 // that origin is ended first, and started again afterwards.
 type Restore struct {
-	Name      string // of the file; "-" reads In
+	Name      string // name of the file; "-" reads In
 	In        io.Reader
-	Home      daemon.Home // its origin must be the backup's, unless AnyOrigin is set
+	Home      daemon.Home // the home's origin must be the backup's, unless AnyOrigin is set
 	AnyOrigin bool
 	Replace   bool       // move state that is there aside; it is refused otherwise
 	Key       Passphrase // opens the sealing key in the backup; nil leaves the key out
@@ -267,7 +267,7 @@ func readBackup(ctx context.Context, r *archive.Reader, dir string) (waits waiti
 	return waits, errors.Join(jobsErr, turnsErr, engine.Close())
 }
 
-// waiting counts the work of a restored store that a person has to resume.
+// waiting tells which work of a restored store a person has to resume.
 type waiting struct{ jobs, turns bool }
 
 // beside returns an unused name for the old state.

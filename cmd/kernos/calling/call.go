@@ -37,9 +37,9 @@ type call struct {
 	conn     *client.Client
 	done     func() // ends a kernel in this process; nil if there is none
 	cache    *client.Cache
-	catalog  *client.Catalog // nil if it can't be had
+	catalog  *client.Catalog // nil if the server has given none
 	module   string
-	name     string         // of the method
+	name     string         // name of the method
 	method   *client.Method // nil if its schema can't be had
 	unlisted bool           // the catalog does not list it
 }
@@ -76,7 +76,7 @@ func (c *call) run(ctx context.Context) error {
 	if err := c.locate(ctx); err != nil {
 		return err
 	}
-	if c.method != nil { // what was taken for flags may be values
+	if c.method != nil { // words that looked like flags may be values
 		context, server, help := c.Context, c.Server, c.Help
 		if err := c.Settle(c.method); err != nil && !help {
 			return err
@@ -100,7 +100,7 @@ func (c *call) run(ctx context.Context) error {
 	}
 	params, err := c.Parameters(c.method, callline.Input{Stdin: c.in, Keep: c.server.Keep, Inline: c.server.MaxInline()})
 	if err != nil && c.unlisted && c.catalog != nil {
-		return c.unknown() // which parameters it would have isn't known
+		return c.unknown() // the parameters of an unknown method aren't known
 	}
 	if _, invalid := errors.AsType[*callline.Invalid](err); invalid {
 		return c.invalid(params, err)
@@ -254,7 +254,7 @@ func (c *call) find(ctx context.Context) error {
 			c.name = one.Methods[i]
 		}
 	default:
-		var named bool // by one word
+		var named bool // one word names the method
 		if c.module, c.name, named = c.catalog.Find(words[0]); !named {
 			c.module, c.name, named = kernelMethod(words[0])
 		}
@@ -375,7 +375,7 @@ func failureStatus(code int, g *client.Guidance) int {
 		}
 	}
 	if code == 404 {
-		return exit.Failure // what it was asked for doesn't exist
+		return exit.Failure // the syscall exists; the thing that it was asked for doesn't
 	}
 	return exit.StatusOf(code)
 }

@@ -28,10 +28,10 @@ func (c *call) failed(e *client.Item, g *client.Guidance, params json.RawMessage
 	if g != nil {
 		told := *g
 		if told.Reason == e.Error {
-			told.Reason = "" // it stands there already
+			told.Reason = "" // the error's text says the same
 		}
 		if told.ErrorKind == client.InvalidParams && bytes.Equal(callline.Correct(c.method, params, g.ExampleParams), params) {
-			told.Action = "" // it would be the same again: what is wrong isn't in the schema
+			told.Action = "" // the corrected call would be the same: the schema doesn't explain the error
 		}
 		c.guide(&told, params)
 	}
@@ -86,7 +86,7 @@ func (c *call) corrected(g *client.Guidance, params json.RawMessage) string {
 	}
 	m := c.method
 	if c.catalog != nil && (m == nil || m.Module != module || m.Name != method) {
-		m, _ = c.catalog.Method(c.root.Context(), module, method) // without its schema the command is still right
+		m, _ = c.catalog.Method(c.root.Context(), module, method) // the suggested command is right without the schema, too
 	}
 	return c.program(append(c.calling(module, method), callline.Arguments(m, callline.Correct(m, params, g.ExampleParams))...)...)
 }

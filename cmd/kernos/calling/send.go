@@ -116,7 +116,7 @@ const maxResolved = 64 << 20
 // stays a reference, and so does a pointer to what the server doesn't keep.
 func (c *call) resolved(ctx context.Context, data json.RawMessage) (json.RawMessage, error) {
 	if !client.MayRefer(data) {
-		return data, nil // before the definitions are built, which would be for nothing
+		return data, nil // without references, the definitions aren't needed
 	}
 	fetched := 0
 	return client.Resolve(data, c.answer(), func(name string, p message.BlobPointer) ([]byte, error) {

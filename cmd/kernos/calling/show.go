@@ -81,6 +81,6 @@ func (c *call) given(suggested string) json.RawMessage {
 	if err != nil || slices.ContainsFunc(c.Args, func(arg string) bool { return strings.Contains(arg, "=@") }) {
 		return nil
 	}
-	params, _ := (&callline.Line{Args: c.Args, Words: c.Words}).Parameters(m, callline.Input{}) // those that can be read
+	params, _ := (&callline.Line{Args: c.Args, Words: c.Words}).Parameters(m, callline.Input{}) // parameters that can't be read are left out
 	return params
 }

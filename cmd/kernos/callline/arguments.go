@@ -37,7 +37,7 @@ func Arguments(m *client.Method, params json.RawMessage) []string {
 		}
 	}
 	if !means(words) {
-		return []string{"--data", string(params)} // it has names that a flag can't have
+		return []string{"--data", string(params)} // some names can't be flags
 	}
 	return words
 }
@@ -61,7 +61,7 @@ func fieldArguments(parent *client.Field, prefix string, members jsonvalue.Objec
 		list := []string{}
 		for _, e := range elements {
 			one := argument(element(f), path, e)
-			if isWholeList(f, jsonvalue.Plain(e)) || strings.HasPrefix(one[0], path+":=") { // not readable as an element
+			if isWholeList(f, jsonvalue.Plain(e)) || strings.HasPrefix(one[0], path+":=") { // the element can't be written as one argument
 				list = []string{path + ":=" + string(member.Value)}
 				break
 			}
@@ -75,7 +75,7 @@ func fieldArguments(parent *client.Field, prefix string, members jsonvalue.Objec
 // argument writes one value. A value that wouldn't be read as it is meant is written as JSON.
 func argument(f *client.Field, path string, value json.RawMessage) []string {
 	text := jsonvalue.Plain(value)
-	pair := f == nil || IsReserved(path) // it can't be a flag
+	pair := f == nil || IsReserved(path) // the name can't be a flag
 	if read, err := convertValue(f, text); err != nil || !jsonvalue.Same(read, value) || pair && strings.HasPrefix(text, "@") {
 		return []string{path + ":=" + string(value)}
 	}

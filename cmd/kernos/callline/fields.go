@@ -91,7 +91,7 @@ func walkFields(f *client.Field, name string) (path []string, found *client.Fiel
 				if rest, found := walkFields(inner, name[i+1:]); found != nil {
 					return append([]string{inner.Name}, rest...), found
 				}
-				if inner.Is("object") && len(inner.Fields) == 0 { // it takes any members
+				if inner.Is("object") && len(inner.Fields) == 0 { // such an object takes any members
 					return append([]string{inner.Name}, strings.Split(name[i+1:], ".")...), new(client.Field)
 				}
 			}

@@ -36,17 +36,17 @@ type Flags struct {
 	NoPrompt bool
 	Help     bool
 
-	Message client.Metadata // what the message of the call says about itself
+	Message client.Metadata // metadata of the call's message
 	Timeout quantity.PositiveDuration
 	Verbose bool
 	Watch   bool // repeat a query, and show its answer in place
 
 	Background bool   // run the call as a job
-	Delay      string // when it begins; at most one of these is given
+	Delay      string // Delay, At or Schedule tells when the job begins; at most one is given
 	At         string
 	Schedule   string
 
-	set *pflag.FlagSet // that has parsed them
+	set *pflag.FlagSet // the set that has parsed these flags
 }
 
 // Given reports whether the command line has a flag, by its long name.
@@ -115,7 +115,7 @@ type ownValue struct {
 	flags   *Flags
 	name    string
 	text    *string
-	boolean *bool // in place of text
+	boolean *bool // used in place of text
 	value   string
 	words   []string // the only values, if there are any
 }

@@ -82,7 +82,7 @@ type reader struct {
 	tree    tree
 	assign  []func() error // one for each parameter on the command line; --data comes before them
 	object  string         // a JSON object in the place of a parameter: all of them
-	values  []string       // after --
+	values  []string       // arguments after --
 	problem error          // an *Invalid: the first one
 }
 
@@ -110,7 +110,7 @@ func (p *reader) flagSet(args []string) *pflag.FlagSet {
 			}
 		}
 		if TakesValue(set.Lookup(name)) && !hasValue {
-			i++ // its value, whatever it looks like
+			i++ // the flag's value, whatever it looks like
 		}
 	}
 	return set
@@ -119,7 +119,7 @@ func (p *reader) flagSet(args []string) *pflag.FlagSet {
 // A flagValue is the value of a flag of a method. It implements [pflag.Value].
 type flagValue struct {
 	reader  *reader
-	name    string // as it was written
+	name    string // the name as it was written
 	path    []string
 	field   *client.Field // nil if the schema doesn't have it, or isn't known
 	negated bool          // --no-NAME

@@ -14,7 +14,7 @@ import (
 // []json.RawMessage (a list of which single elements were).
 type tree struct {
 	root  map[string]any
-	given map[string]bool // by path
+	given map[string]bool // keys are paths
 }
 
 func newTree() tree { return tree{root: make(map[string]any), given: make(map[string]bool)} }
@@ -29,7 +29,7 @@ func (t *tree) parent(path []string) (map[string]any, error) {
 			next = inner
 		case nil:
 			next = make(map[string]any)
-		case json.RawMessage: // from --data, or NAME:=JSON
+		case json.RawMessage: // the value of --data, or of NAME:=JSON
 			members := jsonvalue.Members(inner)
 			if members == nil {
 				return nil, &Invalid{fmt.Sprintf("%s is given as %s, and as an object", strings.Join(path[:i+1], "."), terminal.Clip(string(inner), 40))}

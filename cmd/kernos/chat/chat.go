@@ -34,7 +34,7 @@ type Options struct {
 	Resume string // a session to go on with
 	Choose bool   // let the person choose one
 	Last   bool   // go on with the latest one
-	Fork   string // ID@SEQ, or ID: go on in a copy of a session
+	Fork   string // ID@SEQ, or ID: continue in a copy of a session
 
 	Prompt string // one input; "" means a conversation on a terminal
 	JSON   bool   // print messages as they are, one per line

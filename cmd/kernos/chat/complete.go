@@ -18,7 +18,7 @@ import (
 // known are the names that the editor completes, beside files and commands.
 type known struct {
 	models   []string
-	syscalls map[string]string // with what they do
+	syscalls map[string]string // summaries by type
 	skills   map[string]string // skills and agents, by URI
 }
 
@@ -46,7 +46,7 @@ func (m *screen) learn() tea.Msg {
 
 // A menu lists what can stand in the place of the word at the cursor.
 type menu struct {
-	word  string // as it was written
+	word  string // the word as it was written
 	items []item
 	at    int // the one that stands in its place; -1 if none does
 }

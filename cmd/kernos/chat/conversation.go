@@ -19,7 +19,7 @@ import (
 
 // A client calls the syscalls of sessions. It is safe for concurrent use.
 type client struct {
-	ctx  context.Context // of the client's life
+	ctx  context.Context // ends with the client
 	stop func()
 
 	// What streams has its own connection: while an event is read, the call that fetches its text is answered.
@@ -115,7 +115,7 @@ type file struct {
 func (c *client) readMessage(ctx context.Context, data json.RawMessage) (m entry, err error) {
 	err = request.Decode("Session.Messages", data, &m)
 	if _, other := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !other {
-		return m, err // else a registered type means something else by a member, and the rest was read
+		return m, err // otherwise a registered type uses a member for something else, and the rest was read
 	}
 	m.raw = data
 	for _, part := range []struct {

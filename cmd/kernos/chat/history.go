@@ -14,7 +14,7 @@ type history struct {
 	file  string
 	all   []string
 	at    int    // the one that is shown; len(all) means the one that is being written
-	draft string // what was being written
+	draft string // the text that was being written
 }
 
 // maxHistory is how many inputs are kept.

@@ -25,8 +25,8 @@ import (
 // A command is what a line that begins with / does.
 type command struct {
 	name, takes, about string
-	idle               bool // it can't be run during a turn
-	begun              bool // it needs a session
+	idle               bool // the command can't run during a turn
+	begun              bool // the command needs a session
 	run                func(m *screen, args string) tea.Cmd
 }
 

@@ -26,10 +26,10 @@ type screen struct {
 	ctx     context.Context
 	client  *client
 	opts    *Options
-	post    func(tea.Msg) // from other goroutines
+	post    func(tea.Msg) // sends a message from another goroutine
 	out     *terminal.Screen
 	history *history
-	known   known // for completion
+	known   known // names for completion
 
 	transcript transcript
 	editor     textarea.Model
@@ -38,9 +38,9 @@ type screen struct {
 	height     int
 
 	session string
-	model   string   // that the next input changes to; "" if none
-	seq     uint64   // of the last message that was shown
-	turn    string   // that is followed; "" if none
+	model   string   // the model that the next input changes to; "" if none
+	seq     uint64   // number of the last message that was shown
+	turn    string   // the turn that is followed; "" if none
 	queue   []queued // inputs that wait for their turn
 	sending bool
 
@@ -56,7 +56,7 @@ type screen struct {
 	printing bool
 	ticking  bool
 	frame    int
-	began    time.Time // when the model began what it does now
+	began    time.Time // start of what the model does now
 	doing    string
 }
 
@@ -425,7 +425,7 @@ func (m *screen) leave() tea.Cmd {
 
 func (m *screen) submit() tea.Cmd {
 	text := m.editor.Value()
-	if strings.HasSuffix(text, `\`) && !m.editing { // as in a shell, the line goes on
+	if strings.HasSuffix(text, `\`) && !m.editing { // as in a shell, the line continues
 		m.editor.SetValue(strings.TrimSuffix(text, `\`) + "\n")
 		return nil
 	}

@@ -25,7 +25,7 @@ type transcript struct {
 	reasoning bool // shown whole, and not folded
 
 	growing []*part
-	open    []openCall // without a result
+	open    []openCall // calls without a result
 	began   bool       // there is a block already
 	thought string     // the last reasoning
 }
@@ -40,7 +40,7 @@ type part struct {
 // An openCall is a call that has no result yet.
 type openCall struct {
 	id, name string
-	at       int64 // when it began, in milliseconds since 1970
+	at       int64 // time of the call, in milliseconds since 1970
 }
 
 // block separates lines from those before.
@@ -176,7 +176,7 @@ func (t *transcript) message(m *entry) []string {
 		return append([]string{s.Paint(terminal.Yellow, "  ! "+visible.Text(m.Name)+" needs an approval ("+visible.Text(m.Rule)+")")}, t.arguments(m.Args)...)
 	case "approval-response":
 		if i := slices.IndexFunc(t.open, func(c openCall) bool { return c.id == m.Call }); i >= 0 {
-			t.open[i].at = m.Timestamp // it has waited until now
+			t.open[i].at = m.Timestamp // the call has waited until now
 		}
 		return []string{s.Paint(terminal.Faint, "    "+decision(m))}
 	case "system":

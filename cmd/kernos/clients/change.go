@@ -17,9 +17,9 @@ type fileChange struct {
 	Before, After string
 	Token         bool // a token was made for the client
 
-	absent bool   // there is no file before
-	remove bool   // there is none after
-	record string // where what is needed to undo it is kept
+	absent bool   // the file doesn't exist before the change
+	remove bool   // the file doesn't exist after the change
+	record string // path of the record that an undo needs
 	undo   bool
 }
 

@@ -29,9 +29,9 @@ type Server struct {
 
 // A Client is one LLM client.
 type Client struct {
-	Name  string // as a person types it, and the name of the client's token
+	Name  string // the name that a person types, and that the client's token has
 	Title string
-	Next  string // what to do in the client when the file has been written
+	Next  string // what the person does in the client when the file has been written
 
 	path  func() (string, error)
 	under string // the member or table that has the servers
@@ -174,7 +174,7 @@ func (c *Client) has(text string) (bool, error) {
 func (c *Client) remove(text, earlier string) (string, error) {
 	before, err := c.file.entry(earlier, c.under)
 	if err != nil {
-		before = "" // what can't be read can't be put back
+		before = "" // an entry that can't be read can't be put back
 	}
 	return c.change(text, func() (string, error) {
 		if before != "" {

@@ -80,7 +80,7 @@ func List(s *terminal.Screen) error {
 type Installation struct {
 	Client Client
 	Screen *terminal.Screen
-	In     io.Reader // where the person agrees
+	In     io.Reader // the person's answer is read here
 	Yes    bool      // the person has agreed already
 
 	// Ask asks a kernel, and MakeToken makes a token of this name there unless there is one.

@@ -116,7 +116,7 @@ func (s *Server) reach(ctx context.Context, find func(context.Context) (*unix.Co
 			return false, failure
 		}
 		_ = daemon.Close()
-		s.Target.URL = s.Daemon.target().URL // it may be another daemon than the one that is gone
+		s.Target.URL = s.Daemon.target().URL // the daemon may be another one than before
 		return true, err                     // a daemon that is starting takes its other socket first
 	})
 }

@@ -70,7 +70,7 @@ func (d *Daemon) Command() (*exec.Cmd, error) {
 	}
 	here, err := os.Getwd()
 	if err != nil {
-		here = d.Dir // it was removed; the root is the greeting then
+		here = d.Dir // the working directory was removed; the root is the greeting then
 	}
 	c := exec.Command(self, "serve", DetachedFlag, "--from", here)
 	c.Args[0] = "kernos"

@@ -34,7 +34,7 @@ type doctor struct {
 	screen   *terminal.Screen
 	quiet    bool
 	findings []finding
-	lost     error // of a finding that could not be shown
+	lost     error // why a finding could not be shown
 
 	conn        *client.Client
 	unreachable bool

@@ -225,7 +225,7 @@ func (d *doctor) checkDisk() {
 	if d.Daemon == nil {
 		return
 	}
-	dir, _, _ := d.Daemon.Nearest() // it may not be made yet
+	dir, _, _ := d.Daemon.Nearest() // the directory may not exist yet
 	var s systemcalls.Statfs_t
 	if err := systemcalls.Statfs(dir, &s); err != nil {
 		d.wrong("disk", "check that the directory is there and yours", "%s: %v", dir, err)

@@ -96,8 +96,8 @@ func (p Place) inside(base string) Place {
 // A Document is what a place has.
 type Document struct {
 	io.ReadCloser        // the data: a text as it is, other values of the memory as JSON
-	JSON          bool   // it is a value of the memory, and not a text
-	Version       string // of the place; "" if it has none, or isn't known
+	JSON          bool   // the data is a value of the memory, and not a text
+	Version       string // version of the place; "" if it has none, or isn't known
 }
 
 // Documents reads and writes documents.

@@ -19,7 +19,7 @@ const (
 	Invalid     = 5   // the syscall does not take these parameters
 	Unknown     = 6   // the syscall does not exist
 	Taken       = 75  // a daemon that a client started has found another one running
-	Interrupted = 130 // by a signal
+	Interrupted = 130 // a signal interrupted the command
 )
 
 // An Error is an error with the status to exit with. Without a cause its text is empty, and

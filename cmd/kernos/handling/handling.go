@@ -32,7 +32,7 @@ type Handler struct {
 	Registration json.RawMessage // the data of Syscall.Register
 	Command      []string        // the program and its arguments
 	Parallel     int             // processes that run at once; requests above it wait
-	Timeout      time.Duration   // of a request, from its arrival
+	Timeout      time.Duration   // how long a request may take, from its arrival
 
 	Stderr io.Writer         // gets what the processes print to standard error
 	Report func(text string) // tells the operator that serving has begun, or was interrupted

@@ -61,7 +61,7 @@ func (c *connection) run(ctx context.Context, m *message.Message) message.Messag
 	})
 	err := program.Run()
 	if program.Process != nil {
-		_ = process.Kill(program) // what it has started in its group ends with it
+		_ = process.Kill(program) // processes that it has started in its group end with it
 	}
 	_ = write.Close()
 	reading.Wait()

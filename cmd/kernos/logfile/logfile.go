@@ -79,7 +79,7 @@ type File struct {
 
 	mu      sync.Mutex
 	rotated io.WriteCloser // nil until the file is open
-	tried   time.Time      // when opening it was last tried
+	tried   time.Time      // time of the last attempt to open the file
 	midway  bool           // the last line of the file is incomplete
 }
 
@@ -146,7 +146,7 @@ func endsMidway(path string) bool {
 	}
 	defer func() { _ = f.Close() }()
 	var last [1]byte
-	if _, err := f.Seek(-1, io.SeekEnd); err != nil { // it is empty
+	if _, err := f.Seek(-1, io.SeekEnd); err != nil { // the file is empty
 		return false
 	}
 	_, err = f.Read(last[:])

@@ -24,14 +24,14 @@ import (
 
 // Found is a server or a provider of language models.
 type Found struct {
-	Name      string   `json:"name"`               // of the setting: models/NAME
-	Dialect   string   `json:"dialect"`            // how it is talked to
-	BaseURL   string   `json:"baseUrl"`            // where it is
+	Name      string   `json:"name"`               // name of the setting: models/NAME
+	Dialect   string   `json:"dialect"`            // the dialect of its API
+	BaseURL   string   `json:"baseUrl"`            // its address
 	Model     string   `json:"model"`              // the model that is connected, unless another one is chosen
 	Models    []string `json:"models,omitzero"`    // all models of a server
 	Variable  string   `json:"variable,omitempty"` // the environment variable with the key; "" for a server
 	elsewhere string   // the environment variable that names another place; "" if none is usual
-	Key       string   `json:"-"` // of a provider
+	Key       string   `json:"-"` // the provider's key
 }
 
 // Host returns where it is, for people and for sealing the key.

@@ -131,7 +131,7 @@ type piping struct {
 
 	heard   atomic.Bool // the daemon has answered something
 	written bool        // something was sent to the current daemon
-	keeping bool        // what is sent is kept, because it may have to be sent to the next daemon
+	keeping bool        // sent lines are kept, because the next daemon may have to get them
 	kept    []byte
 }
 
@@ -206,7 +206,7 @@ func allAsk(lines []byte) bool {
 	for line := range bytes.Lines(lines) {
 		var m struct{ Kind, Type, Name string }
 		if json.Unmarshal(line, &m) != nil {
-			continue // it is answered with an error
+			continue // the daemon answers such a line with an error
 		}
 		kind := m.Kind
 		if m.Name != "" { // the older dialect
@@ -265,7 +265,7 @@ const refusalHead = `{"kind":"error","type":"` + string(transport.Disconnected) 
 // written.
 func (p *piping) receive(conn wire) (refusal []byte, err error) {
 	buf := make([]byte, 64<<10)
-	var first []byte // as long as it may be a refusal
+	var first []byte // the beginning of the output, while it may be a refusal
 	for undecided := true; ; {
 		n, err := conn.Read(buf)
 		came := buf[:n]

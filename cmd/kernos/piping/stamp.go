@@ -19,8 +19,8 @@ import (
 type stamping struct {
 	in   *bufio.Reader
 	ids  kernel.IDs
-	out  []byte // stamped
-	rest []byte // of it
+	out  []byte // stamped lines
+	rest []byte // the unread part of out
 	long bool   // the middle of a line that is too long to be a message
 	err  error
 }
