@@ -188,6 +188,7 @@ func TestFitWritesNoNameTwice(t *testing.T) {
 	}
 }
 
+// What doesn't fit into a line goes to a blob unless it holds secrets; a text that speaks of headers holds none.
 func TestSecretsDoNotGoToBlobs(t *testing.T) {
 	long := strings.Repeat("x", message.MaxLine)
 	for _, c := range []struct {
@@ -200,6 +201,11 @@ func TestSecretsDoNotGoToBlobs(t *testing.T) {
 		{"Test.Kept", `{"note":"Cookie: is a header","text":"` + long + `"}`, true},
 		{"Test.Echo", `{"headers":{"content-type":"text/html"},"text":"` + long + `"}`, true},
 		{"Test.Echo", `{"headers":{"Set-Cookie":"id=1"},"text":"` + long + `"}`, false},
+		{"Test.Echo", `{"note":"send it with curl -H \"Authorization: Bearer $TOKEN\", and cookie = 1","text":"` + long + `"}`, true},
+		{"Test.Echo", `{"note":"{\"Authorization\":\"Bearer x\"}","text":"` + long + `"}`, true},
+		{"Test.Echo", `{"note":"GET /\r\nAuthorization: Bearer x","text":"` + long + `"}`, false},
+		{"Test.Echo", `{"note":"GET /\r\nAuthorization: [redacted]","text":"` + long + `"}`, true},
+		{"Test.Echo", `{"Authorization":"Bearer x","text":"` + long + `"}`, false},
 		{"Crypto.Open", `"` + long + `"`, false},
 	} {
 		blobs := new(memoryBlobs)

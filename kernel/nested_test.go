@@ -14,15 +14,9 @@ import (
 	"kernos/message"
 )
 
-// asCommand makes a syscall a command.
-func asCommand(s kernel.Syscall) kernel.Syscall {
-	s.Kind = message.KindCommand
-	return s
-}
-
 // calling answers with the outcome of another syscall.
 func calling(t, other message.Type) kernel.Syscall {
-	return asCommand(kerneltest.Raw(t, func(ctx context.Context, m message.Message, emit kernel.Emit) {
+	return kerneltest.AsCommand(kerneltest.Raw(t, func(ctx context.Context, m message.Message, emit kernel.Emit) {
 		data, err := kernel.Invoke(ctx, other, m.Data)
 		if err != nil {
 			kernel.Fail(ctx, m, emit, err)
@@ -139,7 +133,7 @@ func TestQueriesMayNotCallCommands(t *testing.T) {
 	}
 	ran := false
 	k := kerneltest.New(t, nil,
-		asCommand(kerneltest.Raw("Test.Change", func(_ context.Context, m message.Message, emit kernel.Emit) {
+		kerneltest.AsCommand(kerneltest.Raw("Test.Change", func(_ context.Context, m message.Message, emit kernel.Emit) {
 			ran = true
 			emit(m.Reply(nil))
 		})),

@@ -1,4 +1,4 @@
-package kernel
+package kernel_test
 
 import (
 	"encoding/json"
@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"kernos/internal/jsonscan"
+	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/schema"
 )
@@ -47,7 +49,7 @@ func TestHeadersWithCredentialsAreRedactedWhereverTheyStand(t *testing.T) {
 		{`["Host","h","Cookie","a=b","Accept","y"]`, `["Host","h","Cookie","[redacted]","Accept","y"]`},
 		{`{"a":{"b":[{"c":{"Cookie":"x"}}]}}`, `{"a":{"b":[{"c":{"Cookie":"[redacted]"}}]}}`},
 		{` { "Cookie" : "x" , "a" : [ 1 , 2 ] } `, ` { "Cookie" : "[redacted]" , "a" : [ 1 , 2 ] } `},
-		{`{"Cookie":`, RedactedData}, // no JSON: it may be anywhere
+		{`{"Cookie":`, kernel.RedactedData}, // no JSON: it may be anywhere
 
 		// What only looks like it.
 		{`{"key":"/cookies","value":"I like a cookie"}`, ``},
@@ -55,8 +57,8 @@ func TestHeadersWithCredentialsAreRedactedWhereverTheyStand(t *testing.T) {
 		{`{"note":"see Authorization, later","more":["Authorization:","cookie: [redacted]\nx","my-cookies: x","cookie jar: x"]}`, ``},
 		{`"\u0041"`, ``}, {`null`, ``}, {``, ``}, {`"cookie"`, ``},
 	} {
-		m := query("a", "Http.Fetch", test.data)
-		got, changed := Redact(Record{Message: &m})
+		m := kerneltest.Query("a", "Http.Fetch", test.data)
+		got, changed := kernel.Redact(kernel.Record{Message: &m})
 		want := test.want
 		if want == "" {
 			want = test.data
@@ -76,57 +78,57 @@ type login struct {
 }
 
 func TestWhatARecordKeepsOfItsData(t *testing.T) {
-	s := &Syscall{Definition: Definition{Type: "Session.Login", Input: schema.Input[login](), Output: schema.Output[login]()}}
-	depends := &Syscall{Definition: Definition{Type: "A.B", Input: schema.Any, Output: schema.Any, Redact: func(json.RawMessage) json.RawMessage {
+	s := &kernel.Syscall{Definition: kernel.Definition{Type: "Session.Login", Input: schema.Input[login](), Output: schema.Output[login]()}}
+	depends := &kernel.Syscall{Definition: kernel.Definition{Type: "A.B", Input: schema.Any, Output: schema.Any, Redact: func(json.RawMessage) json.RawMessage {
 		return json.RawMessage(`{"kept":1,"Cookie":"c"}`)
 	}}}
-	broken := &Syscall{Definition: Definition{Type: "A.B", Input: schema.Any, Output: schema.Any, Redact: func(json.RawMessage) json.RawMessage { panic("no") }}}
-	garbles := &Syscall{Definition: Definition{Type: "A.B", Input: schema.Any, Output: schema.Any, Redact: func(data json.RawMessage) json.RawMessage { return data[:len(data)-1] }}}
-	recalls := &Syscall{Definition: Definition{Type: "Event.Replay", Answers: FromJournal}}
-	named := &Syscall{Definition: Definition{Type: "A.B", Input: parsed(t, `{"items":{"items":{"prefixItems":[{"writeOnly":true}]}}}`), Output: schema.Any}}
-	seal := &Syscall{Definition: Definition{Type: "Crypto.Seal", Input: schema.Any, Output: schema.Any}}
-	m := command("a", "Session.Login", `{"user":"u","password":"p"}`)
+	broken := &kernel.Syscall{Definition: kernel.Definition{Type: "A.B", Input: schema.Any, Output: schema.Any, Redact: func(json.RawMessage) json.RawMessage { panic("no") }}}
+	garbles := &kernel.Syscall{Definition: kernel.Definition{Type: "A.B", Input: schema.Any, Output: schema.Any, Redact: func(data json.RawMessage) json.RawMessage { return data[:len(data)-1] }}}
+	recalls := &kernel.Syscall{Definition: kernel.Definition{Type: "Event.Replay", Answers: kernel.FromJournal}}
+	named := &kernel.Syscall{Definition: kernel.Definition{Type: "A.B", Input: parsed(t, `{"items":{"items":{"prefixItems":[{"writeOnly":true}]}}}`), Output: schema.Any}}
+	seal := &kernel.Syscall{Definition: kernel.Definition{Type: "Crypto.Seal", Input: schema.Any, Output: schema.Any}}
+	m := kerneltest.Command("a", "Session.Login", `{"user":"u","password":"p"}`)
 	failure := m.Fail(message.Errorf(404, "Authorization: no"))
 	invalid := m.Fail(message.Errorf(422, "user: expected a string"))
 	for _, test := range []struct {
 		name string
-		r    Record
+		r    kernel.Record
 		want string
 	}{
-		{"request", Record{Message: &m, Syscall: s}, `{"user":"u","password":"[redacted]"}`},
-		{"reply", Record{Message: new(m.Reply(m.Data)), Syscall: s}, `{"user":"u","password":"[redacted]"}`},
-		{"event", Record{Message: new(m.Event("A.B", m.Data)), Syscall: s}, `{"user":"u","password":"[redacted]"}`},
-		{"no syscall", Record{Message: &m}, `{"user":"u","password":"[redacted]"}`},
-		{"refused", Record{Message: &m, Refused: true}, RefusedData},
-		{"refused error", Record{Message: &invalid, Refused: true, Syscall: s}, ``},
-		{"error from outside that is refused", Record{Message: &invalid, Way: In, Refused: true}, RefusedData},
-		{"error with a header", Record{Message: &failure, Way: In}, `{"code":404,"message":"Authorization: [redacted]"}`},
-		{"error of a header", Record{Message: new(message.Message{Kind: message.KindError, Type: "A.B", Data: []byte(`{"code":400,"message":"no","headers":{"Cookie":"x"}}`)}), Way: In},
+		{"request", kernel.Record{Message: &m, Syscall: s}, `{"user":"u","password":"[redacted]"}`},
+		{"reply", kernel.Record{Message: new(m.Reply(m.Data)), Syscall: s}, `{"user":"u","password":"[redacted]"}`},
+		{"event", kernel.Record{Message: new(m.Event("A.B", m.Data)), Syscall: s}, `{"user":"u","password":"[redacted]"}`},
+		{"no syscall", kernel.Record{Message: &m}, `{"user":"u","password":"[redacted]"}`},
+		{"refused", kernel.Record{Message: &m, Refused: true}, kernel.RefusedData},
+		{"refused error", kernel.Record{Message: &invalid, Refused: true, Syscall: s}, ``},
+		{"error from outside that is refused", kernel.Record{Message: &invalid, Way: kernel.In, Refused: true}, kernel.RefusedData},
+		{"error with a header", kernel.Record{Message: &failure, Way: kernel.In}, `{"code":404,"message":"Authorization: [redacted]"}`},
+		{"error of a header", kernel.Record{Message: new(message.Message{Kind: message.KindError, Type: "A.B", Data: []byte(`{"code":400,"message":"no","headers":{"Cookie":"x"}}`)}), Way: kernel.In},
 			`{"code":400,"message":"no","headers":{"Cookie":"[redacted]"}}`},
-		{"error from outside about secrets", Record{Message: &invalid, Way: In, Syscall: s}, RedactedData},
-		{"error that is a request", Record{Message: new(message.Message{Kind: message.KindError, Type: "A.B", Data: []byte(`{"key":"x"}`)}), Way: In, Syscall: depends},
+		{"error from outside about secrets", kernel.Record{Message: &invalid, Way: kernel.In, Syscall: s}, kernel.RedactedData},
+		{"error that is a request", kernel.Record{Message: new(message.Message{Kind: message.KindError, Type: "A.B", Data: []byte(`{"key":"x"}`)}), Way: kernel.In, Syscall: depends},
 			`{"kept":1,"Cookie":"[redacted]"}`},
-		{"error that is one", Record{Message: &invalid, Way: In, Syscall: depends}, ``},
-		{"definition", Record{Message: &m, Syscall: depends}, `{"kept":1,"Cookie":"[redacted]"}`},
-		{"definition, reply", Record{Message: new(m.Reply([]byte(`{"user":"u"}`))), Syscall: depends}, ``},
-		{"broken definition", Record{Message: &m, Syscall: broken}, RedactedData},
-		{"garbling definition", Record{Message: &m, Syscall: garbles}, RedactedData},
-		{"recalled", Record{Message: new(m.Reply(m.Data)), Syscall: recalls}, OmittedData},
-		{"recalling", Record{Message: new(command("a", "Event.Replay", `{"user":"u"}`)), Syscall: recalls}, ``},
-		{"crypto", Record{Message: new(command("a", "Crypto.Unknown", `{"a":"x","b":["y",1,true],"c":{"d":"pwenc:v1:abc"}}`))},
+		{"error that is one", kernel.Record{Message: &invalid, Way: kernel.In, Syscall: depends}, ``},
+		{"definition", kernel.Record{Message: &m, Syscall: depends}, `{"kept":1,"Cookie":"[redacted]"}`},
+		{"definition, reply", kernel.Record{Message: new(m.Reply([]byte(`{"user":"u"}`))), Syscall: depends}, ``},
+		{"broken definition", kernel.Record{Message: &m, Syscall: broken}, kernel.RedactedData},
+		{"garbling definition", kernel.Record{Message: &m, Syscall: garbles}, kernel.RedactedData},
+		{"recalled", kernel.Record{Message: new(m.Reply(m.Data)), Syscall: recalls}, kernel.OmittedData},
+		{"recalling", kernel.Record{Message: new(kerneltest.Command("a", "Event.Replay", `{"user":"u"}`)), Syscall: recalls}, ``},
+		{"crypto", kernel.Record{Message: new(kerneltest.Command("a", "Crypto.Unknown", `{"a":"x","b":["y",1,true],"c":{"d":"pwenc:v1:abc"}}`))},
 			`{"a":"[redacted]","b":["[redacted]",1,true],"c":{"d":"pwenc:v1:abc"}}`},
-		{"crypto by another name", Record{Message: new(command("a", "Other.Seal", `"x"`)), Syscall: seal}, RedactedData},
-		{"crypto error", Record{Message: new(message.Message{Kind: message.KindError, Type: "Crypto.Open", Data: invalid.Data}), Syscall: seal}, ``},
-		{"header whose name is marked", Record{Message: new(command("a", "A.B", `[[["Cookie","c"]]]`)), Syscall: named}, `[[["[redacted]","[redacted]"]]]`},
-		{"marked and no JSON", Record{Message: new(command("a", "Session.Login", `{"password":"p`)), Syscall: s}, RedactedData},
-		{"marked and nothing", Record{Message: new(command("a", "Session.Login", ``)), Syscall: s}, ``},
-		{"no crypto", Record{Message: new(command("a", "CryptoX.Seal", `"x"`))}, ``},
+		{"crypto by another name", kernel.Record{Message: new(kerneltest.Command("a", "Other.Seal", `"x"`)), Syscall: seal}, kernel.RedactedData},
+		{"crypto error", kernel.Record{Message: new(message.Message{Kind: message.KindError, Type: "Crypto.Open", Data: invalid.Data}), Syscall: seal}, ``},
+		{"header whose name is marked", kernel.Record{Message: new(kerneltest.Command("a", "A.B", `[[["Cookie","c"]]]`)), Syscall: named}, `[[["[redacted]","[redacted]"]]]`},
+		{"marked and no JSON", kernel.Record{Message: new(kerneltest.Command("a", "Session.Login", `{"password":"p`)), Syscall: s}, kernel.RedactedData},
+		{"marked and nothing", kernel.Record{Message: new(kerneltest.Command("a", "Session.Login", ``)), Syscall: s}, ``},
+		{"no crypto", kernel.Record{Message: new(kerneltest.Command("a", "CryptoX.Seal", `"x"`))}, ``},
 	} {
 		want := test.want
 		if want == "" {
 			want = string(test.r.Message.Data)
 		}
-		got, changed := Redact(test.r)
+		got, changed := kernel.Redact(test.r)
 		if string(got) != want || changed != (test.want != "") {
 			t.Errorf("%s: got %s, %v, want %s", test.name, got, changed, want)
 		}
@@ -144,34 +146,18 @@ func parsed(t testing.TB, text string) *schema.Schema {
 
 // Everything that passes is looked at, and nearly nothing of it is secret.
 func TestRedactAllocatesNothingForOrdinaryData(t *testing.T) {
-	m := command("a", "Session.Login", `{"user":"ada","note":"a monkey with a token of affection"}`)
-	for _, s := range []*Syscall{nil,
-		{Definition: Definition{Type: "A.B", Input: schema.Any, Output: schema.Any}},
-		{Definition: Definition{Type: "A.B", Input: schema.Any, Output: schema.Any, Redact: func(data json.RawMessage) json.RawMessage { return data }}},
+	m := kerneltest.Command("a", "Session.Login", `{"user":"ada","note":"a monkey with a token of affection"}`)
+	for _, s := range []*kernel.Syscall{nil,
+		{Definition: kernel.Definition{Type: "A.B", Input: schema.Any, Output: schema.Any}},
+		{Definition: kernel.Definition{Type: "A.B", Input: schema.Any, Output: schema.Any, Redact: func(data json.RawMessage) json.RawMessage { return data }}},
 	} {
-		r := Record{Message: &m, Syscall: s}
+		r := kernel.Record{Message: &m, Syscall: s}
 		fewest := 1.0
 		for range 10 { // the race detector makes pools forget now and then
-			fewest = min(fewest, testing.AllocsPerRun(20, func() { Redact(r) }))
+			fewest = min(fewest, testing.AllocsPerRun(20, func() { kernel.Redact(r) }))
 		}
 		if fewest != 0 {
 			t.Errorf("%+v: it always allocates", s)
-		}
-	}
-}
-
-// What does not fit into a line goes to a blob unless it holds secrets; a text that speaks of
-// headers does not.
-func TestATextMaySpeakOfHeaders(t *testing.T) {
-	for data, want := range map[string]bool{
-		`{"text":"send it with curl -H \"Authorization: Bearer $TOKEN\", and cookie = 1"}`: false,
-		`{"text":"{\"Authorization\":\"Bearer x\"}"}`:                                      false,
-		`{"text":"GET /\r\nAuthorization: Bearer x"}`:                                      true,
-		`{"text":"GET /\r\nAuthorization: [redacted]"}`:                                    false,
-		`{"Authorization":"Bearer x"}`:                                                     true,
-	} {
-		if got := holdsSecrets(new(query("a", "A.B", data)), nil); got != want {
-			t.Errorf("%s: %v", data, got)
 		}
 	}
 }
@@ -188,7 +174,7 @@ func FuzzRedact(f *testing.F) {
 	f.Add(`{"s":"\u0063ookie: x"}`, uint8(5))
 	f.Add(`"k\\u0000"`, uint8(8))
 	f.Add(`{"list":[1]}`, uint8(201))
-	syscall := &Syscall{Definition: Definition{Type: "A.B", Output: schema.Any, Input: parsed(f, `{"$ref":"#/$defs/s","items":{"$ref":"#/$defs/s"},
+	syscall := &kernel.Syscall{Definition: kernel.Definition{Type: "A.B", Output: schema.Any, Input: parsed(f, `{"$ref":"#/$defs/s","items":{"$ref":"#/$defs/s"},
 		"$defs":{"s":{"properties":{"s":{"writeOnly":true},"list":{"items":{"$ref":"#/$defs/s"}},"next":{"$ref":"#/$defs/s"}}}}}`)}}
 	f.Fuzz(func(t *testing.T, around string, place uint8) {
 		const secret = "TOPSECRET"
@@ -203,11 +189,11 @@ func FuzzRedact(f *testing.F) {
 				data = `{"around":` + around + `,"list":` + data + `}`
 			}
 		}
-		m := command("a", "A.B", data)
+		m := kerneltest.Command("a", "A.B", data)
 		if place > 200 {
 			m.Type = "Crypto.Seal"
 		}
-		got, changed := Redact(Record{Message: &m, Syscall: syscall})
+		got, changed := kernel.Redact(kernel.Record{Message: &m, Syscall: syscall})
 		if strings.Contains(string(got), secret) || !changed {
 			t.Fatalf("%s\nbecame %s", data, got)
 		}
@@ -216,12 +202,12 @@ func FuzzRedact(f *testing.F) {
 		}
 		// Once more changes nothing.
 		m.Data = got
-		if again, _ := Redact(Record{Message: &m, Syscall: syscall}); string(again) != string(got) {
+		if again, _ := kernel.Redact(kernel.Record{Message: &m, Syscall: syscall}); string(again) != string(got) {
 			t.Fatalf("%s\nbecame %s", got, again)
 		}
 		// And anything at all comes back.
-		m = query("a", "Crypto.Seal", around)
-		out, _ := Redact(Record{Message: &m})
+		m = kerneltest.Query("a", "Crypto.Seal", around)
+		out, _ := kernel.Redact(kernel.Record{Message: &m})
 		if scan.Text([]byte(around)) == nil && scan.Text(out) != nil {
 			t.Fatalf("%s became %s", around, out)
 		}

@@ -1,4 +1,4 @@
-package kernel
+package kernel_test
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 
 	"kernos/internal/jsonscan"
 	"kernos/internal/secret"
+	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/store"
 	"kernos/store/storetest"
@@ -17,14 +19,14 @@ import (
 // discreet is a recorder that keeps what may be kept.
 type discreet struct{ recorder }
 
-func (d *discreet) Record(r Record) {
+func (d *discreet) Record(r kernel.Record) {
 	kept := r.Message.Clone()
-	kept.Data, _ = Redact(r)
+	kept.Data, _ = kernel.Redact(r)
 	r.Message = &kept
 	d.recorder.Record(r)
 }
 
-func (d *discreet) RecordWith(b *store.Batch, rs []Record, apply func() error) error {
+func (d *discreet) RecordWith(b *store.Batch, rs []kernel.Record, apply func() error) error {
 	if err := apply(); err != nil {
 		return err
 	}
@@ -35,11 +37,11 @@ func (d *discreet) RecordWith(b *store.Batch, rs []Record, apply func() error) e
 }
 
 // account is a command that is told a secret and answers with whatever the test wants.
-func account(t *testing.T, h Handler) Syscall {
-	s := asCommand(raw("Acct.Login", h))
+func account(t *testing.T, h kernel.Handler) kernel.Syscall {
+	s := kerneltest.AsCommand(kerneltest.Raw("Acct.Login", h))
 	s.Input = parsed(t, `{"properties":{"password":{"writeOnly":true},"pin":{"writeOnly":true}}}`)
 	s.Output = parsed(t, `{"properties":{"token":{"writeOnly":true}}}`)
-	s.Emits = []EventDefinition{{Type: "Acct.Tried", Summary: "A test."}}
+	s.Emits = []kernel.EventDefinition{{Type: "Acct.Tried", Summary: "A test."}}
 	return s
 }
 
@@ -48,24 +50,24 @@ func TestWhatACallWasToldIsKeptNowhere(t *testing.T) {
 	const request = `{"user":"ada","password":"hunter\"2 é","pin":471100}`
 	for _, c := range []struct {
 		name   string
-		answer Handler
+		answer kernel.Handler
 		want   []string // what is recorded behind the request
 	}{
-		{"error", func(_ context.Context, m message.Message, emit Emit) {
+		{"error", func(_ context.Context, m message.Message, emit kernel.Emit) {
 			emit(m.Fail(message.Errorf(400, `bad password hunter"2 é: %w`, message.Errorf(400, "471100 is no pin"))))
 		}, []string{`out error Acct.Login a {"code":400,"message":"bad password [redacted]","cause":{"code":400,"message":"[redacted] is no pin"}}`}},
-		{"raw error", func(_ context.Context, m message.Message, emit Emit) {
+		{"raw error", func(_ context.Context, m message.Message, emit kernel.Emit) {
 			emit(message.Message{Kind: message.KindError, Data: []byte(`{"code":400,"message":"hunter\u00222 \u00e9"}`)})
 		}, []string{`out error Acct.Login a {"code":400,"message":"[redacted]"}`}},
-		{"event", func(_ context.Context, m message.Message, emit Emit) {
+		{"event", func(_ context.Context, m message.Message, emit kernel.Emit) {
 			emit(m.Event("Acct.Tried", []byte(`{"password":"another","with":["hunter\"2 é",471100,4711,true],"text":"{\"p\":\"hunter\\\"2 é\"}","token":"t"}`)))
 			emit(m.Reply(nil))
 		}, []string{
 			`out event Acct.Tried a {"password":"[redacted]","with":["[redacted]","[redacted]",4711,true],"text":"{\"p\":\"[redacted]\"}","token":"[redacted]"}`,
 			`out reply Acct.Login a null`,
 		}},
-		{"published", func(ctx context.Context, m message.Message, emit Emit) {
-			if err := Publish(ctx, "Acct.Tried", []byte(`["hunter%222+%C3%A9"]`)); err != nil {
+		{"published", func(ctx context.Context, m message.Message, emit kernel.Emit) {
+			if err := kernel.Publish(ctx, "Acct.Tried", []byte(`["hunter%222+%C3%A9"]`)); err != nil {
 				t.Error(err)
 			}
 			emit(m.Reply([]byte(`{"token":"t","hunter\"2 é":1}`)))
@@ -73,11 +75,11 @@ func TestWhatACallWasToldIsKeptNowhere(t *testing.T) {
 			`within event Acct.Tried a ["[redacted]"]`,
 			`out reply Acct.Login a {"token":"[redacted]","[redacted]":1}`,
 		}},
-		{"twice the same name", func(_ context.Context, m message.Message, emit Emit) {
+		{"twice the same name", func(_ context.Context, m message.Message, emit kernel.Emit) {
 			emit(m.Reply([]byte(`{"hunter\"2 é":1,"471100":2}`)))
 		}, []string{`out reply Acct.Login a "[redacted]"`}},
-		{"nested", func(ctx context.Context, m message.Message, emit Emit) {
-			data, err := Invoke(ctx, "Test.Echo", []byte(`{"body":"pin=471100"}`))
+		{"nested", func(ctx context.Context, m message.Message, emit kernel.Emit) {
+			data, err := kernel.Invoke(ctx, "Test.Echo", []byte(`{"body":"pin=471100"}`))
 			if err != nil {
 				t.Error(err)
 			}
@@ -90,8 +92,8 @@ func TestWhatACallWasToldIsKeptNowhere(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rec := new(discreet)
-			k := newKernel(t, &Options{Recorder: rec}, account(t, c.answer), echo("Test.Echo"))
-			ask(k, command("a", "Acct.Login", request))
+			k := kerneltest.New(t, &kernel.Options{Recorder: rec}, account(t, c.answer), kerneltest.Echo("Test.Echo"))
+			kerneltest.Ask(k, kerneltest.Command("a", "Acct.Login", request))
 			want := append([]string{`in command Acct.Login  {"user":"ada","password":"[redacted]","pin":"[redacted]"}`}, c.want...)
 			if len(rec.all) != len(want) {
 				t.Fatalf("recorded %s", strings.Join(rec.all, "\n"))
@@ -109,22 +111,22 @@ func TestWhatACallWasToldIsKeptNowhere(t *testing.T) {
 // caller.
 func TestAnErrorDoesNotRepeatASecret(t *testing.T) {
 	fail := true
-	login := account(t, func(_ context.Context, m message.Message, emit Emit) {
+	login := account(t, func(_ context.Context, m message.Message, emit kernel.Emit) {
 		if fail {
 			emit(m.Fail(&message.Error{Code: 400, Message: "bad password hunter2", Field: "password", Cause: message.Errorf(400, "not hunter2")}))
 			return
 		}
 		emit(m.Reply([]byte(`"hunter2"`)))
 	})
-	login.Provider = Program
-	k := newKernel(t, nil, login)
-	m := command("a", "Acct.Login", `{"password":"hunter2"}`)
-	if got := answer(t, k, m); string(got.Data) != `{"code":400,"message":"bad password [redacted]","cause":{"code":400,"message":"not [redacted]"}}` ||
+	login.Provider = kernel.Program
+	k := kerneltest.New(t, nil, login)
+	m := kerneltest.Command("a", "Acct.Login", `{"password":"hunter2"}`)
+	if got := kerneltest.Answer(t, k, m); string(got.Data) != `{"code":400,"message":"bad password [redacted]","cause":{"code":400,"message":"not [redacted]"}}` ||
 		got.Err.Error() != "bad password [redacted]: not [redacted]" || got.Err.Field != "password" {
 		t.Errorf("got %s, %v", got.Data, got.Err)
 	}
 	fail = false
-	if got := answer(t, k, m); string(got.Data) != `"hunter2"` {
+	if got := kerneltest.Answer(t, k, m); string(got.Data) != `"hunter2"` {
 		t.Errorf("got %s", got.Data)
 	}
 }
@@ -133,16 +135,16 @@ func TestAnErrorDoesNotRepeatASecret(t *testing.T) {
 func TestCredentialsOfARequestAreNotKeptWithItsOutcome(t *testing.T) {
 	s := storetest.NewMemory()
 	rec := new(discreet)
-	k := newKernel(t, &Options{Store: s, Recorder: rec}, asCommand(raw("Test.Fetch", func(_ context.Context, m message.Message, emit Emit) {
+	k := kerneltest.New(t, &kernel.Options{Store: s, Recorder: rec}, kerneltest.AsCommand(kerneltest.Raw("Test.Fetch", func(_ context.Context, m message.Message, emit kernel.Emit) {
 		emit(m.Reply([]byte(`{"body":"you are Bearer abcdef12345, with sid 0123456789 in en, and ada has the password hunter2"}`)))
 	})))
 	m := keyed("a", "Test.Fetch", `{"headers":{"Authorization":"Bearer abcdef12345","Cookie":"lang=en; sid=0123456789","Proxy-Authorization":"Basic YWRhOmh1bnRlcjI="}}`, "k")
-	ask(k, m)
+	kerneltest.Ask(k, m)
 	const want = `{"body":"you are [redacted], with sid [redacted] in en, and ada has the password [redacted]"}`
 	if last := rec.all[len(rec.all)-1]; !strings.HasSuffix(last, want) {
 		t.Errorf("recorded %s", last)
 	}
-	if again := ask(k, m); string(again[0].Data) != want {
+	if again := kerneltest.Ask(k, m); string(again[0].Data) != want {
 		t.Errorf("the retry got %s", again[0].Data)
 	}
 	for e := range s.Scan(store.Range{}) {
@@ -155,23 +157,23 @@ func TestCredentialsOfARequestAreNotKeptWithItsOutcome(t *testing.T) {
 // A request that is nothing but secrets keeps its answers out of the journal.
 func TestTooManySecretsToLookFor(t *testing.T) {
 	rec := new(discreet)
-	k := newKernel(t, &Options{Recorder: rec}, account(t, func(ctx context.Context, m message.Message, emit Emit) {
-		if _, err := Invoke(ctx, "Test.Echo", []byte(`"secret 7"`)); err != nil {
+	k := kerneltest.New(t, &kernel.Options{Recorder: rec}, account(t, func(ctx context.Context, m message.Message, emit kernel.Emit) {
+		if _, err := kernel.Invoke(ctx, "Test.Echo", []byte(`"secret 7"`)); err != nil {
 			t.Error(err)
 		}
 		emit(m.Fail(message.Errorf(400, "secret 7")))
-	}), echo("Test.Echo"))
+	}), kerneltest.Echo("Test.Echo"))
 	data := `{"password":[`
 	for i := range 600 {
 		data += fmt.Sprintf(`"secret %d",`, i)
 	}
-	ask(k, command("a", "Acct.Login", strings.TrimSuffix(data, ",")+`]}`))
+	kerneltest.Ask(k, kerneltest.Command("a", "Acct.Login", strings.TrimSuffix(data, ",")+`]}`))
 	for _, line := range rec.all {
 		if strings.Contains(line, "secret 7") {
 			t.Errorf("recorded %s", line)
 		}
 	}
-	if last := rec.all[len(rec.all)-1]; !strings.Contains(last, `"message":"[redacted]"`) && !strings.HasSuffix(last, RedactedData) {
+	if last := rec.all[len(rec.all)-1]; !strings.Contains(last, `"message":"[redacted]"`) && !strings.HasSuffix(last, kernel.RedactedData) {
 		t.Errorf("recorded %s", last)
 	}
 }
@@ -191,15 +193,15 @@ func FuzzKnownSecrets(f *testing.F) {
 		if inside { // a text that is JSON
 			said = string(jsonscan.AppendQuoted(nil, said))
 		}
-		var recorded []Record
-		k := newKernel(t, &Options{Recorder: recording(func(r Record) {
+		var recorded []kernel.Record
+		k := kerneltest.New(t, &kernel.Options{Recorder: recording(func(r kernel.Record) {
 			kept := r.Message.Clone()
-			kept.Data, _ = Redact(r)
-			recorded = append(recorded, Record{Message: &kept})
-		})}, account(t, func(_ context.Context, m message.Message, emit Emit) {
+			kept.Data, _ = kernel.Redact(r)
+			recorded = append(recorded, kernel.Record{Message: &kept})
+		})}, account(t, func(_ context.Context, m message.Message, emit kernel.Emit) {
 			emit(m.Reply(jsonscan.AppendQuoted(nil, said)))
 		}))
-		ask(k, command("a", "Acct.Login", string(jsonscan.AppendQuoted([]byte(`{"password":`), known))+`}`))
+		kerneltest.Ask(k, kerneltest.Command("a", "Acct.Login", string(jsonscan.AppendQuoted([]byte(`{"password":`), known))+`}`))
 		if len(recorded) != 2 {
 			t.Fatalf("%d records", len(recorded))
 		}
@@ -215,11 +217,11 @@ func FuzzKnownSecrets(f *testing.F) {
 }
 
 // recording is a recorder that is one function.
-type recording func(Record)
+type recording func(kernel.Record)
 
-func (f recording) Record(r Record) { f(r) }
+func (f recording) Record(r kernel.Record) { f(r) }
 
-func (f recording) RecordWith(_ *store.Batch, rs []Record, apply func() error) error {
+func (f recording) RecordWith(_ *store.Batch, rs []kernel.Record, apply func() error) error {
 	err := apply()
 	for _, r := range slices.Clip(rs[1:]) {
 		f(r)
