@@ -151,18 +151,15 @@ func newKernel(t *testing.T, c *conversation, open func() (store.Store, error)) 
 	t.Helper()
 	c.events = new(events)
 	state := store.Lazy(open)
-	kept, err := blobs.New(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	opts := &kernel.Options{Store: state, Blobs: tempBlobs{dir: kept}}
+	kept := kerneltest.NewBlobs(t)
+	opts := &kernel.Options{Store: state, Blobs: kept}
 	recorded := journal.New(state, &journal.Options{Models: []embed.Model{embed.English()}, Vectors: vectors.NewCache(1<<20, time.Minute)})
 	registry, err := kernel.NewRegistry()
 	if err != nil {
 		t.Fatal(err)
 	}
 	modules := []kernel.Module{introspect.Module(registry)}
-	values := memory.New(state, kept, nil)
+	values := memory.New(state, kept.Dir, nil)
 	if c.wants("capability/memory") {
 		modules = append(modules, values.Module())
 	}
@@ -179,7 +176,7 @@ func newKernel(t *testing.T, c *conversation, open func() (store.Store, error)) 
 	if c.wants("capability/http") {
 		client := outbound.NewClient(outbound.Personal, nil)
 		t.Cleanup(client.CloseIdleConnections)
-		modules = append(modules, http.Module(http.Options{Client: client, Blobs: forAll{kept}}))
+		modules = append(modules, http.Module(http.Options{Client: client, Blobs: forAll{kept.Dir}}))
 	}
 	var ring *crypto.Keyring
 	if c.wants("capability/crypto") {
@@ -255,16 +252,6 @@ func run(all []runner, k *kernel.Kernel) (stop func()) {
 		cancel()
 		running.Wait()
 	}
-}
-
-type tempBlobs struct {
-	kerneltest.NoBlobs
-	dir *blobs.Dir
-}
-
-func (b tempBlobs) Put(_ context.Context, data []byte) (message.BlobPointer, error) {
-	blob, err := b.dir.Put(data)
-	return blob.Pointer(), err
 }
 
 // dialBinary talks to the program itself, which has no handlers but its own.

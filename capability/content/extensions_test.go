@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 )
 
 // circle is an agent whose skills name each other, and the agent.
@@ -17,7 +20,7 @@ func circle() map[string]string {
 }
 
 func TestFlatteningEndsOnCircles(t *testing.T) {
-	k := newKernel(t, New(newShelf(t, circle()), nil))
+	k := kerneltest.Of(t, &kernel.Options{Blobs: kerneltest.NewBlobs(t)}, New(newShelf(t, circle()), nil).Module())
 	none := `"description":"` + foreign + `"`
 	plain := `{"content":"A.","metadata":{"uri":"os://agents/a.md","dependencies":{"skills":[{"uri":"os://skills/one.md","name":"One","description":"1","skills":["two.md","one.md"],"tools":["Write"]}],"tools":[{"uri":"Read",` + none + `}]}}}`
 	for data, want := range map[string]string{
@@ -74,10 +77,10 @@ func TestChecksums(t *testing.T) {
 }
 
 func TestConditionalSkills(t *testing.T) {
-	k := newKernel(t, New(newShelf(t, map[string]string{
+	k := kerneltest.Of(t, &kernel.Options{Blobs: kerneltest.NewBlobs(t)}, New(newShelf(t, map[string]string{
 		"a.md": "---\nskills: [always.md]\nskills_if:\n  - {platform: web, skills: [web.md, always.md]}\n  - {platform: [ios, android], mode: offline, skills: [phone.md]}\n  - {skills: [never.md]}\n---\n",
 		"b.md": "---\nskills_if: {platform: web, skills: web.md}\n---\n",
-	}), nil))
+	}), nil).Module())
 	for _, test := range []struct{ data, want string }{
 		{`{"uri":"os://a.md"}`, "always"},
 		{`{"uri":"os://a.md","conditions":{}}`, "always"},

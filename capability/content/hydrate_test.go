@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/schema"
 )
@@ -247,7 +249,7 @@ func TestPanicOfTheFilesReachesTheKernel(t *testing.T) {
 			panic("broken disk")
 		}
 	}
-	m := call(t, newKernel(t, New(s, nil)), "Content.Hydrate", `{"uri":"os://agents/w.md"}`)
+	m := call(t, kerneltest.Of(t, &kernel.Options{Blobs: kerneltest.NewBlobs(t)}, New(s, nil).Module()), "Content.Hydrate", `{"uri":"os://agents/w.md"}`)
 	if e, err := message.ParseError(m.Data); m.Kind != message.KindError || err != nil || e.Code != 500 {
 		t.Errorf("got %s %s", m.Kind, m.Data)
 	}
@@ -260,7 +262,7 @@ func TestHydrateAsASyscall(t *testing.T) {
 		"long.md":           "---\nname: L\n---\n" + strings.Repeat("long ", 10_000),
 	})
 	c := New(s, nil)
-	k := newKernel(t, c)
+	k := kerneltest.Of(t, &kernel.Options{Blobs: kerneltest.NewBlobs(t)}, c.Module())
 	for _, typ := range []message.Type{"Content.Hydrate", "FileSystem.Hydrate"} {
 		m := call(t, k, typ, `{"uri":"os://agents/w.md"}`)
 		if m.Kind != message.KindReply || m.Type != typ || string(m.Data) != string(hydration(t.Context(), c, "os://agents/w.md")) {

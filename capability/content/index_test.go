@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 )
 
@@ -120,7 +122,7 @@ func TestIndexOfALargeTree(t *testing.T) {
 		files[fmt.Sprintf("skills/s-%04d/SKILL.md", i)] = fmt.Sprintf("---\nname: s-%04d\ndescription: d\n---\n", i)
 	}
 	c := New(newShelf(t, files), nil)
-	k := newKernel(t, c)
+	k := kerneltest.Of(t, &kernel.Options{Blobs: kerneltest.NewBlobs(t)}, c.Module())
 	m := k.Fit(t.Context(), call(t, k, "Content.Index", `{"uri":"os://skills","limit":1500}`), message.MaxLine, func(m *message.Message) int { return len(m.Data) + 500 })
 	var out indexOutput
 	if err := json.Unmarshal(m.Data, &out); err != nil || out.EntriesRef == nil || out.Cursor == "" {
@@ -134,7 +136,7 @@ func TestIndexOfALargeTree(t *testing.T) {
 
 func TestIndexErrors(t *testing.T) {
 	files, dir := directory(t, map[string]string{"skills/a.md": "---\nname: A\ndescription: a\n---\n"})
-	k := newKernel(t, New(files, nil))
+	k := kerneltest.Of(t, &kernel.Options{Blobs: kerneltest.NewBlobs(t)}, New(files, nil).Module())
 	for _, test := range []struct {
 		data string
 		code int

@@ -16,9 +16,7 @@ import (
 	"kernos/capability/vfs"
 	"kernos/capability/vfs/dirfs"
 	"kernos/kernel"
-	"kernos/kernel/kerneltest"
 	"kernos/message"
-	"kernos/store/blobs"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -127,26 +125,6 @@ func tool1(t testing.TB, c *Content, uri string) string {
 		t.Fatalf("%s: %d tools", uri, len(tools))
 	}
 	return tools[0].Description
-}
-
-// newKernel returns a kernel that has the module.
-func newKernel(t testing.TB, c *Content) *kernel.Kernel {
-	t.Helper()
-	dir, err := blobs.New(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kerneltest.Of(t, &kernel.Options{Blobs: keeper{dir: dir}}, c.Module())
-}
-
-type keeper struct {
-	kerneltest.NoBlobs
-	dir *blobs.Dir
-}
-
-func (k keeper) Put(_ context.Context, data []byte) (message.BlobPointer, error) {
-	b, err := k.dir.Put(data)
-	return b.Pointer(), err
 }
 
 // call makes a call and returns its outcome.

@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 )
 
 func TestSearchFindsSkillsAndAgents(t *testing.T) {
@@ -11,7 +14,7 @@ func TestSearchFindsSkillsAndAgents(t *testing.T) {
 	files["skills/tax/SKILL.md"] = "---\nname: tax\ndescription: Computes what a company owes to the government\n---\n"
 	files["agents/cook.md"] = "---\nname: cook\ndescription: Plans meals and writes recipes\n---\nYou cook."
 	dir, _ := directory(t, files)
-	k := newKernel(t, New(dir, nil))
+	k := kerneltest.Of(t, &kernel.Options{Blobs: kerneltest.NewBlobs(t)}, New(dir, nil).Module())
 	for data, want := range map[string]string{
 		`{"query":"pdf"}`: "os://skills/pdf/SKILL.md", `{"query":"dinner ideas"}`: "os://agents/cook.md", `{"query":"finance","uri":"os://skills"}`: "os://skills/tax/SKILL.md",
 		`{"query":"dinner ideas","mode":"words"}`: "", `{"query":"recipes","uri":"os://skills","mode":"words"}`: "",

@@ -6,7 +6,7 @@ import (
 
 	"kernos/internal/jsonscan"
 	"kernos/kernel"
-	"kernos/message"
+	"kernos/kernel/kerneltest"
 )
 
 // The attack: a second connection sends a reply and an error for another's request, before the
@@ -22,7 +22,7 @@ func TestClaimsAreDrawnAsClaims(t *testing.T) {
 	request.Principal, request.Name, request.Wire = "02", "alice", "http"
 	answer.Principal, answer.Name, answer.Wire = "02", "alice", "http"
 	j.add(request, reply, failure, answer)
-	k := newKernel(t, j)
+	k := kerneltest.Of(t, nil, Module(j, nil))
 	for format, want := range map[string]string{
 		"json": `{"nodes":[{"id":"pay","kind":"command","type":"Bank.Pay","seq":1,"timestamp":1735000000000,"principal":"alice","wire":"http"},` +
 			`{"id":"forged","kind":"reply","type":"Bank.Pay","seq":2,"timestamp":1735000000000,"principal":"mallory","wire":"ws","claim":true},` +
@@ -40,7 +40,7 @@ func TestClaimsAreDrawnAsClaims(t *testing.T) {
 			`  n4(["Bank.Pay ✓<br/>alice<br/>paid"]):::reply` + "\n" +
 			"  n1 --> n2\n  n1 --> n3\n  n1 -. \"50ms\" .-> n4\n" + mermaid.claims + mermaidClasses,
 	} {
-		_, got := ask(t, k, message.KindQuery, "Message.Graph", `{"correlationId":"w","format":"`+format+`"}`)
+		_, got := kerneltest.Exchange(k, kerneltest.Query("ask", "Message.Graph", `{"correlationId":"w","format":"`+format+`"}`))
 		text := string(got.Data)
 		if format != "json" {
 			text = jsonscan.Unquote(got.Data)
@@ -49,7 +49,7 @@ func TestClaimsAreDrawnAsClaims(t *testing.T) {
 			t.Errorf("%s: got\n%s\nwant\n%s", format, text, want)
 		}
 	}
-	_, got := ask(t, k, message.KindQuery, "Message.Graph", `{"correlationId":"w","format":"dot"}`)
+	_, got := kerneltest.Exchange(k, kerneltest.Query("ask", "Message.Graph", `{"correlationId":"w","format":"dot"}`))
 	if text := jsonscan.Unquote(got.Data); strings.Count(text, `claimed\nmallory`) != 2 || strings.Count(text, "✓") != 1 || strings.Count(text, "style=dashed,label") != 1 {
 		t.Errorf("dot: %s", text)
 	}
@@ -59,15 +59,15 @@ func TestClaimsAreDrawnAsClaims(t *testing.T) {
 			"└─ ! Bank.Pay error, claimed 500 No money  denied  mallory\n",
 		`["02","owner"]`: "▶ Bank.Pay  1970-01-01 00:00:01.000Z  pay  alice\n└─ ✓ reply  50ms  paid  alice\n",
 	} {
-		_, got := ask(t, k, message.KindQuery, "Message.Graph", `{"correlation":"w","format":"tree","principal":`+of+`}`)
+		_, got := kerneltest.Exchange(k, kerneltest.Query("ask", "Message.Graph", `{"correlation":"w","format":"tree","principal":`+of+`}`))
 		if text := jsonscan.Unquote(got.Data); text != want {
 			t.Errorf("of %s: got\n%s\nwant\n%s", of, text, want)
 		}
 	}
-	if _, got := ask(t, k, message.KindQuery, "Message.Graph", `{"correlation":"w","principal":"bob"}`); !strings.Contains(string(got.Data), "w has no messages that acted for bob") {
+	if _, got := kerneltest.Exchange(k, kerneltest.Query("ask", "Message.Graph", `{"correlation":"w","principal":"bob"}`)); !strings.Contains(string(got.Data), "w has no messages that acted for bob") {
 		t.Errorf("of bob: %s", got.Data)
 	}
-	events, _ := ask(t, k, message.KindQuery, "Message.Watch", `{"from":2,"limit":1}`)
+	events, _ := kerneltest.Exchange(k, kerneltest.Query("ask", "Message.Watch", `{"from":2,"limit":1}`))
 	if want := `{"seq":2,"at":1001,"principal":"mallory","wire":"ws","claim":true,"message":`; len(events) != 1 || !strings.HasPrefix(string(events[0].Data), want) {
 		t.Errorf("watch: %v", events)
 	}

@@ -4,24 +4,25 @@ import (
 	"strings"
 	"testing"
 
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 )
 
 // One call shows what failed, and why.
 func TestListShowsFailedRequestsWithTheirErrors(t *testing.T) {
-	k := newKernel(t, shop(t))
-	_, got := ask(t, k, message.KindQuery, "Message.List", `{"failed":true}`)
+	k := kerneltest.Of(t, nil, Module(shop(t), nil))
+	_, got := kerneltest.Exchange(k, kerneltest.Query("ask", "Message.List", `{"failed":true}`))
 	text := string(got.Data)
 	if got.Kind != message.KindReply || !strings.HasPrefix(text, `{"failures":[{"error":{"kind":"error",`) || !strings.Contains(text, `,"request":{"kind":"`) {
 		t.Errorf("got %s %s", got.Kind, text)
 	}
-	if _, got := ask(t, k, message.KindQuery, "Message.List", `{"failed":true,"kind":"reply"}`); got.Kind != message.KindError {
+	if _, got := kerneltest.Exchange(k, kerneltest.Query("ask", "Message.List", `{"failed":true,"kind":"reply"}`)); got.Kind != message.KindError {
 		t.Errorf("got %s", got.Data)
 	}
 }
 
 func TestGraphTakesBothNamesOfAWorkflow(t *testing.T) {
-	k := newKernel(t, shop(t))
+	k := kerneltest.Of(t, nil, Module(shop(t), nil))
 	for data, want := range map[string]string{
 		`{"correlation":"none-such"}`:   "Workflow not found: none-such",
 		`{"correlationId":"none-such"}`: "Workflow not found: none-such",
@@ -29,7 +30,7 @@ func TestGraphTakesBothNamesOfAWorkflow(t *testing.T) {
 		`{"correlation":"a","correlationId":"b"}`: "only one of correlation, correlationId may be given",
 	} {
 		for _, name := range []message.Type{"Message.Graph", "Message.Replay"} {
-			if _, got := ask(t, k, message.KindQuery, name, data); !strings.Contains(string(got.Data), want) {
+			if _, got := kerneltest.Exchange(k, kerneltest.Query("ask", name, data)); !strings.Contains(string(got.Data), want) {
 				t.Errorf("%s %s: got %s", name, data, got.Data)
 			}
 		}

@@ -13,7 +13,6 @@ import (
 	"kernos/internal/jsonscan"
 	"kernos/journal"
 	"kernos/kernel"
-	"kernos/kernel/kerneltest"
 	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
@@ -176,26 +175,6 @@ func said(kind message.Kind, typ message.Type, data, lineage string) string {
 	m := message.Message{Kind: kind, Type: typ, Data: json.RawMessage(data)}
 	m.Metadata = message.Metadata{ID: message.ID(id), Timestamp: 1735000000000, Causation: message.ID(causation), Correlation: correlation}
 	return string(message.Append(nil, &m))
-}
-
-// newKernel returns a kernel with the module and more syscalls.
-func newKernel(t testing.TB, j Journal, more ...kernel.Syscall) *kernel.Kernel {
-	t.Helper()
-	return kerneltest.Of(t, nil, Module(j, nil), kerneltest.Module("test", more...))
-}
-
-// ask returns what a request is answered with: events, and the outcome.
-func ask(t testing.TB, k *kernel.Kernel, kind message.Kind, name message.Type, data string) (events []message.Message, outcome message.Message) {
-	t.Helper()
-	m := message.Message{Kind: kind, Type: name, Data: json.RawMessage(data), Metadata: message.Metadata{ID: "ask", Timestamp: 1}}
-	k.Handle(context.Background(), m, func(m message.Message) {
-		if m.Kind.Answers() {
-			outcome = m
-		} else {
-			events = append(events, m)
-		}
-	})
-	return events, outcome
 }
 
 // answered is the text of an outcome: the data, or the code and text of an error.

@@ -11,6 +11,7 @@ import (
 
 	"kernos/journal"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/store/storetest"
 )
@@ -43,7 +44,7 @@ func trimmed(t *testing.T) (*kernel.Kernel, int64) {
 		t.Fatalf("dropped %+v, %v", d, err)
 	}
 	record(21, 5)
-	return newKernel(t, j), d.At
+	return kerneltest.Of(t, nil, Module(j, nil)), d.At
 }
 
 // No reader takes what is left for all that there was.
@@ -69,7 +70,7 @@ func everyAnswerSaysWhatIsDropped(t *testing.T) {
 		{"Message.Graph", `{"correlationId":"w","format":"dot"}`, `  // The journal is not whole: ` + words},
 		{"Message.Graph", `{"correlationId":"w","format":"tree"}`, `◌ the journal is not whole: ` + words},
 	} {
-		_, got := ask(t, k, message.KindQuery, c.name, c.data)
+		_, got := kerneltest.Exchange(k, kerneltest.Query("ask", c.name, c.data))
 		if got.Kind != message.KindReply || !strings.Contains(string(got.Data), c.want) {
 			t.Errorf("%s %s: %s %s", c.name, c.data, got.Kind, got.Data)
 		}
@@ -78,7 +79,7 @@ func everyAnswerSaysWhatIsDropped(t *testing.T) {
 			t.Errorf("%s %s: %v", c.name, c.data, err)
 		}
 	}
-	_, got := ask(t, k, message.KindQuery, "Message.Search", fmt.Sprintf(`{"query":"word","since":%d}`, at+1))
+	_, got := kerneltest.Exchange(k, kerneltest.Query("ask", "Message.Search", fmt.Sprintf(`{"query":"word","since":%d}`, at+1)))
 	if strings.Contains(string(got.Data), "dropped") {
 		t.Errorf("what was dropped was before that: %s", got.Data)
 	}
@@ -101,7 +102,7 @@ func aWatchFromTheBeginningTellsWhatIsDropped(t *testing.T) {
 		fmt.Sprintf(`{"since":%d,"limit":1}`, at):             missed + `Message.Recorded 21; {"next":22,"messages":1}`,
 		fmt.Sprintf(`{"since":%d,"limit":1,"after":0}`, at+1): missed + `Message.Recorded 21; {"next":22,"messages":1}`,
 	} {
-		events, got := ask(t, k, message.KindQuery, "Message.Watch", data)
+		events, got := kerneltest.Exchange(k, kerneltest.Query("ask", "Message.Watch", data))
 		if got := strings.Join(append(inBrief(t, events), answered(got)), "; "); got != want {
 			t.Errorf("%s: %s", data, got)
 		}
@@ -117,7 +118,7 @@ func TestPagesOfASearchDoNotRepeat(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	k := newKernel(t, j)
+	k := kerneltest.Of(t, nil, Module(j, nil))
 	record := func(from, n int) {
 		for i := from; i < from+n; i++ {
 			m := message.Message{Kind: message.KindEvent, Type: "Test.Happened", Data: json.RawMessage(`"a word"`)}
@@ -128,7 +129,7 @@ func TestPagesOfASearchDoNotRepeat(t *testing.T) {
 	record(0, 50)
 	var seen []uint64
 	for cursor := ""; ; {
-		_, got := ask(t, k, message.KindQuery, "Message.Search", `{"query":"word","limit":7,"records":true`+cursor+`}`)
+		_, got := kerneltest.Exchange(k, kerneltest.Query("ask", "Message.Search", `{"query":"word","limit":7,"records":true`+cursor+`}`))
 		var out struct {
 			Records []struct{ Seq uint64 }
 			Total   int

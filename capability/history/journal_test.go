@@ -167,12 +167,12 @@ func TestReplayComparesLargeAnswers(t *testing.T) {
 	k.Handle(t.Context(), message.Message{Kind: message.KindCommand, Type: "Test.Large", Data: json.RawMessage(`{}`),
 		Metadata: message.Metadata{ID: "large", Timestamp: 1}}, func(message.Message) {})
 	const pointer = `{"kind":"reply","data":{"dataRef":{"scheme":"file","path":"/blobs/`
-	_, got := ask(t, k, message.KindCommand, "Message.Replay", `{"correlationId":"large","execute":true}`)
+	_, got := kerneltest.Exchange(k, kerneltest.Command("ask", "Message.Replay", `{"correlationId":"large","execute":true}`))
 	if !strings.Contains(string(got.Data), `"commands":1,"same":1,"different":[]`) {
 		t.Errorf("run again, it is %.500s", got.Data)
 	}
 	last = "y"
-	_, got = ask(t, k, message.KindCommand, "Message.Replay", `{"correlationId":"large","execute":true}`)
+	_, got = kerneltest.Exchange(k, kerneltest.Command("ask", "Message.Replay", `{"correlationId":"large","execute":true}`))
 	if !strings.Contains(string(got.Data), `"commands":1,"same":0`) || strings.Count(string(got.Data), pointer) != 2 {
 		t.Errorf("changed and run again, it is %.500s", got.Data)
 	}

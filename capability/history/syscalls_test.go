@@ -11,11 +11,12 @@ import (
 
 	"kernos/journal"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 )
 
 func TestSyscallsAnswer(t *testing.T) {
-	k := newKernel(t, shop(t))
+	k := kerneltest.Of(t, nil, Module(shop(t), nil))
 	line := func(kind message.Kind, typ message.Type, data, lineage string) string {
 		return said(kind, typ, data, lineage)
 	}
@@ -104,7 +105,7 @@ func TestSyscallsAnswer(t *testing.T) {
 		{"Message.Replay", `{"correlationId":"w","queries":true}`, `422 Schema validation failed: queries: nothing is run without execute; add execute, or leave queries out`},
 		{"Event.Replay", `{"correlationId":"nope"}`, `404 Workflow not found: nope (no message in the journal has this correlation or this id)`},
 	} {
-		_, got := ask(t, k, message.KindQuery, c.name, c.data)
+		_, got := kerneltest.Exchange(k, kerneltest.Query("ask", c.name, c.data))
 		if text := answered(got); text != c.want || got.Type != c.name {
 			t.Errorf("%s %s: got\n  %s, want\n  %s", c.name, c.data, text, c.want)
 		}
@@ -117,7 +118,7 @@ func TestSyscallsAnswer(t *testing.T) {
 }
 
 func TestMermaidIsTheDefault(t *testing.T) {
-	_, got := ask(t, newKernel(t, shop(t)), message.KindQuery, "Event.Graph", `{"correlationId":"w"}`)
+	_, got := kerneltest.Exchange(kerneltest.Of(t, nil, Module(shop(t), nil)), kerneltest.Query("ask", "Event.Graph", `{"correlationId":"w"}`))
 	if !strings.HasPrefix(string(got.Data), `"graph TD\n  n1[`) {
 		t.Errorf("got %s", got.Data)
 	}
@@ -128,14 +129,14 @@ func TestMessagesComeBackAsTheyWere(t *testing.T) {
 	j := new(memoryJournal)
 	strange := said("command", "Test.Run", `{"z":1.0,"a":1e2,"s":"\u0041\/\ud83d\ude00","n":12345678901234567890}`, "a@w")
 	j.add(entry(t, 1, kernel.In, strange))
-	k := newKernel(t, j)
-	if _, got := ask(t, k, message.KindQuery, "Message.Get", `{"id":"a"}`); string(got.Data) != strange {
+	k := kerneltest.Of(t, nil, Module(j, nil))
+	if _, got := kerneltest.Exchange(k, kerneltest.Query("ask", "Message.Get", `{"id":"a"}`)); string(got.Data) != strange {
 		t.Errorf("Get: %s", got.Data)
 	}
-	if _, got := ask(t, k, message.KindQuery, "Message.List", `{}`); string(got.Data) != `{"messages":[`+strange+`]}` {
+	if _, got := kerneltest.Exchange(k, kerneltest.Query("ask", "Message.List", `{}`)); string(got.Data) != `{"messages":[`+strange+`]}` {
 		t.Errorf("List: %s", got.Data)
 	}
-	if events, _ := ask(t, k, message.KindQuery, "Message.Replay", `{"correlationId":"w"}`); string(events[0].Data) != `{"seq":1,"at":1,"principal":"owner","message":`+strange+`}` {
+	if events, _ := kerneltest.Exchange(k, kerneltest.Query("ask", "Message.Replay", `{"correlationId":"w"}`)); string(events[0].Data) != `{"seq":1,"at":1,"principal":"owner","message":`+strange+`}` {
 		t.Errorf("Replay: %s", events[0].Data)
 	}
 }
@@ -143,18 +144,18 @@ func TestMessagesComeBackAsTheyWere(t *testing.T) {
 func TestWhatIsMissingIsSaid(t *testing.T) {
 	j := shop(t)
 	j.dropped = journal.Dropped{Messages: 5, At: 900, Why: "age", Losses: journal.Losses{Lost: 2, LostSince: 1500, LostUntil: 1600}}
-	k := newKernel(t, j)
+	k := kerneltest.Of(t, nil, Module(j, nil))
 	for data, want := range map[string]string{
 		`{"type":"None.Such"}`:              `{"messages":[],"dropped":{"messages":5,"until":900,"why":"age","lost":2,"lostSince":1500,"lostUntil":1600}}`,
 		`{"type":"None.Such","since":901}`:  `{"messages":[],"dropped":{"messages":0,"lost":2,"lostSince":1500,"lostUntil":1600}}`,
 		`{"type":"None.Such","until":1500}`: `{"messages":[],"dropped":{"messages":5,"until":900,"why":"age"}}`,
 		`{"type":"None.Such","since":1601}`: `{"messages":[]}`,
 	} {
-		if _, got := ask(t, k, message.KindQuery, "Message.List", data); string(got.Data) != want {
+		if _, got := kerneltest.Exchange(k, kerneltest.Query("ask", "Message.List", data)); string(got.Data) != want {
 			t.Errorf("%s: got %s", data, got.Data)
 		}
 	}
-	_, got := ask(t, k, message.KindQuery, "Message.Graph", `{"correlationId":"nope"}`)
+	_, got := kerneltest.Exchange(k, kerneltest.Query("ask", "Message.Graph", `{"correlationId":"nope"}`))
 	const want = "404 Workflow not found: nope (no message in the journal has this correlation or this id; it has dropped the 5 messages that were recorded until 1970-01-01T00:00:00Z; 2 messages from 1970-01-01T00:00:01Z to 1970-01-01T00:00:01Z were not recorded because the store did not take them)"
 	if text := answered(got); text != want {
 		t.Errorf("got %s", text)
@@ -164,12 +165,12 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 func TestAJournalThatFailsIsAnError(t *testing.T) {
 	j := shop(t)
 	j.err = message.Errorf(503, "The store is busy")
-	k := newKernel(t, j)
+	k := kerneltest.Of(t, nil, Module(j, nil))
 	for name, data := range map[message.Type]string{
 		"Message.Get": `{"id":"s1"}`, "Message.List": `{}`, "Message.Search": `{"query":"a"}`, "Message.Graph": `{"correlationId":"w"}`,
 		"Message.Replay": `{"correlationId":"w"}`, "Message.Stats": `{}`, "Message.Watch": `{}`,
 	} {
-		if _, got := ask(t, k, message.KindQuery, name, data); answered(got) != "503 The store is busy" {
+		if _, got := kerneltest.Exchange(k, kerneltest.Query("ask", name, data)); answered(got) != "503 The store is busy" {
 			t.Errorf("%s: got %s", name, answered(got))
 		}
 	}
@@ -207,20 +208,20 @@ func TestLongWorkflowsAreReadByPages(t *testing.T) {
 }
 
 func TestReplaySendsAWorkflowInOrder(t *testing.T) {
-	k := newKernel(t, shop(t))
-	events, got := ask(t, k, message.KindQuery, "Message.Replay", `{"correlationId":"w"}`)
+	k := kerneltest.Of(t, nil, Module(shop(t), nil))
+	events, got := kerneltest.Exchange(k, kerneltest.Query("ask", "Message.Replay", `{"correlationId":"w"}`))
 	if string(got.Data) != `{"messages":9}` || len(events) != 9 {
 		t.Fatalf("got %d events and %s", len(events), got.Data)
 	}
 	if want := `{"seq":2,"at":1001,"principal":"owner","message":` + said("query", "Stock.Get", `{}`, "s1<o1@w") + `}`; string(events[1].Data) != want || events[1].Type != "Message.Replayed" {
 		t.Errorf("got %s %s", events[1].Type, events[1].Data)
 	}
-	events, got = ask(t, k, message.KindQuery, "Event.Replay", `{"correlationId":"w","limit":2}`)
+	events, got = kerneltest.Exchange(k, kerneltest.Query("ask", "Event.Replay", `{"correlationId":"w","limit":2}`))
 	if string(got.Data) != `{"messages":2,"more":true}` || len(events) != 2 {
 		t.Errorf("got %d events and %s", len(events), got.Data)
 	}
 	// An older root does not name its workflow, and neither does its answer.
-	events, _ = ask(t, k, message.KindQuery, "Message.Replay", `{"correlationId":"x1"}`)
+	events, _ = kerneltest.Exchange(k, kerneltest.Query("ask", "Message.Replay", `{"correlationId":"x1"}`))
 	if len(events) != 3 {
 		t.Errorf("got %d events", len(events))
 	}
@@ -277,8 +278,8 @@ func TestReplayRunsCommandsAgain(t *testing.T) {
 	failing := kernel.Command(kernel.Definition{Type: "Test.Fail", Summary: "Fail."}, func(context.Context, int) (int, error) {
 		return 0, message.Errorf(409, "No")
 	})
-	k := newKernel(t, j, counter("Test.Count", &seen), same, failing)
-	_, got := ask(t, k, message.KindCommand, "Message.Replay", `{"correlationId":"w","execute":true,"queries":true}`)
+	k := kerneltest.Of(t, nil, Module(j, nil), kerneltest.Module("test", counter("Test.Count", &seen), same, failing))
+	_, got := kerneltest.Exchange(k, kerneltest.Command("ask", "Message.Replay", `{"correlationId":"w","execute":true,"queries":true}`))
 	var report struct {
 		Correlation             string
 		Commands, Queries, Same int
@@ -322,7 +323,7 @@ func TestReplayRunsCommandsAgain(t *testing.T) {
 
 	// Without queries they are skipped, and the limit counts requests.
 	seen = nil
-	_, got = ask(t, k, message.KindCommand, "Message.Replay", `{"correlationId":"w","execute":true,"limit":3}`)
+	_, got = kerneltest.Exchange(k, kerneltest.Command("ask", "Message.Replay", `{"correlationId":"w","execute":true,"limit":3}`))
 	if !strings.Contains(string(got.Data), `"commands":2,"same":0,`) || !strings.HasSuffix(string(got.Data), `"skipped":[{"id":"c","type":"Test.Same","why":"It is a query; ask for queries to run them again"}],"more":true}`) || len(seen) != 2 {
 		t.Errorf("got %s", got.Data)
 	}
@@ -344,8 +345,8 @@ func TestReplayLeavesConnectionsAndTheKernelAlone(t *testing.T) {
 	var counted, joined []message.Message
 	join := counter("Test.Join", &joined)
 	join.Aliases, join.Effect = []message.Type{"Older.Join"}, kernel.Transient
-	k := newKernel(t, j, counter("Test.Count", &counted), join)
-	_, got := ask(t, k, message.KindCommand, "Message.Replay", `{"correlationId":"w","execute":true,"queries":true}`)
+	k := kerneltest.Of(t, nil, Module(j, nil), kerneltest.Module("test", counter("Test.Count", &counted), join))
+	_, got := kerneltest.Exchange(k, kerneltest.Command("ask", "Message.Replay", `{"correlationId":"w","execute":true,"queries":true}`))
 	const want = `"commands":1,"queries":0,"same":1,"different":[],"skipped":[` +
 		`{"id":"b","type":"Test.Join","why":"It concerns a connection, or the kernel as a process"},` +
 		`{"id":"c","type":"Older.Join","why":"It concerns a connection, or the kernel as a process"},` +
@@ -389,7 +390,7 @@ func TestSameJSON(t *testing.T) {
 func TestWatchSendsWhatIsRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := shop(t)
-		k := newKernel(t, j)
+		k := kerneltest.Of(t, nil, Module(j, nil))
 		ctx, cancel := context.WithCancel(t.Context())
 		var got []string
 		var outcome message.Message
@@ -427,10 +428,10 @@ func TestWatchSendsWhatIsRecorded(t *testing.T) {
 }
 
 func TestWatchGoesOnWhereItEnded(t *testing.T) {
-	k := newKernel(t, shop(t))
+	k := kerneltest.Of(t, nil, Module(shop(t), nil))
 	var seqs []uint64
 	for next := uint64(1); ; {
-		events, got := ask(t, k, message.KindQuery, "Message.Watch", fmt.Sprintf(`{"from":%d,"limit":3,"correlation":"w"}`, next))
+		events, got := kerneltest.Exchange(k, kerneltest.Query("ask", "Message.Watch", fmt.Sprintf(`{"from":%d,"limit":3,"correlation":"w"}`, next)))
 		for _, m := range events {
 			var e struct{ Seq uint64 }
 			if err := json.Unmarshal(m.Data, &e); err != nil || m.Type != "Message.Recorded" {
@@ -456,7 +457,7 @@ func TestWatchGoesOnWhereItEnded(t *testing.T) {
 		`{"since":3000,"limit":1}`:        `{"next":9,"messages":1}`,
 		`{"from":1,"code":502,"limit":1}`: `{"next":8,"messages":1}`,
 	} {
-		if _, got := ask(t, k, message.KindQuery, "Message.Watch", data); string(got.Data) != want {
+		if _, got := kerneltest.Exchange(k, kerneltest.Query("ask", "Message.Watch", data)); string(got.Data) != want {
 			t.Errorf("%s: got %s", data, answered(got))
 		}
 	}
@@ -500,7 +501,7 @@ func TestEveryFieldIsDescribed(t *testing.T) {
 }
 
 func TestAliasesAreInNoListing(t *testing.T) {
-	k := newKernel(t, shop(t))
+	k := kerneltest.Of(t, nil, Module(shop(t), nil))
 	want := "[Message.Get Message.Graph Message.List Message.Replay Message.Search Message.Stats Message.Watch]"
 	if got := fmt.Sprint(k.Registry().All().Types()); got != want {
 		t.Errorf("got %s", got)
@@ -522,7 +523,7 @@ func FuzzInput(f *testing.F) {
 			return
 		}
 		j := shop(t)
-		k := newKernel(t, j)
+		k := kerneltest.Of(t, nil, Module(j, nil))
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel() // a watch would last
 		for _, name := range append(k.Registry().All().Types(), "Event.Search", "Event.Graph", "Event.Replay") {

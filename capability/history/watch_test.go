@@ -13,6 +13,7 @@ import (
 
 	"kernos/journal"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/transport"
 )
@@ -21,13 +22,13 @@ import (
 func TestAWatchTellsWhatIsDropped(t *testing.T) {
 	j := shop(t)
 	j.dropped = journal.Dropped{Messages: 7, Seq: 7}
-	k := newKernel(t, j)
+	k := kerneltest.Of(t, nil, Module(j, nil))
 	for data, want := range map[string]string{
 		`{"from":3,"limit":1}`: `Message.Missed {"from":3,"to":7,"count":5}; Message.Recorded 8; {"next":9,"messages":1}`,
 		`{"from":7,"limit":1}`: `Message.Missed {"from":7,"to":7,"count":1}; Message.Recorded 8; {"next":9,"messages":1}`,
 		`{"from":8,"limit":1}`: `Message.Recorded 8; {"next":9,"messages":1}`,
 	} {
-		events, got := ask(t, k, message.KindQuery, "Message.Watch", data)
+		events, got := kerneltest.Exchange(k, kerneltest.Query("ask", "Message.Watch", data))
 		if got := strings.Join(append(inBrief(t, events), answered(got)), "; "); got != want {
 			t.Errorf("%s: %s", data, got)
 		}
@@ -36,9 +37,9 @@ func TestAWatchTellsWhatIsDropped(t *testing.T) {
 
 // A watch is told several patterns as a list, or with commas.
 func TestAWatchOfSeveralTypes(t *testing.T) {
-	k := newKernel(t, shop(t))
+	k := kerneltest.Of(t, nil, Module(shop(t), nil))
 	for _, types := range []string{`["Stock.Reserved","*.Ran"]`, `"Stock.Reserved,*.Ran"`} {
-		events, got := ask(t, k, message.KindQuery, "Message.Watch", `{"after":0,"limit":2,"type":`+types+`}`)
+		events, got := kerneltest.Exchange(k, kerneltest.Query("ask", "Message.Watch", `{"after":0,"limit":2,"type":`+types+`}`))
 		if got := strings.Join(append(inBrief(t, events), answered(got)), "; "); got != `Message.Recorded 4; Message.Recorded 11; {"next":12,"messages":2}` {
 			t.Errorf("%s: %s", types, got)
 		}
@@ -100,7 +101,7 @@ func step(t testing.TB, seq uint64) waiting {
 func TestAWatchGoesOnBehindAGap(t *testing.T) {
 	j := newScripted(step(t, 1), waiting{err: &journal.Missed{From: 2, To: 9}}, step(t, 11))
 	close(j.read)
-	events, got := ask(t, newKernel(t, j), message.KindQuery, "Message.Watch", `{"after":0,"limit":2}`)
+	events, got := kerneltest.Exchange(kerneltest.Of(t, nil, Module(j, nil)), kerneltest.Query("ask", "Message.Watch", `{"after":0,"limit":2}`))
 	want := `Message.Recorded 1; Message.Missed {"from":2,"to":9,"count":8}; Message.Recorded 11; {"next":12,"messages":2}`
 	if got := strings.Join(append(inBrief(t, events), answered(got)), "; "); got != want {
 		t.Errorf("got %s", got)
@@ -122,7 +123,7 @@ func TestABufferLeavesOutTheOldest(t *testing.T) {
 			`Message.Recorded 1; Message.Recorded 2; Message.Recorded 3; {"next":4,"messages":3}`},
 	} {
 		j := newScripted(c.steps...)
-		k := newKernel(t, j)
+		k := kerneltest.Of(t, nil, Module(j, nil))
 		var events []message.Message
 		var outcome message.Message
 		m := message.Message{Kind: message.KindQuery, Type: "Message.Watch", Data: json.RawMessage(`{"after":0,"limit":3,"buffer":2}`), Metadata: message.Metadata{ID: "w", Timestamp: 1}}
@@ -238,7 +239,7 @@ func TestASlowWatchUnderAFlood(t *testing.T) {
 // When the kernel stops, a watch ends with a reply that says where to go on.
 func TestAWatchEndsWithTheKernel(t *testing.T) {
 	for _, input := range []string{`{"after":0}`, `{"after":0,"buffer":100}`} {
-		k := newKernel(t, shop(t))
+		k := kerneltest.Of(t, nil, Module(shop(t), nil))
 		in, send := io.Pipe()
 		receive, out := io.Pipe()
 		served := make(chan error, 1)

@@ -17,6 +17,7 @@ import (
 	"kernos/message"
 	"kernos/schema"
 	"kernos/store"
+	"kernos/store/blobs"
 )
 
 // New returns a kernel of these syscalls. Nil options mean defaults.
@@ -71,6 +72,28 @@ func (NoBlobs) Share(context.Context, []byte, []byte, *principal.Principal, *pri
 // Beginning implements [kernel.Blobs].
 func (NoBlobs) Beginning(context.Context, message.BlobPointer, int) ([]byte, int64, error) {
 	return nil, 0, errors.New("no blobs are kept")
+}
+
+// Blobs keeps blobs in a directory. No blob has owners or is shared.
+type Blobs struct {
+	NoBlobs
+	Dir *blobs.Dir
+}
+
+// NewBlobs returns a place for blobs until the test ends.
+func NewBlobs(t testing.TB) Blobs {
+	t.Helper()
+	dir, err := blobs.New(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Blobs{Dir: dir}
+}
+
+// Put implements [kernel.Blobs].
+func (b Blobs) Put(_ context.Context, data []byte) (message.BlobPointer, error) {
+	blob, err := b.Dir.Put(data)
+	return blob.Pointer(), err
 }
 
 // Module is a module of these syscalls.
@@ -151,6 +174,18 @@ func Ask(k *kernel.Kernel, m message.Message) []message.Message {
 	mu.Lock()
 	defer mu.Unlock()
 	return all
+}
+
+// Exchange returns the events that come for a message, and its outcome.
+func Exchange(k *kernel.Kernel, m message.Message) (events []message.Message, outcome message.Message) {
+	for _, a := range Ask(k, m) {
+		if a.Kind.Answers() {
+			outcome = a
+		} else {
+			events = append(events, a)
+		}
+	}
+	return events, outcome
 }
 
 // Answer returns the one answer to a message, and checks its form.

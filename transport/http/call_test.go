@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"kernos/internal/testkit"
@@ -159,25 +159,21 @@ func TestAnEndlessCallEndsWithTheServer(t *testing.T) {
 }
 
 func TestABodyThatDoesNotCome(t *testing.T) {
-	s := open(t, siteOptions{Options: Options{BodyTime: 20 * time.Millisecond}, guard: &Guard{Authenticate: authenticate}})
-	for _, authorization := range []string{"Bearer " + secret, "none"} { // one that is refused does not hang either
-		c, err := net.Dial("tcp", s.addr)
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, siteOptions{memory: true, Options: Options{BodyTime: time.Second}, guard: &Guard{Authenticate: authenticate, Hosts: []string{"localhost"}}})
+		for authorization, want := range map[string]string{
+			"Bearer " + secret: `"name":"body_too_slow"`,
+			"none":             `"name":"token_required"`, // one that is refused doesn't hang either
+		} {
+			c := s.dial()
+			if _, err := io.WriteString(c, "POST /v1/call/kernel/ping HTTP/1.1\r\nHost: localhost\r\nAuthorization: "+authorization+"\r\nContent-Length: 100\r\n\r\n{"); err != nil {
+				t.Fatal(err)
+			}
+			if text, err := io.ReadAll(c); err != nil || !strings.Contains(string(text), want) {
+				t.Errorf("%v: %s", err, text)
+			}
 		}
-		if _, err := io.WriteString(c, "POST /v1/call/kernel/ping HTTP/1.1\r\nHost: localhost\r\nAuthorization: "+authorization+"\r\nContent-Length: 100\r\n\r\n{"); err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(c)
-		want := `"name":"body_too_slow"`
-		if authorization == "none" {
-			want = `"name":"token_required"`
-		}
-		if err != nil || !strings.Contains(string(text), want) {
-			t.Errorf("%v: %s", err, text)
-		}
-		_ = c.Close()
-	}
+	})
 }
 
 // Those who call over the network may point to no file of this machine but blobs.

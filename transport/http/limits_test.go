@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/common/expfmt"
@@ -23,10 +24,7 @@ import (
 
 func TestOneConnectionTooMany(t *testing.T) {
 	s := open(t, siteOptions{Options: Options{MaxConnections: 1}})
-	first, err := net.Dial("tcp", s.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := s.dial()
 	testkit.Until(t, "the first is there", func() bool { return s.Stats().Connections == 1 })
 	if a := s.do("GET", "/healthz", ""); a.status != 429 || a.name() != "too_many_connections" || a.header.Get("Retry-After") == "" || !strings.Contains(a.body, "There are 1 connections") {
 		t.Errorf("%d %s", a.status, a.body)
@@ -86,11 +84,7 @@ func TestRatesAreBounded(t *testing.T) {
 
 func TestHeadersThatAreTooLarge(t *testing.T) {
 	s := open(t, siteOptions{})
-	c, err := net.Dial("tcp", s.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = c.Close() }()
+	c := s.dial()
 	// As much as the server reads, and not more: it would be lost with the answer.
 	const start = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Large: "
 	if _, err := io.WriteString(c, start+strings.Repeat("x", 16<<10+4096-len(start))); err != nil {
@@ -103,20 +97,26 @@ func TestHeadersThatAreTooLarge(t *testing.T) {
 
 // A client that does not read does not hold up the server for ever.
 func TestWhoDoesNotRead(t *testing.T) {
-	s := open(t, siteOptions{Options: Options{WriteTime: 50 * time.Millisecond, Idle: testkit.Patience}})
-	c, err := net.Dial("tcp", s.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.WriteString(c, "POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	line := []byte(ask("x", "Ping", `{"payload":"`+strings.Repeat("x", 8000)+`"}`))
-	for err == nil {
-		_, err = c.Write(line)
-	}
-	testkit.Until(t, "the connection has gone", func() bool { return s.Stats().Connections == 0 })
-	_ = c.Close()
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, siteOptions{memory: true, Options: Options{WriteTime: time.Second}})
+		c := s.dial()
+		_, err := io.WriteString(c, "POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		line := []byte(ask("x", "Ping", `{"payload":"`+strings.Repeat("x", 8000)+`"}`))
+		for err == nil {
+			_, err = c.Write(line)
+		}
+		if took := time.Since(begun); took > 2*time.Second {
+			t.Errorf("it was cut off after %v", took)
+		}
+		synctest.Wait()
+		if n := s.Stats().Connections; n != 0 {
+			t.Errorf("%d connections are left", n)
+		}
+	})
 }
 
 func TestBlobs(t *testing.T) {
@@ -255,11 +255,7 @@ func (h *hijacker) Shutdown(context.Context) error {
 func TestWebSocketsAreSomebodyElses(t *testing.T) {
 	h := &hijacker{conns: make(chan net.Conn, 1), ended: make(chan struct{})}
 	s := open(t, siteOptions{Options: Options{WebSocket: h}})
-	c, err := net.Dial("tcp", s.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = c.Close() }()
+	c := s.dial()
 	if _, err := io.WriteString(c, "GET /ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}

@@ -43,17 +43,6 @@ func raw(t message.Type, kind message.Kind, h kernel.Handler) kernel.Syscall {
 	}}
 }
 
-// kept is a place for blobs.
-type kept struct {
-	kerneltest.NoBlobs
-	*blobs.Dir
-}
-
-func (k kept) Put(_ context.Context, data []byte) (message.BlobPointer, error) {
-	b, err := k.Dir.Put(data)
-	return b.Pointer(), err
-}
-
 // A site is a server that a test talks to over TCP.
 type site struct {
 	*Server
@@ -91,11 +80,8 @@ func open(t testing.TB, o siteOptions) *site {
 			t.Fatal(err)
 		}
 	}
-	dir, err := blobs.New(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.Blobs = dir
+	kept := kerneltest.NewBlobs(t)
+	o.Blobs = kept.Dir
 	if o.client == nil {
 		o.client = new(http.Transport)
 	}
@@ -108,8 +94,8 @@ func open(t testing.TB, o siteOptions) *site {
 		t.Fatal(err)
 	}
 	s := &site{
-		Server: NewServer(kernel.New(r, &kernel.Options{Blobs: kept{Dir: dir}}), &o.Options), t: t, addr: l.Addr().String(), url: "http://" + l.Addr().String(),
-		client: &http.Client{Transport: o.client}, blobs: dir, ended: make(chan error, 1),
+		Server: NewServer(kernel.New(r, &kernel.Options{Blobs: kept}), &o.Options), t: t, addr: l.Addr().String(), url: "http://" + l.Addr().String(),
+		client: &http.Client{Transport: o.client}, blobs: kept.Dir, ended: make(chan error, 1),
 	}
 	if o.cert != nil {
 		s.url = "https://" + s.addr
@@ -160,6 +146,21 @@ func (m *memory) Close() error {
 }
 
 func (m *memory) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7420} }
+
+// dial opens a connection of the client, without a request.
+func (s *site) dial() net.Conn {
+	s.t.Helper()
+	dial := s.client.Transport.(*http.Transport).DialContext
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	c, err := dial(s.t.Context(), "tcp", s.addr)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
 
 // end stops the server, and returns when it has ended.
 func (s *site) end() error {

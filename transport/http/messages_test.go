@@ -202,41 +202,38 @@ func TestStreamsAreDrained(t *testing.T) {
 
 // What does not end in time is cut.
 func TestGraceIsNotForEver(t *testing.T) {
-	query, begun, cancelled, _ := running("Test.Wait", message.KindQuery)
-	command, changing, cut, _ := running("Test.Change", message.KindCommand)
-	s := open(t, siteOptions{Options: Options{Grace: time.Millisecond}, syscalls: []kernel.Syscall{query, command}})
-	k := s.talk()
-	k.say(ask("q", "Test.Wait", "1") + strings.Replace(ask("c", "Test.Change", "1"), "query", "command", 1))
-	soon(t, "the query begins", begun)
-	soon(t, "the command begins", changing)
-	if err := s.end(); err != nil {
-		t.Error(err)
-	}
-	if soon(t, "the query ends", cancelled) == nil || soon(t, "the command ends", cut) == nil {
-		t.Error("they were not cut")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		query, begun, cancelled, _ := running("Test.Wait", message.KindQuery)
+		command, changing, cut, _ := running("Test.Change", message.KindCommand)
+		s := open(t, siteOptions{memory: true, Options: Options{Grace: time.Second}, syscalls: []kernel.Syscall{query, command}})
+		k := s.talk()
+		k.say(ask("q", "Test.Wait", "1") + strings.Replace(ask("c", "Test.Change", "1"), "query", "command", 1))
+		soon(t, "the query begins", begun)
+		soon(t, "the command begins", changing)
+		if err := s.end(); err != nil {
+			t.Error(err)
+		}
+		if soon(t, "the query ends", cancelled) == nil || soon(t, "the command ends", cut) == nil {
+			t.Error("they were not cut")
+		}
+	})
 }
 
+// Messages beyond the rate wait, and the peer is told so among its answers.
 func TestAStreamHasAPace(t *testing.T) {
-	s := open(t, siteOptions{Options: Options{FrameRate: 1000}})
-	var in strings.Builder
-	for range 1100 { // as many as a second allows come at once, and then they wait
-		in.WriteString(ask("x", "Ping", `{"payload":1}`))
-	}
-	if a := s.do("POST", "/v1/messages", in.String()); strings.Count(a.body, `"kind":"reply"`) != 1100 {
-		t.Errorf("%d answers", strings.Count(a.body, `"kind":"reply"`))
-	}
-}
-
-// The peer is told among its answers that it is held up.
-func TestAStreamThatSendsTooMuchIsTold(t *testing.T) {
-	const rate, messages = 50, 150
-	s := open(t, siteOptions{Options: Options{FrameRate: rate}})
-	a := s.do("POST", "/v1/messages", strings.Repeat(ask("x", "Ping", `{"payload":1}`), messages))
-	if n := strings.Count(a.body, `"kind":"reply"`); n != messages {
-		t.Errorf("%d answers", n)
-	}
-	if n := strings.Count(a.body, `"type":"Syscall.Throttled"`); n != 1 {
-		t.Errorf("it was told %d times", n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		const rate, messages = 50, 150
+		s := open(t, siteOptions{memory: true, Options: Options{FrameRate: rate}})
+		begun := time.Now()
+		a := s.do("POST", "/v1/messages", strings.Repeat(ask("x", "Ping", `{"payload":1}`), messages))
+		if took := time.Since(begun).Round(100 * time.Millisecond); took != 2*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		if n := strings.Count(a.body, `"kind":"reply"`); n != messages {
+			t.Errorf("%d answers", n)
+		}
+		if n := strings.Count(a.body, `"type":"Syscall.Throttled"`); n != 1 {
+			t.Errorf("it was told %d times", n)
+		}
+	})
 }

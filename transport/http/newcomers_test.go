@@ -3,7 +3,6 @@ package http
 import (
 	"io"
 	"net"
-	"net/http"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -18,11 +17,7 @@ import (
 func TestAConnectionThatSaysNothingDoesNotHoldUpTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, siteOptions{memory: true})
-		conn, err := s.client.Transport.(*http.Transport).DialContext(t.Context(), "tcp", s.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = conn.Close() }()
+		s.dial()
 		synctest.Wait()
 		begun := time.Now()
 		s.stop()
@@ -43,12 +38,7 @@ func TestHalfRequestsTakeFewPlaces(t *testing.T) {
 	const most, flood = 8, 200
 	s := open(t, siteOptions{guard: &Guard{Authenticate: authenticate}, Options: Options{MaxConnections: 16, MaxNewcomers: most, NewcomerTime: testkit.Patience}})
 	for range flood {
-		conn, err := net.Dial("tcp", s.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = conn.Close() }()
-		if _, err := io.WriteString(conn, "GET /openrpc.json HTTP/1.1\r\nHost: "); err != nil {
+		if _, err := io.WriteString(s.dial(), "GET /openrpc.json HTTP/1.1\r\nHost: "); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -73,11 +63,7 @@ func TestANewcomerHasSeconds(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := open(t, siteOptions{memory: true, guard: &Guard{Authenticate: authenticate}})
-			conn, err := s.client.Transport.(*http.Transport).DialContext(t.Context(), "tcp", s.addr)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = conn.Close() }()
+			conn := s.dial()
 			begun := time.Now()
 			go func() { _, _ = io.WriteString(conn, text) }()
 			_, _ = io.Copy(io.Discard, conn)

@@ -340,10 +340,14 @@ func TestServeServesNothingWithoutASignature(t *testing.T) {
 
 func TestServeDoesNotWaitForeverForASignature(t *testing.T) {
 	key := newEd25519(t)
-	d := start(t, kerneltest.Around(t, nil, introspect.Module), &Options{Keys: []ssh.PublicKey{key.public}}, func(s *Server) { s.patience = 20 * time.Millisecond })
+	var c clock
+	d := start(t, kerneltest.Around(t, nil, introspect.Module), &Options{Keys: []ssh.PublicKey{key.public}}, c.use)
 	p := d.raw()
 	p.challenged()
-	_, _ = p.Write([]byte(`{"kind":`)) // it may be refused before it is written
+	if _, err := p.Write([]byte(`{"kind":`)); err != nil {
+		t.Fatal(err)
+	}
+	c.until(t, "it is refused", d.s.patience, func() bool { return d.s.Stats().Refused[Unauthenticated] == 1 })
 	p.refused()
 	half := d.raw()
 	half.challenged()

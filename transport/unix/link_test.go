@@ -165,32 +165,3 @@ func TestOneThatHalfClosesGetsWhatWaits(t *testing.T) {
 		t.Errorf("%d answers", len(seen))
 	}
 }
-
-// The peer is told on its connection, between the answers, and so is the operator.
-func TestOneThatSendsTooMuchIsTold(t *testing.T) {
-	const rate, messages = 50, 150
-	d := start(t, kerneltest.Around(t, nil, introspect.Module), &Options{FrameRate: rate})
-	p := d.dial()
-	var all strings.Builder
-	for i := range messages {
-		all.WriteString(ping(fmt.Sprint(i)))
-	}
-	p.say(all.String())
-	testkit.Until(t, "it is held up", func() bool { return d.s.Stats().Throttled == 1 })
-	next, told := 0, 0
-	for next < messages {
-		got := p.hear()
-		if strings.HasPrefix(got, ` {"code":429,"limit":50,`) {
-			told++
-			continue
-		}
-		if got != pong(fmt.Sprint(next)) {
-			t.Fatalf("got %s", got)
-		}
-		next++
-	}
-	if told != 1 {
-		t.Errorf("it was told %d times", told)
-	}
-	testkit.Until(t, "it is held up no more", func() bool { return d.s.Stats().Throttled == 0 })
-}

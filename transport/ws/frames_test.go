@@ -2,10 +2,11 @@ package ws
 
 import (
 	"slices"
+	"strings"
 	"testing"
-	"time"
+	"testing/synctest"
 
-	"kernos/internal/testkit"
+	"github.com/gobwas/ws"
 )
 
 // What is answered does not wait for the rest of a frame that has begun to come.
@@ -27,16 +28,22 @@ func TestAnswersDoNotWaitForTheNextFrame(t *testing.T) {
 
 // Who stops in the middle of a header is as silent as who sends nothing.
 func TestPeerThatStopsInAHeaderIsDropped(t *testing.T) {
-	s := serve(t, &Options{Ping: 100 * time.Millisecond})
-	p, _ := connect(t, s, "")
-	p.send(slices.Concat(text(call(hello)).bytes(), []byte{0x81}), 0)
-	if got := p.event(); got != "echo "+hello {
-		t.Errorf("got %s", got)
-	}
-	if got := p.event(); got != "close 1008" {
-		t.Errorf("got %s", got)
-	}
-	testkit.Until(t, "it counts", func() bool { return s.Stats().Closed[Silent] == 1 })
+	synctest.Test(t, func(t *testing.T) {
+		s := handler(t, nil)
+		conn, in := s.pipe()
+		if _, err := conn.Write(slices.Concat(text(call(hello)).bytes(), []byte{0x81})); err != nil {
+			t.Fatal(err)
+		}
+		if f, err := ws.ReadFrame(in); err != nil || f.Header.OpCode != ws.OpText { // what was whole is answered
+			t.Fatalf("got %+v, %v", f, err)
+		}
+		if code, reason := farewell(t, in); code != ws.StatusPolicyViolation || !strings.HasPrefix(reason, "Silent peer: ") {
+			t.Errorf("got %d %s", code, reason)
+		}
+		if s.Stats().Closed[Silent] != 1 {
+			t.Errorf("got %+v", s.Stats())
+		}
+	})
 }
 
 func TestLengthOf64BitsIsRefused(t *testing.T) {
