@@ -117,6 +117,12 @@ func (v *Vectors) note(n name) {
 
 // grow embeds what there is, collection by collection. One that fails doesn't stop the others.
 func (v *Vectors) grow(ctx context.Context) (failed error) {
+	var again []name // collections that have failed, for the next time
+	defer func() {
+		for _, n := range again {
+			v.note(n)
+		}
+	}()
 	for {
 		v.mu.Lock()
 		var names []name
@@ -131,7 +137,7 @@ func (v *Vectors) grow(ctx context.Context) (failed error) {
 		for _, n := range names {
 			if err := v.growOne(ctx, n); err != nil {
 				failed = err
-				defer v.note(n) // for the next time
+				again = append(again, n)
 			}
 		}
 	}
