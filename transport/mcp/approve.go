@@ -120,9 +120,9 @@ func (x *exchange) decide(ctx context.Context, person *principal.Principal, a ap
 func (x *exchange) explain(ctx context.Context, a approval) {
 	text := a.elsewhere()
 	meta, c := x.latest()
-	x.progress(meta, nil, appendString(nil, text))
+	x.progress(meta, nil, jsonscan.AppendQuoted(nil, text))
 	if unset := c.session != nil && c.session.logLevel() == ""; unset || c.logs("warning", meta) {
-		x.log("warning", "Session.Asked", appendString(nil, text))
+		x.log("warning", "Session.Asked", jsonscan.AppendQuoted(nil, text))
 	}
 	late := time.NewTimer(x.s.opts.ApprovalWait)
 	defer late.Stop()

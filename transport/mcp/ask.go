@@ -139,11 +139,6 @@ func required(capabilities map[string]any) []byte {
 	return marshal(map[string]any{"requiredCapabilities": capabilities})
 }
 
-// cancelParams are the parameters of notifications/cancelled. The id is JSON.
-func cancelParams(id string) []byte {
-	return marshal(map[string]json.RawMessage{"requestId": json.RawMessage(id)})
-}
-
 // askLegacy sends requests to the client, and waits for the responses.
 func (x *exchange) askLegacy(ctx context.Context, requests map[string]askRequest) (map[string]json.RawMessage, error) {
 	n, waits, ids := x.client.session, make(map[string]chan frame), []string(nil)

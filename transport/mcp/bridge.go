@@ -393,7 +393,8 @@ func (b *bridge) replayed() (lines []byte) {
 	own := 0
 	add := func(method string, params []byte) {
 		own++
-		lines = append(append(lines, marshal(ownRequest{"2.0", ownIDs + strconv.Itoa(own), method, params})...), '\n')
+		line, _ := json.Marshal(ownRequest{"2.0", ownIDs + strconv.Itoa(own), method, params}) // never fails
+		lines = append(append(lines, line...), '\n')
 	}
 	if b.initialize != nil {
 		add("initialize", b.initialize)

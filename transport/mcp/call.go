@@ -105,7 +105,7 @@ func (t *toolset) through(arguments []byte) []byte {
 	if inner == nil || name == string(inner.definition.Type) && (len(data) == 0 || data[0] != '"') {
 		return arguments
 	}
-	all := jsonvalue.Members(arguments).Set("type", appendString(nil, string(inner.definition.Type)))
+	all := jsonvalue.Members(arguments).Set("type", jsonscan.AppendQuoted(nil, string(inner.definition.Type)))
 	if len(data) > 0 && data[0] == '"' && inner.definition.Input.Validate(data) != nil {
 		var scan jsonscan.Scanner
 		if text := bytes.TrimSpace(jsonscan.Content(data)); len(text) > 0 && text[0] == '{' && scan.Text(text) == nil {
@@ -209,9 +209,9 @@ func (x *exchange) emit(m message.Message) {
 		return
 	}
 	lacks := x.lacks
-	x.meta = appendString(append(make([]byte, 0, 96), `"`+metaMessage+`":`...), string(x.asked))
+	x.meta = jsonscan.AppendQuoted(append(make([]byte, 0, 96), `"`+metaMessage+`":`...), string(x.asked))
 	if c := m.Metadata.Correlation; c != "" {
-		x.meta = appendString(append(x.meta, `,"`+metaCorrelation+`":`...), c)
+		x.meta = jsonscan.AppendQuoted(append(x.meta, `,"`+metaCorrelation+`":`...), c)
 	}
 	switch {
 	case lacks != nil && m.Kind == message.KindError:
@@ -245,7 +245,7 @@ func appendText(dst, data []byte) []byte {
 	if data[0] == '"' {
 		dst = append(dst, data...)
 	} else {
-		dst = appendString(dst, string(data))
+		dst = jsonscan.AppendQuoted(dst, string(data))
 	}
 	return append(dst, '}')
 }
@@ -337,8 +337,8 @@ func (x *exchange) log(level, logger string, data []byte) {
 }
 
 func logParams(level, logger string, data []byte) []byte {
-	dst := appendString([]byte(`{"level":`), level)
-	dst = appendString(append(dst, `,"logger":`...), logger)
+	dst := jsonscan.AppendQuoted([]byte(`{"level":`), level)
+	dst = jsonscan.AppendQuoted(append(dst, `,"logger":`...), logger)
 	return append(jsonscan.AppendCompact(append(dst, `,"data":`...), data), '}')
 }
 

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"encoding/json"
 	"strconv"
 
 	"kernos/internal/jsonscan"
@@ -92,7 +93,7 @@ func salvagedID(s *message.Salvage) []byte {
 		return nil
 	}
 	if id, _ := s.Member("id"); id != "" {
-		return appendString(nil, id)
+		return jsonscan.AppendQuoted(nil, id)
 	}
 	if id := s.Number("id"); id != "" {
 		return []byte(id)
@@ -116,8 +117,6 @@ func is(value []byte, text string) bool {
 	return textOf(value) == text
 }
 
-func appendString(dst []byte, s string) []byte { return jsonscan.AppendQuoted(dst, s) }
-
 // appendFailure appends the response to a request that has failed.
 func appendFailure(dst, id []byte, f *failure) []byte {
 	if id == nil {
@@ -125,7 +124,7 @@ func appendFailure(dst, id []byte, f *failure) []byte {
 	}
 	dst = append(append(dst, `{"jsonrpc":"2.0","id":`...), id...)
 	dst = strconv.AppendInt(append(dst, `,"error":{"code":`...), int64(f.code), 10)
-	dst = appendString(append(dst, `,"message":`...), f.text)
+	dst = jsonscan.AppendQuoted(append(dst, `,"message":`...), f.text)
 	if f.data != nil {
 		dst = append(append(dst, `,"data":`...), f.data...)
 	}
@@ -139,4 +138,10 @@ func appendNotification(dst []byte, method string, params []byte) []byte {
 		dst = append(append(dst, `,"params":`...), params...)
 	}
 	return append(dst, '}')
+}
+
+// cancelParams returns the parameters of notifications/cancelled. The id is JSON.
+func cancelParams(id string) []byte {
+	text, _ := json.Marshal(map[string]json.RawMessage{"requestId": json.RawMessage(id)}) // never fails
+	return text
 }

@@ -53,8 +53,8 @@ func (x *exchange) appendLinks(dst []byte, large []kernel.Moved) []byte {
 	}
 	for _, one := range large {
 		for _, hash := range x.s.opts.Blobs.Mentions(one.Pointer.Append(nil)) {
-			dst = appendString(append(dst, `,{"type":"resource_link","uri":`...), blobScheme+hash.String())
-			dst = appendString(append(dst, `,"name":`...), one.Name)
+			dst = jsonscan.AppendQuoted(append(dst, `,{"type":"resource_link","uri":`...), blobScheme+hash.String())
+			dst = jsonscan.AppendQuoted(append(dst, `,"name":`...), one.Name)
 			dst = append(strconv.AppendInt(append(dst, `,"size":`...), one.Size, 10), '}')
 		}
 	}

@@ -257,7 +257,7 @@ func (t *toolset) render(caller principal.ID, c choice, modern bool, after strin
 	}
 	dst = append(dst, ']')
 	if more {
-		dst = appendString(append(dst, `,"nextCursor":`...), newCursor(0, page[toolPage-1].name))
+		dst = jsonscan.AppendQuoted(append(dst, `,"nextCursor":`...), newCursor(0, page[toolPage-1].name))
 	}
 	return dst
 }
@@ -265,9 +265,9 @@ func (t *toolset) render(caller principal.ID, c choice, modern bool, after strin
 // append writes a tool. Without outputs, a model's context has more room.
 func (t *tool) append(dst []byte, caller principal.ID, modern, outputs bool) []byte {
 	d := t.definition
-	dst = appendString(append(dst, `{"name":`...), t.name)
-	dst = appendString(append(dst, `,"title":`...), string(d.Type))
-	dst = appendString(append(dst, `,"description":`...), t.description(caller))
+	dst = jsonscan.AppendQuoted(append(dst, `{"name":`...), t.name)
+	dst = jsonscan.AppendQuoted(append(dst, `,"title":`...), string(d.Type))
+	dst = jsonscan.AppendQuoted(append(dst, `,"description":`...), t.description(caller))
 	dst = append(dst, `,"inputSchema":`...)
 	switch {
 	case t.wraps:
