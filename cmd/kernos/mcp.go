@@ -18,6 +18,7 @@ import (
 	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/transport/mcp"
+	"kernos/transport/mcp/bridge"
 )
 
 // mcpToken is the token that kernos mcp acts for by default. It is made when it is first needed.
@@ -79,14 +80,14 @@ Syscall_Search finds the others, and Syscall_Call calls them. --tools chooses ot
 				c.PrintErrln("kernos: --tools: " + note)
 			}
 			query.Set(mcp.Resumed, "true")
-			redial := func(ctx context.Context, needed bool) (mcp.Wire, error) {
+			redial := func(ctx context.Context, needed bool) (bridge.Wire, error) {
 				conn, err := server.Upgrade(ctx, "/mcp?"+query.Encode(), mcp.Protocol, needed)
-				if conn == nil { // a nil *client.Upgraded isn't a nil mcp.Wire
+				if conn == nil { // a nil *client.Upgraded isn't a nil bridge.Wire
 					return nil, gone(err)
 				}
 				return conn, nil
 			}
-			return exit.Wrap(mcp.Bridge(c.Context(), conn, redial, c.InOrStdin(), c.OutOrStdout()))
+			return exit.Wrap(bridge.Run(c.Context(), conn, redial, c.InOrStdin(), c.OutOrStdout()))
 		},
 	}
 	addContextFlag(c, &k.context)

@@ -30,8 +30,8 @@ var floors = [...][]string{
 	5: {"kernel"},
 	6: {"kernel/connection"},
 	7: {"transport", "transport/rpc", "journal", "work", "kernel/kerneltest", "capability/model/conversation"},
-	8: {"capability/script", "capability/model/demo"},
-	9: {"capability/*", "transport/*"},
+	8: {"capability/script", "capability/model/demo", "transport/mcp/jsonrpc"},
+	9: {"capability/*", "transport/*", "transport/mcp/bridge"},
 	10: {
 		"capability/vfs/dirfs", "capability/vfs/httpfs", "capability/vfs/kernelfs", "capability/vfs/mcpfs", "capability/vfs/memoryfs",
 		"capability/vfs/vfstest", "capability/model/modeltest",

@@ -20,6 +20,10 @@ const (
 // StatefulRevisions are those of the first era, the newest first.
 var StatefulRevisions = []string{Stateful, "2025-06-18", "2025-03-26", "2024-11-05"}
 
+// MethodListen is the method that a client hears of changes by in the stateless era. Its response comes when the
+// server stops.
+const MethodListen = "subscriptions/listen"
+
 // The codes of errors.
 const (
 	ParseError       = -32700

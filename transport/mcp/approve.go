@@ -11,6 +11,7 @@ import (
 	"kernos/kernel/connection"
 	"kernos/kernel/principal"
 	"kernos/message"
+	"kernos/transport/mcp/jsonrpc"
 )
 
 // An approval is what a turn waits for: a person decides about a call of the model.
@@ -59,8 +60,8 @@ func (x *exchange) approval(m *message.Message) {
 // readApproval reads the data of Session.Asked.
 func readApproval(data []byte) approval {
 	return approval{
-		session: textOf(jsonscan.Member(data, "session")), call: textOf(jsonscan.Member(data, "call")), name: message.Type(textOf(jsonscan.Member(data, "name"))),
-		args: string(jsonscan.Member(data, "args")), rule: textOf(jsonscan.Member(data, "rule")),
+		session: jsonrpc.TextOf(jsonscan.Member(data, "session")), call: jsonrpc.TextOf(jsonscan.Member(data, "call")), name: message.Type(jsonrpc.TextOf(jsonscan.Member(data, "name"))),
+		args: string(jsonscan.Member(data, "args")), rule: jsonrpc.TextOf(jsonscan.Member(data, "rule")),
 	}
 }
 
@@ -171,8 +172,8 @@ func (x *exchange) decided(ctx context.Context, person *principal.Principal, a a
 		Remember string `json:"remember,omitempty"`
 		Reason   string `json:"reason,omitempty"`
 	}{Session: a.session, Call: a.call, Decision: "deny"}
-	choice := textOf(jsonscan.Member(jsonscan.Member(response, "content"), "decision"))
-	switch action := textOf(jsonscan.Member(response, "action")); {
+	choice := jsonrpc.TextOf(jsonscan.Member(jsonscan.Member(response, "content"), "decision"))
+	switch action := jsonrpc.TextOf(jsonscan.Member(response, "action")); {
 	case action == "accept" && (choice == "once" || choice == "session"):
 		decision.Decision, decision.Remember = "allow", choice
 	case action != "accept":

@@ -15,6 +15,7 @@ import (
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/schema"
+	"kernos/transport/mcp/jsonrpc"
 )
 
 // Definitions returns the module of what a call can ask of its client, without its handlers.
@@ -128,7 +129,7 @@ func (x *exchange) able(method string) error {
 	}
 	if c.modern {
 		x.mu.Lock()
-		x.lacks = &failure{code: mcp.MissingCapability, text: "The call needs a client that can do " + method, data: required(map[string]any{capability: struct{}{}})}
+		x.lacks = &jsonrpc.Failure{Code: mcp.MissingCapability, Text: "The call needs a client that can do " + method, Data: required(map[string]any{capability: struct{}{}})}
 		x.mu.Unlock()
 	}
 	return message.Errorf(501, "The client can't answer %s: it hasn't declared the capability %s", method, capability)
@@ -141,7 +142,7 @@ func required(capabilities map[string]any) []byte {
 
 // askLegacy sends requests to the client, and waits for the responses.
 func (x *exchange) askLegacy(ctx context.Context, requests map[string]askRequest) (map[string]json.RawMessage, error) {
-	n, waits, ids := x.client.session, make(map[string]chan frame), []string(nil)
+	n, waits, ids := x.client.session, make(map[string]chan jsonrpc.Frame), []string(nil)
 	for _, name := range slices.Sorted(maps.Keys(requests)) {
 		r := requests[name]
 		id, response := n.expect()
@@ -163,13 +164,13 @@ func (x *exchange) askLegacy(ctx context.Context, requests map[string]askRequest
 			if !ok {
 				return nil, message.Errorf(502, "The client has left before it answered %s", requests[name].Method)
 			}
-			if f.failed != nil {
-				return nil, message.Errorf(502, "The client answers %s with an error: %s", requests[name].Method, message.Clip(textOf(jsonscan.Member(f.failed, "message")), 300))
+			if f.Failed != nil {
+				return nil, message.Errorf(502, "The client answers %s with an error: %s", requests[name].Method, message.Clip(jsonrpc.TextOf(jsonscan.Member(f.Failed, "message")), 300))
 			}
-			responses[name] = bytes.Clone(f.result)
+			responses[name] = bytes.Clone(f.Result)
 		case <-ctx.Done():
 			for _, id := range ids {
-				x.notify("notifications/cancelled", cancelParams(id))
+				x.notify("notifications/cancelled", jsonrpc.CancelParams(id))
 			}
 			return nil, context.Cause(ctx)
 		}
@@ -183,7 +184,7 @@ func (x *exchange) askModern(ctx context.Context, requests map[string]askRequest
 	responses := make(map[string]json.RawMessage)
 	for {
 		x.mu.Lock()
-		given := jsonscan.Member(x.params, "inputResponses")
+		given := jsonscan.Member(x.Params, "inputResponses")
 		x.mu.Unlock()
 		missing := make(map[string]askRequest)
 		for name, r := range requests {
@@ -214,7 +215,7 @@ func (r *askRequest) answeredBy(response []byte) bool {
 	case "sampling/createMessage":
 		return len(jsonscan.Member(response, "content")) > 0
 	}
-	switch textOf(jsonscan.Member(response, "action")) {
+	switch jsonrpc.TextOf(jsonscan.Member(response, "action")) {
 	case "decline", "cancel":
 		return true
 	case "accept":
@@ -283,25 +284,25 @@ func (p *parking) wait(ctx context.Context, x *exchange, missing map[string]askR
 
 // resume continues the exchange that a request names in requestState, and reports whether it names one.
 // The failure is for a request that continues nothing.
-func (x *exchange) resume() (bool, *failure) {
-	value := jsonscan.Member(x.params, "requestState")
+func (x *exchange) resume() (bool, *jsonrpc.Failure) {
+	value := jsonscan.Member(x.Params, "requestState")
 	if value == nil || !x.client.modern {
 		return false, nil
 	}
-	p, state := &x.s.parked, textOf(value)
+	p, state := &x.s.parked, jsonrpc.TextOf(value)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	y := p.all[state]
-	if y == nil || kernel.SenderIn(y.ctx).Principal().ID() != kernel.SenderIn(x.ctx).Principal().ID() || y.method != x.method ||
-		!bytes.Equal(jsonscan.Member(y.params, "name"), jsonscan.Member(x.params, "name")) || !bytes.Equal(jsonscan.Member(y.params, "arguments"), jsonscan.Member(x.params, "arguments")) {
-		return false, invalid("Invalid params: requestState isn't that of a request which waits for an answer; send the request again without it")
+	if y == nil || kernel.SenderIn(y.ctx).Principal().ID() != kernel.SenderIn(x.ctx).Principal().ID() || y.Method != x.Method ||
+		!bytes.Equal(jsonscan.Member(y.Params, "name"), jsonscan.Member(x.Params, "name")) || !bytes.Equal(jsonscan.Member(y.Params, "arguments"), jsonscan.Member(x.Params, "arguments")) {
+		return false, jsonrpc.Invalid("Invalid params: requestState isn't that of a request which waits for an answer; send the request again without it")
 	}
 	delete(p.all, state)
 	if x.among != nil {
 		x.among.done(x)
 	}
 	y.mu.Lock()
-	y.frame, y.client, y.out, y.over, y.away, y.among = x.frame, x.client, x.out, false, false, x.among
+	y.Frame, y.client, y.out, y.over, y.away, y.among = x.Frame, x.client, x.out, false, false, x.among
 	outcome := y.outcome
 	y.mu.Unlock()
 	if y.among != nil {

@@ -16,6 +16,7 @@ import (
 	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/store/blobs"
+	"kernos/transport/mcp/jsonrpc"
 	"kernos/transport/rpc"
 )
 
@@ -41,14 +42,14 @@ func callTool(x *exchange) {
 		x.fail(bad)
 		return
 	}
-	data := jsonscan.Member(x.params, "arguments")
+	data := jsonscan.Member(x.Params, "arguments")
 	caller := kernel.SenderIn(x.ctx).Principal()
 	set, _ := x.s.toolsOf(caller)
 	t, ok := set.byName[name]
 	if !ok { // the kernel says why the caller may not call it
 		all, _ := x.s.toolsOf(principal.TheOwner())
 		if t, ok = all.byName[name]; !ok {
-			x.fail(invalid(set.unknown(name, x.s.k, caller)))
+			x.fail(jsonrpc.Invalid(set.unknown(name, x.s.k, caller)))
 			return
 		}
 	}
@@ -56,7 +57,7 @@ func callTool(x *exchange) {
 		data = emptyObject
 	}
 	if data[0] != '{' {
-		x.fail(invalid("Invalid params: arguments must be an object"))
+		x.fail(jsonrpc.Invalid("Invalid params: arguments must be an object"))
 		return
 	}
 	if x.header != nil && !t.agrees(x.header, data) {
@@ -86,7 +87,7 @@ func callTool(x *exchange) {
 		m, x.replied = asJob(m.Type, data), true
 	}
 	if wrong := x.describe(&m); wrong != "" {
-		x.fail(invalid("Invalid params: " + wrong))
+		x.fail(jsonrpc.Invalid("Invalid params: " + wrong))
 		return
 	}
 	x.s.k.Stamp(&m)
@@ -100,7 +101,7 @@ func callTool(x *exchange) {
 // through returns the arguments of [kernel.ThroughType] as the kernel takes them. Models name the tool in place
 // of the syscall, and since the schema can't say what data is, many write the object as a text.
 func (t *toolset) through(arguments []byte) []byte {
-	name, data := textOf(jsonscan.Member(arguments, "type")), jsonscan.Member(arguments, "data")
+	name, data := jsonrpc.TextOf(jsonscan.Member(arguments, "type")), jsonscan.Member(arguments, "data")
 	inner := t.byName[name]
 	if inner == nil || name == string(inner.definition.Type) && (len(data) == 0 || data[0] != '"') {
 		return arguments
@@ -135,7 +136,7 @@ var emptyObject = []byte("{}")
 
 // describe gives a message what _meta says about it. If that can't be, it returns why.
 func (x *exchange) describe(m *message.Message) (wrong string) {
-	if x.frame.meta == nil {
+	if x.Frame.Meta == nil {
 		return ""
 	}
 	d := &m.Metadata
@@ -143,9 +144,9 @@ func (x *exchange) describe(m *message.Message) (wrong string) {
 		if value[0] != '"' {
 			wrong = "_meta: " + name + " must be a text"
 		}
-		return textOf(value)
+		return jsonrpc.TextOf(value)
 	}
-	jsonscan.Members(x.frame.meta, 0, func(name, value []byte) bool {
+	jsonscan.Members(x.Frame.Meta, 0, func(name, value []byte) bool {
 		switch string(jsonscan.Content(name)) {
 		case metaIdempotencyKey:
 			d.IdempotencyKey = text(metaIdempotencyKey, value)
@@ -218,8 +219,8 @@ func (x *exchange) emit(m message.Message) {
 		x.send(nil, lacks)
 	case m.Kind == message.KindError:
 		x.sendResult(x.failed(m))
-	case x.replied && textOf(jsonscan.Member(m.Data, "jobId")) != "":
-		x.sendTask(textOf(jsonscan.Member(m.Data, "jobId")))
+	case x.replied && jsonrpc.TextOf(jsonscan.Member(m.Data, "jobId")) != "":
+		x.sendTask(jsonrpc.TextOf(jsonscan.Member(m.Data, "jobId")))
 	case x.tool.content && len(jsonscan.Member(m.Data, "content")) > 0:
 		body := jsonscan.AppendCompact(nil, m.Data)
 		x.sendResult(body[1 : len(body)-1])
@@ -257,10 +258,10 @@ func appendError(dst, body []byte) []byte {
 }
 
 // text returns a parameter of the request that must be a text.
-func (x *exchange) text(parameter string) (string, *failure) {
-	value := jsonscan.Member(x.params, parameter)
+func (x *exchange) text(parameter string) (string, *jsonrpc.Failure) {
+	value := jsonscan.Member(x.Params, parameter)
 	if len(value) == 0 || value[0] != '"' {
-		return "", invalid("Invalid params: " + parameter + " must be a text")
+		return "", jsonrpc.Invalid("Invalid params: " + parameter + " must be a text")
 	}
 	return jsonscan.Unquote(value), nil
 }
@@ -273,7 +274,7 @@ func (x *exchange) called() (d *kernel.Definition, name string, data json.RawMes
 		return d, name, data
 	}
 	set, _ := x.s.toolsOf(kernel.SenderIn(x.ctx).Principal())
-	inner := set.byName[textOf(jsonscan.Member(data, "type"))]
+	inner := set.byName[jsonrpc.TextOf(jsonscan.Member(data, "type"))]
 	if inner == nil {
 		return d, name, data
 	}
@@ -348,7 +349,7 @@ var levels = []string{"debug", "info", "notice", "warning", "error", "critical",
 // logs reports whether the client wants log messages of a level, given the _meta of its request. One that hasn't
 // asked for any gets none.
 func (c *client) logs(level string, meta []byte) bool {
-	wanted := textOf(jsonscan.Member(meta, mcp.MetaLogLevel))
+	wanted := jsonrpc.TextOf(jsonscan.Member(meta, mcp.MetaLogLevel))
 	if s := c.session; s != nil {
 		wanted = s.logLevel()
 	}
@@ -358,9 +359,9 @@ func (c *client) logs(level string, meta []byte) bool {
 
 // setLevel answers logging/setLevel.
 func setLevel(x *exchange) {
-	level := textOf(jsonscan.Member(x.params, "level"))
+	level := jsonrpc.TextOf(jsonscan.Member(x.Params, "level"))
 	if !slices.Contains(levels, level) {
-		x.fail(invalid("Invalid params: level must be one of " + strings.Join(levels, ", ")))
+		x.fail(jsonrpc.Invalid("Invalid params: level must be one of " + strings.Join(levels, ", ")))
 		return
 	}
 	x.client.session.setLogLevel(level)

@@ -1,7 +1,10 @@
 package mcp_test
 
 import (
+	"bufio"
+	"context"
 	"errors"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -9,7 +12,11 @@ import (
 	"testing"
 
 	"kernos/daemon"
+	"kernos/kernel"
 	"kernos/kernel/principal"
+	"kernos/message"
+	"kernos/schema"
+	"kernos/transport/mcp"
 )
 
 // The client hears of a tool that is registered, and of a resource that changes.
@@ -107,4 +114,37 @@ func TestPromptChanges(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A subscription ends with the input, and so before other requests that aren't answered: a client that closes its output waits for the end.
+func TestSubscriptionEndsWithTheInput(t *testing.T) {
+	stopped := make(chan struct{})
+	d, _ := serve(t, func(o *daemon.Options) {
+		hold := kernel.Definition{Type: "Fixture.Hold", Kind: message.KindQuery, Summary: "A fixture.", Input: schema.Written(`{"type":"object"}`), Output: schema.Any, Runs: kernel.Slow}
+		o.Modules = append(o.Modules, kernel.Module{Name: "fixture", Version: "1.0.0", Summary: "Fixtures.", Syscalls: []kernel.Syscall{
+			hold.BindHandler(func(ctx context.Context, m message.Message, emit kernel.Emit) {
+				<-ctx.Done()
+				close(stopped)
+			})}})
+		o.Offers = []mcp.Offer{{Type: "Fixture.Hold", Resource: "hold://it", Name: "hold"}}
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	lines := request(1, "subscriptions/listen", `"notifications":{"toolsListChanged":true},`+modernMeta) + "\n" + request(2, "resources/read", `"uri":"hold://it",`+modernMeta) + "\n"
+	read, write := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- d.MCP().ServeLines(ctx, strings.NewReader(lines), write, "core")
+		_ = write.Close()
+	}()
+	out := bufio.NewScanner(read)
+	for out.Scan() && !strings.HasPrefix(out.Text(), `{"jsonrpc":"2.0","id":1,"result"`) {
+	}
+	select {
+	case <-stopped:
+		t.Error("it ends with the last request")
+	default:
+	}
+	cancel()
+	go func() { _, _ = io.Copy(io.Discard, read) }()
+	<-ended
 }

@@ -19,11 +19,16 @@ import (
 	"kernos/message"
 	"kernos/message/ndjson"
 	"kernos/transport"
+	"kernos/transport/mcp/jsonrpc"
 )
 
 // Protocol is what a client of kernos mcp upgrades a connection of HTTP to: the messages of the
 // protocol, one per line, in both directions.
 const Protocol = "mcp"
+
+// Resumed is the parameter of an upgrade that continues a lost connection: its client is told that everything it
+// watches may have changed.
+const Resumed = "resumed"
 
 // HeaderNote is the header of the answer to an upgrade that says what is odd about it, as a sentence without its end.
 const HeaderNote = "Kernos-Note"
@@ -183,7 +188,7 @@ func (c *conn) Next() (*message.Message, kernel.Emit, error) {
 		line, err := c.in.Next()
 		if long, tooLong := errors.AsType[*ndjson.TooLong](err); tooLong {
 			c.pacer.Wait()
-			c.write(appendFailure(nil, salvagedID(long.Salvage), &failure{code: mcp.InvalidRequest, text: "Invalid request: " + err.Error()}), true)
+			c.write(jsonrpc.AppendFailure(nil, jsonrpc.SalvagedID(long.Salvage), &jsonrpc.Failure{Code: mcp.InvalidRequest, Text: "Invalid request: " + err.Error()}), true)
 			continue
 		}
 		if err != nil {
@@ -209,7 +214,7 @@ func (c *conn) throttled() {
 		return
 	}
 	if c.session.logLevel() == "" || c.session.client.logs("warning", nil) {
-		c.write(appendNotification(nil, "notifications/message", logParams("warning", string(notice.Type), notice.Data)), true)
+		c.write(jsonrpc.AppendNotification(nil, "notifications/message", logParams("warning", string(notice.Type), notice.Data)), true)
 	}
 }
 
@@ -224,30 +229,30 @@ func (c *conn) ended() {
 
 // receive takes one message.
 func (c *conn) receive(line []byte) {
-	f, bad := parse(&c.scan, line)
+	f, bad := jsonrpc.Parse(&c.scan, line)
 	switch {
 	case bad != nil:
-		c.write(appendFailure(nil, f.id, bad), true)
+		c.write(jsonrpc.AppendFailure(nil, f.ID, bad), true)
 		return
-	case f.method == "":
+	case f.Method == "":
 		c.session.answered(&f)
 		return
-	case f.id == nil:
+	case f.ID == nil:
 		c.session.notified(&f)
-		if f.method == "notifications/initialized" {
+		if f.Method == "notifications/initialized" {
 			c.session.follow(c.s, c.choice)
 		}
 		return
 	}
 	client := &c.session.client
-	if jsonscan.Member(f.meta, mcp.MetaVersion) != nil || f.method == "server/discover" {
+	if jsonscan.Member(f.Meta, mcp.MetaVersion) != nil || f.Method == "server/discover" {
 		if client, bad = modernClient(&f); bad != nil {
-			c.write(appendFailure(nil, f.id, bad), true)
+			c.write(jsonrpc.AppendFailure(nil, f.ID, bad), true)
 			return
 		}
 	}
-	x := &exchange{s: c.s, work: c.s.conns, frame: f, client: client, choice: c.choice, ctx: c.ctx, out: c, among: c.session}
-	m, bad := client.find(f.method)
+	x := &exchange{s: c.s, work: c.s.conns, Frame: f, client: client, choice: c.choice, ctx: c.ctx, out: c, among: c.session}
+	m, bad := client.find(f.Method)
 	if bad != nil {
 		x.fail(bad)
 		return
@@ -262,7 +267,7 @@ func (c *conn) receive(line []byte) {
 		return
 	}
 	ctx := c.ctx
-	if f.method == listening {
+	if f.Method == mcp.MethodListen {
 		ctx = c.reading
 	}
 	x.ctx, x.cancel = context.WithCancel(context.WithValue(ctx, exchangeKey{}, x))
@@ -292,7 +297,7 @@ func (c *conn) notify(frame []byte) {
 }
 
 // respond implements [outlet]. The response is written when nothing else is ready to be sent.
-func (c *conn) respond(frame []byte, _ *failure) { c.write(frame, true) }
+func (c *conn) respond(frame []byte, _ *jsonrpc.Failure) { c.write(frame, true) }
 
 func (c *conn) write(frame []byte, more bool) {
 	c.out.Add(func(dst []byte) []byte { return append(append(dst, frame...), '\n') }, more)

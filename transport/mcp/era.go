@@ -10,6 +10,7 @@ import (
 	"kernos/internal/mcp"
 	"kernos/internal/visible"
 	"kernos/message"
+	"kernos/transport/mcp/jsonrpc"
 )
 
 // versions are all of them.
@@ -31,26 +32,26 @@ func (c *client) can(capability string) bool {
 
 // name is what the client calls itself.
 func (c *client) name() string {
-	return cmp.Or(message.Clip(visible.Text(textOf(jsonscan.Member(c.info, "name"))), 64), "an MCP client")
+	return cmp.Or(message.Clip(visible.Text(jsonrpc.TextOf(jsonscan.Member(c.info, "name"))), 64), "an MCP client")
 }
 
 // modernClient reads what a request of the stateless era says of its client.
-func modernClient(f *frame) (*client, *failure) {
-	version, capabilities := jsonscan.Member(f.meta, mcp.MetaVersion), jsonscan.Member(f.meta, mcp.MetaCapabilities)
+func modernClient(f *jsonrpc.Frame) (*client, *jsonrpc.Failure) {
+	version, capabilities := jsonscan.Member(f.Meta, mcp.MetaVersion), jsonscan.Member(f.Meta, mcp.MetaCapabilities)
 	switch {
 	case len(version) <= 2 || version[0] != '"':
-		return nil, invalid("Invalid params: _meta must have " + mcp.MetaVersion + ", such as " + mcp.Stateless)
-	case !is(version, mcp.Stateless):
-		return nil, unsupported(message.Clip(textOf(version), 64))
+		return nil, jsonrpc.Invalid("Invalid params: _meta must have " + mcp.MetaVersion + ", such as " + mcp.Stateless)
+	case !jsonrpc.Is(version, mcp.Stateless):
+		return nil, unsupported(message.Clip(jsonrpc.TextOf(version), 64))
 	case len(capabilities) == 0 || capabilities[0] != '{':
-		return nil, invalid("Invalid params: _meta must have " + mcp.MetaCapabilities + ", an object")
+		return nil, jsonrpc.Invalid("Invalid params: _meta must have " + mcp.MetaCapabilities + ", an object")
 	}
-	return &client{modern: true, version: mcp.Stateless, capabilities: capabilities, info: jsonscan.Member(f.meta, mcp.MetaClientInfo)}, nil
+	return &client{modern: true, version: mcp.Stateless, capabilities: capabilities, info: jsonscan.Member(f.Meta, mcp.MetaClientInfo)}, nil
 }
 
 // unsupported is the failure for a version of the protocol that isn't served.
-func unsupported(version string) *failure {
-	return &failure{code: mcp.UnsupportedVersion, text: "Unsupported protocol version", data: marshal(struct {
+func unsupported(version string) *jsonrpc.Failure {
+	return &jsonrpc.Failure{Code: mcp.UnsupportedVersion, Text: "Unsupported protocol version", Data: marshal(struct {
 		Supported []string `json:"supported"`
 		Requested string   `json:"requested"`
 	}{versions, version})}
@@ -84,10 +85,10 @@ func capabilities(modern bool) any {
 func initialize(x *exchange) {
 	c := x.client
 	c.version = mcp.StatefulRevisions[0]
-	if wanted := textOf(jsonscan.Member(x.params, "protocolVersion")); slices.Contains(mcp.StatefulRevisions, wanted) {
+	if wanted := jsonrpc.TextOf(jsonscan.Member(x.Params, "protocolVersion")); slices.Contains(mcp.StatefulRevisions, wanted) {
 		c.version = wanted
 	}
-	c.capabilities, c.info = bytes.Clone(jsonscan.Member(x.params, "capabilities")), bytes.Clone(jsonscan.Member(x.params, "clientInfo"))
+	c.capabilities, c.info = bytes.Clone(jsonscan.Member(x.Params, "capabilities")), bytes.Clone(jsonscan.Member(x.Params, "clientInfo"))
 	x.respondWith(struct {
 		ProtocolVersion string          `json:"protocolVersion"`
 		Capabilities    any             `json:"capabilities"`

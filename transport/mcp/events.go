@@ -9,6 +9,7 @@ import (
 
 	"kernos/internal/mcp"
 	"kernos/transport"
+	"kernos/transport/mcp/jsonrpc"
 )
 
 // An eventStream is the answer to one request of HTTP: one JSON text, or server-sent events as soon as
@@ -55,7 +56,7 @@ func (e *eventStream) notify(frame []byte) {
 }
 
 // respond implements [outlet].
-func (e *eventStream) respond(frame []byte, f *failure) {
+func (e *eventStream) respond(frame []byte, f *jsonrpc.Failure) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.over {
@@ -242,13 +243,13 @@ func (n *session) resume(last string, w http.ResponseWriter) *eventStream {
 }
 
 // statusOf is the status of HTTP for a response.
-func statusOf(f *failure, modern bool) int {
+func statusOf(f *jsonrpc.Failure, modern bool) int {
 	switch {
 	case f == nil || !modern:
 		return http.StatusOK
-	case f.code == mcp.MethodNotFound:
+	case f.Code == mcp.MethodNotFound:
 		return http.StatusNotFound
-	case f.code == mcp.MissingCapability || f.code == mcp.HeaderMismatch:
+	case f.Code == mcp.MissingCapability || f.Code == mcp.HeaderMismatch:
 		return http.StatusBadRequest
 	}
 	return http.StatusOK

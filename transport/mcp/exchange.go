@@ -12,13 +12,14 @@ import (
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/transport"
+	"kernos/transport/mcp/jsonrpc"
 )
 
 // An exchange is one request of a client and its one response.
 type exchange struct {
 	s    *Server
 	work *transport.Server // a drain of which waits for what the exchange does
-	frame
+	jsonrpc.Frame
 	client *client
 	choice choice      // of tools to list
 	header http.Header // of a request that stands for itself, over HTTP; otherwise nil
@@ -37,10 +38,10 @@ type exchange struct {
 
 	mu    sync.Mutex
 	out   outlet
-	over  bool     // the response is sent
-	away  bool     // the client was asked, and is to come back with another request
-	meta  []byte   // members of the response's _meta
-	lacks *failure // what the call needs and the client can't do, or nil
+	over  bool             // the response is sent
+	away  bool             // the client was asked, and is to come back with another request
+	meta  []byte           // members of the response's _meta
+	lacks *jsonrpc.Failure // what the call needs and the client can't do, or nil
 
 	outcome   *message.Message              // that came while the client was away
 	approvals map[string]context.CancelFunc // that the client is asked for or told of, by the calls that wait for them
@@ -52,7 +53,7 @@ type outlet interface {
 	notify(frame []byte)
 
 	// respond sends the response, which is an error if there is a failure. The outlet doesn't keep it.
-	respond(frame []byte, f *failure)
+	respond(frame []byte, f *jsonrpc.Failure)
 }
 
 // latest returns the _meta of the last request of the exchange, and the client that has sent it: a client that
@@ -60,7 +61,7 @@ type outlet interface {
 func (x *exchange) latest() (meta []byte, c *client) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.frame.meta, x.client
+	return x.Frame.Meta, x.client
 }
 
 // respond answers with a result, of which it gets the members.
@@ -110,7 +111,7 @@ func (x *exchange) sendResult(members []byte) {
 // beginResult returns the beginning of a response, with room for that many bytes of members; endResult sends it. Both
 // are called with mu held.
 func (x *exchange) beginResult(size int) []byte {
-	dst := x.opened(make([]byte, 0, size+len(x.s.info)+len(x.meta)+len(x.id)+256))
+	dst := x.opened(make([]byte, 0, size+len(x.s.info)+len(x.meta)+len(x.ID)+256))
 	if x.client.modern {
 		dst = append(dst, `"resultType":"complete",`...)
 	}
@@ -122,7 +123,7 @@ func (x *exchange) endResult(dst []byte) { x.send(x.closed(dst), nil) }
 // opened appends the beginning of a response, up to the members of its result. Like closed it is called with mu
 // held, or before another request can continue the exchange.
 func (x *exchange) opened(dst []byte) []byte {
-	return append(append(append(dst, `{"jsonrpc":"2.0","id":`...), x.id...), `,"result":{`...)
+	return append(append(append(dst, `{"jsonrpc":"2.0","id":`...), x.ID...), `,"result":{`...)
 }
 
 // closed appends _meta and the end of a response.
@@ -145,10 +146,10 @@ func (x *exchange) closed(dst []byte) []byte {
 }
 
 // fail answers with an error of the protocol.
-func (x *exchange) fail(f *failure) { x.finish(nil, f) }
+func (x *exchange) fail(f *jsonrpc.Failure) { x.finish(nil, f) }
 
 // finish sends the response, or the failure in its place.
-func (x *exchange) finish(response []byte, f *failure) {
+func (x *exchange) finish(response []byte, f *jsonrpc.Failure) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.send(response, f)
@@ -165,7 +166,7 @@ func (x *exchange) pause(response []byte) bool {
 }
 
 // send is finish with mu held.
-func (x *exchange) send(response []byte, f *failure) {
+func (x *exchange) send(response []byte, f *jsonrpc.Failure) {
 	if !x.over {
 		x.over = true
 		for _, withdraw := range x.approvals {
@@ -175,7 +176,7 @@ func (x *exchange) send(response []byte, f *failure) {
 			x.among.done(x)
 		}
 		if f != nil {
-			response = appendFailure(nil, x.id, f)
+			response = jsonrpc.AppendFailure(nil, x.ID, f)
 		}
 		x.out.respond(response, f)
 	}
@@ -186,7 +187,7 @@ func (x *exchange) notify(method string, params []byte) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if !x.over {
-		x.out.notify(appendNotification(nil, method, params))
+		x.out.notify(jsonrpc.AppendNotification(nil, method, params))
 	}
 }
 
@@ -241,10 +242,10 @@ var methods = map[string]method{
 }
 
 // find returns the method that a request asks for.
-func (c *client) find(name string) (method, *failure) {
+func (c *client) find(name string) (method, *jsonrpc.Failure) {
 	m, ok := methods[name]
 	if !ok || m.in == legacy && c.modern || m.in == modern && !c.modern {
-		return m, &failure{code: mcp.MethodNotFound, text: "Method not found: " + message.Clip(name, 100)}
+		return m, &jsonrpc.Failure{Code: mcp.MethodNotFound, Text: "Method not found: " + message.Clip(name, 100)}
 	}
 	return m, nil
 }
@@ -261,7 +262,7 @@ func (x *exchange) unanswered(err error) {
 		err = context.Canceled
 	}
 	e, _ := message.ErrorOf(err)
-	x.fail(&failure{code: mcp.InternalError, text: e.Message})
+	x.fail(&jsonrpc.Failure{Code: mcp.InternalError, Text: e.Message})
 }
 
 // abandon cancels the exchange: the client wants no response any more.

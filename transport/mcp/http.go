@@ -14,6 +14,7 @@ import (
 	"kernos/kernel/connection"
 	"kernos/message"
 	"kernos/transport"
+	"kernos/transport/mcp/jsonrpc"
 )
 
 // Serve answers a request: streamable HTTP of both eras, and the upgrade to a connection of kernos mcp.
@@ -29,7 +30,7 @@ func (s *Server) Serve(requests *transport.Server, w http.ResponseWriter, r *htt
 		s.get(w, r)
 	default:
 		w.Header().Set("Allow", "DELETE, GET, POST")
-		refuse(w, http.StatusMethodNotAllowed, nil, &failure{code: mcp.InvalidRequest, text: "Invalid request: /mcp takes POST, GET and DELETE"})
+		refuse(w, http.StatusMethodNotAllowed, nil, &jsonrpc.Failure{Code: mcp.InvalidRequest, Text: "Invalid request: /mcp takes POST, GET and DELETE"})
 	}
 }
 
@@ -52,8 +53,8 @@ func (l *lasting) Value(key any) any {
 }
 
 // refuse answers a request that doesn't become an exchange.
-func refuse(w http.ResponseWriter, status int, id []byte, f *failure) {
-	transport.WriteJSON(w, status, appendFailure(nil, id, f))
+func refuse(w http.ResponseWriter, status int, id []byte, f *jsonrpc.Failure) {
+	transport.WriteJSON(w, status, jsonrpc.AppendFailure(nil, id, f))
 }
 
 // readBody reads a body, at once if its length is known.
@@ -76,35 +77,35 @@ func (s *Server) post(requests *transport.Server, w http.ResponseWriter, r *http
 		if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
 			status = http.StatusRequestEntityTooLarge
 		}
-		refuse(w, status, nil, &failure{code: mcp.InvalidRequest, text: "Invalid request: the message can't be read: " + err.Error()})
+		refuse(w, status, nil, &jsonrpc.Failure{Code: mcp.InvalidRequest, Text: "Invalid request: the message can't be read: " + err.Error()})
 		return
 	}
 	scan := scanners.Get().(*jsonscan.Scanner)
-	f, bad := parse(scan, body)
+	f, bad := jsonrpc.Parse(scan, body)
 	scanners.Put(scan)
 	if bad != nil {
-		refuse(w, http.StatusBadRequest, f.id, bad)
+		refuse(w, http.StatusBadRequest, f.ID, bad)
 		return
 	}
 	version := r.Header.Get(mcp.HeaderVersion)
 	if version != "" && !known(version) {
-		refuse(w, http.StatusBadRequest, f.id, unsupported(message.Clip(version, 64)))
+		refuse(w, http.StatusBadRequest, f.ID, unsupported(message.Clip(version, 64)))
 		return
 	}
-	if version == mcp.Stateless || version == "" && (r.Header.Get(mcp.HeaderMethod) != "" || jsonscan.Member(f.meta, mcp.MetaVersion) != nil) {
+	if version == mcp.Stateless || version == "" && (r.Header.Get(mcp.HeaderMethod) != "" || jsonscan.Member(f.Meta, mcp.MetaVersion) != nil) {
 		s.postModern(requests, w, r, &f)
 		return
 	}
 	if bad := checkVersion(r.Header, &f); bad != nil {
-		refuse(w, http.StatusBadRequest, f.id, bad)
+		refuse(w, http.StatusBadRequest, f.ID, bad)
 		return
 	}
 	s.postLegacy(requests, w, r, &f)
 }
 
 // postModern answers a request that stands for itself.
-func (s *Server) postModern(requests *transport.Server, w http.ResponseWriter, r *http.Request, f *frame) {
-	if f.id == nil || f.method == "" {
+func (s *Server) postModern(requests *transport.Server, w http.ResponseWriter, r *http.Request, f *jsonrpc.Frame) {
+	if f.ID == nil || f.Method == "" {
 		w.WriteHeader(http.StatusAccepted) // there is no notification that means something here
 		return
 	}
@@ -117,43 +118,43 @@ func (s *Server) postModern(requests *transport.Server, w http.ResponseWriter, r
 		bad = checkHeaders(r.Header, f)
 	}
 	if bad != nil {
-		refuse(w, http.StatusBadRequest, f.id, bad)
+		refuse(w, http.StatusBadRequest, f.ID, bad)
 		return
 	}
 	s.answer(requests, w, r, f, c)
 }
 
-func mismatch(text string) *failure {
-	return &failure{code: mcp.HeaderMismatch, text: "Header mismatch: " + text}
+func mismatch(text string) *jsonrpc.Failure {
+	return &jsonrpc.Failure{Code: mcp.HeaderMismatch, Text: "Header mismatch: " + text}
 }
 
 // checkVersion compares the version in the header with that in _meta, if it names one.
-func checkVersion(h http.Header, f *frame) *failure {
-	if v := jsonscan.Member(f.meta, mcp.MetaVersion); v != nil && !is(v, h.Get(mcp.HeaderVersion)) {
+func checkVersion(h http.Header, f *jsonrpc.Frame) *jsonrpc.Failure {
+	if v := jsonscan.Member(f.Meta, mcp.MetaVersion); v != nil && !jsonrpc.Is(v, h.Get(mcp.HeaderVersion)) {
 		return mismatch("MCP-Protocol-Version must be the version that _meta names")
 	}
 	return nil
 }
 
 // checkHeaders compares the other headers of a request with its body: what stands between may have decided by them.
-func checkHeaders(h http.Header, f *frame) *failure {
-	if m := h.Get(mcp.HeaderMethod); m != f.method {
-		return mismatch("Mcp-Method must be the method of the request, " + message.Clip(f.method, 100))
+func checkHeaders(h http.Header, f *jsonrpc.Frame) *jsonrpc.Failure {
+	if m := h.Get(mcp.HeaderMethod); m != f.Method {
+		return mismatch("Mcp-Method must be the method of the request, " + message.Clip(f.Method, 100))
 	}
 	var name []byte
-	switch f.method {
+	switch f.Method {
 	case "tools/call", "prompts/get":
-		name = jsonscan.Member(f.params, "name")
+		name = jsonscan.Member(f.Params, "name")
 	case "resources/read":
-		name = jsonscan.Member(f.params, "uri")
+		name = jsonscan.Member(f.Params, "uri")
 	case "tasks/get", "tasks/update", "tasks/cancel":
-		name = jsonscan.Member(f.params, "taskId")
+		name = jsonscan.Member(f.Params, "taskId")
 	default:
 		return nil
 	}
 	got, ok := mcp.DecodeHeader(h.Get(mcp.HeaderName))
-	if !ok || !is(name, got) && (name != nil || got != "") {
-		return mismatch("Mcp-Name must be the name, the uri or the taskId in params, " + message.Clip(textOf(name), 100))
+	if !ok || !jsonrpc.Is(name, got) && (name != nil || got != "") {
+		return mismatch("Mcp-Name must be the name, the uri or the taskId in params, " + message.Clip(jsonrpc.TextOf(name), 100))
 	}
 	return nil
 }
@@ -162,21 +163,21 @@ func checkHeaders(h http.Header, f *frame) *failure {
 const lastEvent = "Last-Event-Id"
 
 // postLegacy answers a message of a session.
-func (s *Server) postLegacy(requests *transport.Server, w http.ResponseWriter, r *http.Request, f *frame) {
+func (s *Server) postLegacy(requests *transport.Server, w http.ResponseWriter, r *http.Request, f *jsonrpc.Frame) {
 	caller := kernel.SenderIn(r.Context()).Principal()
 	var n *session
-	if f.method == "initialize" && f.id != nil {
+	if f.Method == "initialize" && f.ID != nil {
 		n = s.open(requests, caller)
 		w.Header().Set(mcp.HeaderSession, n.id)
-	} else if n = s.named(w, r, f.id); n == nil {
+	} else if n = s.named(w, r, f.ID); n == nil {
 		return
 	}
 	switch {
-	case f.method == "":
+	case f.Method == "":
 		n.answered(f)
-	case f.id == nil:
+	case f.ID == nil:
 		n.notified(f)
-		if f.method == "notifications/initialized" {
+		if f.Method == "notifications/initialized" {
 			n.follow(s, choiceOf(r))
 		}
 	default:
@@ -190,19 +191,19 @@ func (s *Server) postLegacy(requests *transport.Server, w http.ResponseWriter, r
 func (s *Server) named(w http.ResponseWriter, r *http.Request, id []byte) *session {
 	name := r.Header.Get(mcp.HeaderSession)
 	if name == "" {
-		refuse(w, http.StatusBadRequest, id, &failure{code: mcp.InvalidRequest, text: "Invalid request: the header " + mcp.HeaderSession + " is missing; send initialize first, or the header MCP-Protocol-Version: " + mcp.Stateless})
+		refuse(w, http.StatusBadRequest, id, &jsonrpc.Failure{Code: mcp.InvalidRequest, Text: "Invalid request: the header " + mcp.HeaderSession + " is missing; send initialize first, or the header MCP-Protocol-Version: " + mcp.Stateless})
 		return nil
 	}
 	n := s.session(name, kernel.SenderIn(r.Context()).Principal())
 	if n == nil {
-		refuse(w, http.StatusNotFound, id, &failure{code: mcp.InvalidRequest, text: "Invalid request: the session has ended; send initialize again"})
+		refuse(w, http.StatusNotFound, id, &jsonrpc.Failure{Code: mcp.InvalidRequest, Text: "Invalid request: the session has ended; send initialize again"})
 	}
 	return n
 }
 
 // answer serves an exchange over HTTP.
-func (s *Server) answer(requests *transport.Server, w http.ResponseWriter, r *http.Request, f *frame, c *client) {
-	h := &httpExchange{events: newEventStream(c.session, w), w: w, exchange: exchange{s: s, work: requests, frame: *f, client: c, choice: choiceOf(r), among: c.session}}
+func (s *Server) answer(requests *transport.Server, w http.ResponseWriter, r *http.Request, f *jsonrpc.Frame, c *client) {
+	h := &httpExchange{events: newEventStream(c.session, w), w: w, exchange: exchange{s: s, work: requests, Frame: *f, client: c, choice: choiceOf(r), among: c.session}}
 	x := &h.exchange
 	h.lasting = lasting{requests.Work(), r.Context(), x}
 	x.ctx, x.out, x.run = &h.lasting, h.events, h.call
@@ -212,7 +213,7 @@ func (s *Server) answer(requests *transport.Server, w http.ResponseWriter, r *ht
 	if x.among != nil {
 		x.among.begin(x)
 	}
-	m, bad := c.find(f.method)
+	m, bad := c.find(f.Method)
 	switch {
 	case bad != nil:
 		x.fail(bad)
@@ -291,7 +292,7 @@ func choiceOf(r *http.Request) choice {
 func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get(mcp.HeaderVersion) == mcp.Stateless {
 		w.Header().Set("Allow", "POST")
-		refuse(w, http.StatusMethodNotAllowed, nil, &failure{code: mcp.InvalidRequest, text: "Invalid request: of revision " + mcp.Stateless + " there is POST only"})
+		refuse(w, http.StatusMethodNotAllowed, nil, &jsonrpc.Failure{Code: mcp.InvalidRequest, Text: "Invalid request: of revision " + mcp.Stateless + " there is POST only"})
 		return
 	}
 	n := s.named(w, r, nil)
@@ -308,7 +309,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 	if last := r.Header.Get(lastEvent); last != "" {
 		e := n.resume(last, w)
 		if e == nil {
-			refuse(w, http.StatusNotFound, nil, &failure{code: mcp.InvalidRequest, text: "Invalid request: the events of this stream aren't kept any more; send the request again"})
+			refuse(w, http.StatusNotFound, nil, &jsonrpc.Failure{Code: mcp.InvalidRequest, Text: "Invalid request: the events of this stream aren't kept any more; send the request again"})
 			return
 		}
 		e.serve(w, r, stopping.Done())

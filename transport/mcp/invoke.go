@@ -8,6 +8,7 @@ import (
 	"kernos/kernel/connection"
 	"kernos/message"
 	"kernos/store/blobs"
+	"kernos/transport/mcp/jsonrpc"
 )
 
 // invoke calls a syscall for the caller of the exchange. The error is a *message.Error. The function gets events; it may be nil.
@@ -57,7 +58,7 @@ func call[T any](x *exchange, t message.Type, data any) (out T, err error) {
 }
 
 // failedCall is the failure for a request that has failed because a syscall did.
-func (x *exchange) failedCall(err error) *failure {
+func (x *exchange) failedCall(err error) *jsonrpc.Failure {
 	e, _ := message.ErrorOf(err)
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -65,9 +66,9 @@ func (x *exchange) failedCall(err error) *failure {
 	case x.lacks != nil:
 		return x.lacks
 	case e.Code == 422:
-		return &failure{code: mcp.InvalidParams, text: "Invalid params: " + e.Message, data: e.Append(nil)}
+		return &jsonrpc.Failure{Code: mcp.InvalidParams, Text: "Invalid params: " + e.Message, Data: e.Append(nil)}
 	}
-	return &failure{code: mcp.InternalError, text: e.Message, data: e.Append(nil)}
+	return &jsonrpc.Failure{Code: mcp.InternalError, Text: e.Message, Data: e.Append(nil)}
 }
 
 // fetch returns what a pointer of a reply points to.

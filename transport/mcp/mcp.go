@@ -30,6 +30,7 @@ import (
 	"kernos/message"
 	"kernos/store/blobs"
 	"kernos/transport"
+	"kernos/transport/mcp/jsonrpc"
 )
 
 // Options are the settings of a Server. The zero value is usable.
@@ -112,7 +113,7 @@ func New(k *kernel.Kernel, opts *Options) *Server {
 		s.opts = *opts
 	}
 	s.opts.Version = cmp.Or(s.opts.Version, "0")
-	transport.Default(&s.opts.MaxBody, maxBody)
+	transport.Default(&s.opts.MaxBody, jsonrpc.MaxMessage)
 	transport.Default(&s.opts.MaxSessions, 1000)
 	transport.Default(&s.opts.MaxConnections, 1000)
 	transport.Default(&s.opts.ApprovalWait, 20*time.Second)
@@ -154,9 +155,6 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	return s.conns.Drain(ctx)
 }
-
-// maxBody is how many bytes a message may have by default.
-const maxBody = 4 << 20
 
 // maxWait is how long a call waits for what it has asked of the client.
 const maxWait = 10 * time.Minute

@@ -7,6 +7,7 @@ import (
 
 	"kernos/internal/jsonscan"
 	"kernos/message"
+	"kernos/transport/mcp/jsonrpc"
 )
 
 // An Offer shows a syscall as a prompt or as a resource, beside the tool that it is.
@@ -84,7 +85,7 @@ func eachMember(object []byte, visit func(name string, value []byte)) {
 		return
 	}
 	jsonscan.Members(object, 0, func(name, value []byte) bool {
-		visit(textOf(name), value)
+		visit(jsonrpc.TextOf(name), value)
 		return true
 	})
 }

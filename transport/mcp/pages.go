@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"kernos/internal/jsonscan"
+	"kernos/transport/mcp/jsonrpc"
 )
 
 // newCursor returns a cursor that continues in one part of a list, after something.
@@ -15,9 +16,9 @@ func newCursor(part int, after string) string {
 
 // cursor reads the cursor of a request. Without one, a list begins.
 func (x *exchange) cursor() (part int, after string, ok bool) {
-	text := textOf(jsonscan.Member(x.params, "cursor"))
+	text := jsonrpc.TextOf(jsonscan.Member(x.Params, "cursor"))
 	if text == "" {
-		return 0, "", jsonscan.Member(x.params, "cursor") == nil
+		return 0, "", jsonscan.Member(x.Params, "cursor") == nil
 	}
 	decoded, err := base64.RawURLEncoding.DecodeString(text)
 	number, after, found := strings.Cut(string(decoded), "/")

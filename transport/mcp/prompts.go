@@ -8,6 +8,7 @@ import (
 	"kernos/internal/jsonscan"
 	"kernos/kernel"
 	"kernos/message"
+	"kernos/transport/mcp/jsonrpc"
 )
 
 // A prompt is one that a list names.
@@ -87,7 +88,7 @@ func (x *exchange) prompts() (all []prompt, err error) {
 		var required []string
 		_ = json.Unmarshal(jsonscan.Member(s.Input.JSON(), "required"), &required)
 		eachMember(properties, func(name string, value []byte) {
-			p.Arguments = append(p.Arguments, promptArgument{name, textOf(jsonscan.Member(value, "description")), slices.Contains(required, name)})
+			p.Arguments = append(p.Arguments, promptArgument{name, jsonrpc.TextOf(jsonscan.Member(value, "description")), slices.Contains(required, name)})
 		})
 		all = append(all, p)
 	}
@@ -118,7 +119,7 @@ func listPrompts(x *exchange) {
 	all, err := x.prompts()
 	switch {
 	case !ok || from > len(all):
-		x.fail(invalid("Invalid params: cursor isn't one of prompts/list"))
+		x.fail(jsonrpc.Invalid("Invalid params: cursor isn't one of prompts/list"))
 		return
 	case err != nil:
 		x.fail(x.failedCall(err))
@@ -143,7 +144,7 @@ func getPrompt(x *exchange) {
 		}
 		return
 	}
-	name := textOf(jsonscan.Member(x.params, "name"))
+	name := jsonrpc.TextOf(jsonscan.Member(x.Params, "name"))
 	all, err := x.prompts()
 	i := slices.IndexFunc(all, func(p prompt) bool { return p.Name == name })
 	switch {
@@ -151,10 +152,10 @@ func getPrompt(x *exchange) {
 		x.fail(x.failedCall(err))
 		return
 	case i < 0:
-		x.fail(invalid("Unknown prompt: " + message.Clip(name, 100) + "; prompts/list names those that exist"))
+		x.fail(jsonrpc.Invalid("Unknown prompt: " + message.Clip(name, 100) + "; prompts/list names those that exist"))
 		return
 	case all[i].from != "":
-		arguments := json.RawMessage(jsonscan.Member(x.params, "arguments"))
+		arguments := json.RawMessage(jsonscan.Member(x.Params, "arguments"))
 		if len(arguments) == 0 {
 			arguments = emptyObject
 		}

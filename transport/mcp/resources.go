@@ -15,6 +15,7 @@ import (
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/store/blobs"
+	"kernos/transport/mcp/jsonrpc"
 )
 
 // A resource is one that a list names.
@@ -122,7 +123,7 @@ func readMemory(x *exchange, uri string) ([]contents, error) {
 		return nil, err
 	}
 	if value[0] == '"' {
-		return []contents{textContents(uri, "text/plain", textOf(value))}, nil
+		return []contents{textContents(uri, "text/plain", jsonrpc.TextOf(value))}, nil
 	}
 	return []contents{textContents(uri, "application/json", string(value))}, nil
 }
@@ -346,10 +347,10 @@ func readResource(x *exchange) {
 }
 
 // noResource is the failure for a resource that isn't there, or not for this caller.
-func (x *exchange) noResource(uri, text string) *failure {
-	f := &failure{code: mcp.ResourceNotFound, text: text, data: aboutURI(uri)}
+func (x *exchange) noResource(uri, text string) *jsonrpc.Failure {
+	f := &jsonrpc.Failure{Code: mcp.ResourceNotFound, Text: text, Data: aboutURI(uri)}
 	if x.client.modern {
-		f.code = mcp.InvalidParams
+		f.Code = mcp.InvalidParams
 	}
 	return f
 }
@@ -364,7 +365,7 @@ const pageSize = 500
 func listResources(x *exchange) {
 	kind, after, ok := x.cursor()
 	if !ok {
-		x.fail(invalid("Invalid params: cursor isn't one of resources/list"))
+		x.fail(jsonrpc.Invalid("Invalid params: cursor isn't one of resources/list"))
 		return
 	}
 	all := []resource{}
@@ -411,8 +412,8 @@ func listTemplates(x *exchange) {
 
 // complete answers completion/complete.
 func complete(x *exchange) {
-	begin := textOf(jsonscan.Member(jsonscan.Member(x.params, "argument"), "value"))
-	template := textOf(jsonscan.Member(jsonscan.Member(x.params, "ref"), "uri"))
+	begin := jsonrpc.TextOf(jsonscan.Member(jsonscan.Member(x.Params, "argument"), "value"))
+	template := jsonrpc.TextOf(jsonscan.Member(jsonscan.Member(x.Params, "ref"), "uri"))
 	values := []string{}
 	for _, k := range x.s.kinds {
 		if k.template == template && k.complete != nil {

@@ -14,6 +14,7 @@ import (
 	"kernos/internal/jsonscan"
 	"kernos/kernel/principal"
 	"kernos/transport"
+	"kernos/transport/mcp/jsonrpc"
 )
 
 // A session is the conversation with a client of the stateful era: one that began with initialize. Over
@@ -25,9 +26,9 @@ type session struct {
 	work      *transport.Server // a drain of which waits for what the session has begun
 
 	mu      sync.Mutex
-	level   string                // of log messages that the client wants; "" means none
-	running map[string]*exchange  // by the ids of their requests
-	waiting map[string]chan frame // for responses to requests that were sent to the client
+	level   string                        // of log messages that the client wants; "" means none
+	running map[string]*exchange          // by the ids of their requests
+	waiting map[string]chan jsonrpc.Frame // for responses to requests that were sent to the client
 	ended   bool
 
 	life       context.Context // ends with the session
@@ -50,7 +51,7 @@ type session struct {
 // newSession returns the session of a principal. It ends with the context, or with end.
 func newSession(ctx context.Context, work *transport.Server, p *principal.Principal) *session {
 	n := &session{
-		principal: p, work: work, running: make(map[string]*exchange), waiting: make(map[string]chan frame), subscribed: make(map[string]context.CancelFunc),
+		principal: p, work: work, running: make(map[string]*exchange), waiting: make(map[string]chan jsonrpc.Frame), subscribed: make(map[string]context.CancelFunc),
 		streams: make(map[int64]*eventStream), used: time.Now(),
 	}
 	n.life, n.stop = context.WithCancel(ctx)
@@ -174,25 +175,25 @@ func (n *session) setLogLevel(level string) {
 func (n *session) begin(x *exchange) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.running[string(x.id)] = x
+	n.running[string(x.ID)] = x
 }
 
 // done forgets a request that has its response.
 func (n *session) done(x *exchange) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.running[string(x.id)] == x {
-		delete(n.running, string(x.id))
+	if n.running[string(x.ID)] == x {
+		delete(n.running, string(x.ID))
 	}
 }
 
 // notified takes a notification of the client.
-func (n *session) notified(f *frame) {
-	if f.method != "notifications/cancelled" {
+func (n *session) notified(f *jsonrpc.Frame) {
+	if f.Method != "notifications/cancelled" {
 		return // initialized, progress, roots/list_changed: nothing depends on them
 	}
 	n.mu.Lock()
-	x := n.running[string(jsonscan.Member(f.params, "requestId"))]
+	x := n.running[string(jsonscan.Member(f.Params, "requestId"))]
 	n.mu.Unlock()
 	if x != nil {
 		x.abandon()
@@ -200,11 +201,11 @@ func (n *session) notified(f *frame) {
 }
 
 // answered takes a response of the client to a request that was sent to it.
-func (n *session) answered(f *frame) {
+func (n *session) answered(f *jsonrpc.Frame) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if c, ok := n.waiting[string(f.id)]; ok {
-		delete(n.waiting, string(f.id))
+	if c, ok := n.waiting[string(f.ID)]; ok {
+		delete(n.waiting, string(f.ID))
 		c <- *f
 	}
 }
@@ -212,10 +213,10 @@ func (n *session) answered(f *frame) {
 // expect returns the id of a new request to the client, and where its response comes. The channel is
 // closed when the session ends. The id is random, so that a client's late response to an earlier
 // server, whose session this one continues, isn't taken for a response to this request.
-func (n *session) expect() (id string, response chan frame) {
+func (n *session) expect() (id string, response chan jsonrpc.Frame) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	id, response = strconv.FormatInt(random.Int64N(1<<53), 10), make(chan frame, 1)
+	id, response = strconv.FormatInt(random.Int64N(1<<53), 10), make(chan jsonrpc.Frame, 1)
 	if n.ended {
 		close(response)
 	} else {

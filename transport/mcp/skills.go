@@ -11,6 +11,7 @@ import (
 	"kernos/internal/jsonscan"
 	"kernos/internal/mcp"
 	"kernos/message"
+	"kernos/transport/mcp/jsonrpc"
 )
 
 // skillFile is the file that makes a folder a skill.
@@ -103,7 +104,7 @@ func listSkills(x *exchange) {
 
 // getSkill answers skills/get.
 func getSkill(x *exchange) {
-	uri := textOf(jsonscan.Member(x.params, "uri"))
+	uri := jsonrpc.TextOf(jsonscan.Member(x.Params, "uri"))
 	all, err := x.skillFolders()
 	i := slices.IndexFunc(all, func(s skill) bool { return s.URI == uri })
 	if err == nil && i >= 0 {
@@ -113,7 +114,7 @@ func getSkill(x *exchange) {
 	case err != nil:
 		x.fail(x.failedCall(err))
 	case i < 0:
-		x.fail(&failure{code: mcp.InvalidParams, text: "Unknown skill", data: aboutURI(uri)})
+		x.fail(&jsonrpc.Failure{Code: mcp.InvalidParams, Text: "Unknown skill", Data: aboutURI(uri)})
 	default:
 		x.respondWithFor(soon, map[string]skill{"skill": all[i]})
 	}
@@ -167,14 +168,14 @@ const directory = "inode/directory"
 
 // readDirectory answers resources/directory/read: what is in a folder of a skill.
 func readDirectory(x *exchange) {
-	uri := strings.TrimSuffix(textOf(jsonscan.Member(x.params, "uri")), "/")
+	uri := strings.TrimSuffix(jsonrpc.TextOf(jsonscan.Member(x.Params, "uri")), "/")
 	inside, err := x.inTree(uri)
 	var files fileList
 	if err == nil && inside != "" {
 		files, err = x.listTree(map[string]any{"uri": inside, "limit": maxSkillFiles})
 	}
 	if err != nil || inside == "" {
-		x.fail(&failure{code: mcp.InvalidParams, text: "The URI isn't that of a folder", data: aboutURI(uri)})
+		x.fail(&jsonrpc.Failure{Code: mcp.InvalidParams, Text: "The URI isn't that of a folder", Data: aboutURI(uri)})
 		return
 	}
 	all := []resource{}

@@ -12,6 +12,7 @@ import (
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
+	"kernos/transport/mcp/jsonrpc"
 )
 
 // A watch is of something that changes. It waits for the next change, and reports false when its context has
@@ -49,7 +50,7 @@ func (s *Server) watchPrompts(ctx context.Context) (all []watch) {
 }
 
 // watchable reports why a resource can't be watched for the caller, or returns nil.
-func (x *exchange) watchable(uri string) *failure {
+func (x *exchange) watchable(uri string) *jsonrpc.Failure {
 	kind := x.s.kindOf(uri)
 	if kind == nil {
 		return x.noResource(uri, "Resource not found")
@@ -101,10 +102,10 @@ type heardParams struct {
 // listen answers subscriptions/listen: the stateless era's way to hear of changes. The response comes
 // when the kernel stops; a client that wants no more cancels the request.
 func listen(x *exchange) {
-	wanted := jsonscan.Member(x.params, "notifications")
+	wanted := jsonscan.Member(x.Params, "notifications")
 	ctx, release := x.s.k.UntilStop(x.ctx)
 	defer release()
-	meta := map[string]json.RawMessage{mcp.MetaSubscriptionID: x.id}
+	meta := map[string]json.RawMessage{mcp.MetaSubscriptionID: x.ID}
 	var accepted heard
 	var watches sync.WaitGroup
 	acknowledged := make(chan struct{})
@@ -126,7 +127,7 @@ func listen(x *exchange) {
 		tell(promptsChanged, "", x.s.watchPrompts(ctx)...)
 	}
 	eachElement(jsonscan.Member(wanted, "resourceSubscriptions"), func(value []byte) {
-		if uri := textOf(value); x.s.kindOf(uri) != nil && !slices.Contains(accepted.Resources, uri) && len(accepted.Resources) < maxSubscriptions {
+		if uri := jsonrpc.TextOf(value); x.s.kindOf(uri) != nil && !slices.Contains(accepted.Resources, uri) && len(accepted.Resources) < maxSubscriptions {
 			accepted.Resources = append(accepted.Resources, uri)
 			tell(resourceChanged, uri, x.s.watchResource(ctx, uri))
 		}
@@ -163,7 +164,7 @@ func subscribe(x *exchange) {
 	_, there := n.subscribed[uri]
 	if len(n.subscribed) >= maxSubscriptions && !there {
 		n.mu.Unlock()
-		x.fail(invalid("Invalid params: a session may watch 256 resources; unsubscribe from some"))
+		x.fail(jsonrpc.Invalid("Invalid params: a session may watch 256 resources; unsubscribe from some"))
 		return
 	}
 	if !there && !n.ended {
@@ -177,7 +178,7 @@ func subscribe(x *exchange) {
 
 // unsubscribe answers resources/unsubscribe.
 func unsubscribe(x *exchange) {
-	uri := textOf(jsonscan.Member(x.params, "uri"))
+	uri := jsonrpc.TextOf(jsonscan.Member(x.Params, "uri"))
 	n := x.client.session
 	n.mu.Lock()
 	if cancel, ok := n.subscribed[uri]; ok {
@@ -219,7 +220,7 @@ func (n *session) missed(w watch) watch {
 func (n *session) hear(w watch, method string, params []byte) {
 	w = n.missed(w)
 	n.work.Go(func() {
-		w.each(func() { n.tell(appendNotification(nil, method, params)) })
+		w.each(func() { n.tell(jsonrpc.AppendNotification(nil, method, params)) })
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"kernos/internal/mcp"
 	"kernos/kernel"
 	"kernos/message"
+	"kernos/transport/mcp/jsonrpc"
 )
 
 // tasksExtension is the name of the extension for tasks (SEP-2663). A task is a job.
@@ -54,8 +55,8 @@ func (s *Server) taskSupport(t message.Type) TaskSupport {
 }
 
 // needsTasks is the failure of a request for tasks of a client that can't follow them.
-func needsTasks() *failure {
-	return &failure{code: mcp.MissingCapability, text: "The request needs a client that can follow tasks", data: required(map[string]any{"extensions": map[string]any{tasksExtension: struct{}{}}})}
+func needsTasks() *jsonrpc.Failure {
+	return &jsonrpc.Failure{Code: mcp.MissingCapability, Text: "The request needs a client that can follow tasks", Data: required(map[string]any{"extensions": map[string]any{tasksExtension: struct{}{}}})}
 }
 
 // asJob returns the message that calls a tool as a job.
@@ -128,7 +129,7 @@ func (x *exchange) job() (info jobInfo, approvals map[string]approval, ok bool) 
 		x.fail(needsTasks())
 		return info, nil, false
 	}
-	id := textOf(jsonscan.Member(x.params, "taskId"))
+	id := jsonrpc.TextOf(jsonscan.Member(x.Params, "taskId"))
 	approvals = make(map[string]approval)
 	reply, err := x.invoke("Job.Wait", map[string]any{"jobId": id, "timeout": 1}, func(m message.Message) {
 		if m.Type == "Session.Asked" {
@@ -141,7 +142,7 @@ func (x *exchange) job() (info jobInfo, approvals map[string]approval, ok bool) 
 	}
 	if err != nil {
 		if e, _ := message.ErrorOf(err); e.Code == 404 || e.Code == 422 {
-			x.fail(invalid("Unknown task: " + message.Clip(id, 100)))
+			x.fail(jsonrpc.Invalid("Unknown task: " + message.Clip(id, 100)))
 		} else {
 			x.fail(x.failedCall(err))
 		}
@@ -208,7 +209,7 @@ func updateTask(x *exchange) {
 	if !ok {
 		return
 	}
-	responses := jsonscan.Member(x.params, "inputResponses")
+	responses := jsonscan.Member(x.Params, "inputResponses")
 	x.s.opts.Tasks.answer(info.JobID, responses)
 	person := x.person()
 	eachMember(responses, func(call string, response []byte) {

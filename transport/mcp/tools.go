@@ -16,6 +16,7 @@ import (
 	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
+	"kernos/transport/mcp/jsonrpc"
 )
 
 // A tool is a syscall as the protocol shows it.
@@ -47,7 +48,7 @@ func (s *Server) toolsOf(caller *principal.Principal) (*toolset, string) {
 		one := &tool{definition: &sys.Definition, name: name}
 		text := sys.Input.JSON()
 		one.wraps = sys.Input != schema.Any && !objectSchema(text)
-		one.content = textOf(jsonscan.Member(sys.Output.JSON(), "title")) == mcp.ContentTitle
+		one.content = jsonrpc.TextOf(jsonscan.Member(sys.Output.JSON(), "title")) == mcp.ContentTitle
 		if mirrored, err := mcp.Mirrors(jsontext.Value(text)); err == nil { // clients refuse the others
 			one.mirrored = mirrored
 		}
@@ -75,7 +76,7 @@ func toolName(t message.Type) string { return kernel.ToolName(t, maxName) }
 
 // objectSchema reports whether a schema describes objects.
 func objectSchema(text []byte) bool {
-	return textOf(jsonscan.Member(text, "type")) == "object"
+	return jsonrpc.TextOf(jsonscan.Member(text, "type")) == "object"
 }
 
 // A choice is which tools are listed. All that the caller may call can be called, listed or not.
@@ -166,14 +167,14 @@ const noTools = `"tools":[]`
 func listTools(x *exchange) {
 	_, after, ok := x.cursor()
 	if !ok {
-		x.fail(invalid("Invalid params: cursor isn't one of tools/list"))
+		x.fail(jsonrpc.Invalid("Invalid params: cursor isn't one of tools/list"))
 		return
 	}
 	caller := kernel.SenderIn(x.ctx).Principal()
 	list := x.s.listed(caller, x.choice, x.client.modern, after)
 	if string(list) == noTools && after == "" {
 		if note := x.s.unmatched(caller, x.choice); note != "" {
-			x.fail(invalid("Invalid params: tools: " + note))
+			x.fail(jsonrpc.Invalid("Invalid params: tools: " + note))
 			return
 		}
 	}

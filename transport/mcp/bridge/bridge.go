@@ -1,4 +1,5 @@
-package mcp
+// Package bridge connects a client of MCP that speaks over standard input and output with one server after the other.
+package bridge
 
 import (
 	"bytes"
@@ -15,9 +16,10 @@ import (
 	"kernos/internal/backoff"
 	"kernos/internal/jsonscan"
 	"kernos/internal/mcp"
+	"kernos/transport/mcp/jsonrpc"
 )
 
-// A Wire is a connection to a server that was upgraded to [Protocol].
+// A Wire is a connection to a server that was upgraded to MCP.
 type Wire interface {
 	io.ReadWriteCloser
 
@@ -26,20 +28,16 @@ type Wire interface {
 }
 
 // Redial connects to a server whose connection was lost. A client waits for the server if needed is set: it is worth
-// starting. Otherwise the wire may be nil, and Bridge asks again later. An error ends the bridge.
+// starting. Otherwise the wire may be nil, and Run asks again later. An error ends the bridge.
 type Redial func(ctx context.Context, needed bool) (Wire, error)
 
-// Resumed is the parameter of an upgrade that continues a lost connection: its client is told that everything it
-// watches may have changed.
-const Resumed = "resumed"
-
-// Bridge passes messages between a client, which writes lines to in and reads them from out, and a server, until the
+// Run passes messages between a client, which writes lines to in and reads them from out, and a server, until the
 // client has closed its side and everything is answered.
 //
-// If the server goes away, the next connection continues the conversation: Bridge repeats initialize and the
+// If the server goes away, the next connection continues the conversation: Run repeats initialize and the
 // subscriptions, and sends the requests again that weren't answered. A call of a tool isn't sent twice, since it may
 // have happened: its client gets an error.
-func Bridge(ctx context.Context, wire Wire, redial Redial, in io.Reader, out io.Writer) error {
+func Run(ctx context.Context, wire Wire, redial Redial, in io.Reader, out io.Writer) error {
 	b := &bridge{
 		out: out, changed: make(chan struct{}, 1), waiting: make(map[string]*request), asked: make(map[string]bool), watched: make(map[string][]byte),
 	}
@@ -104,11 +102,8 @@ type request struct {
 // repeatable reports whether a request may be sent to a second server. One that fails there, too, may be the reason
 // why servers end.
 func (r *request) repeatable() bool {
-	return r.method == listening || r.method != "tools/call" && !r.again
+	return r.method == mcp.MethodListen || r.method != "tools/call" && !r.again
 }
-
-// listening is the method whose response comes when the server stops.
-const listening = "subscriptions/listen"
 
 // read reads the client's lines, and sends each one to the server on the same goroutine. A blocking read can't be
 // interrupted, and ends with the process.
@@ -211,7 +206,7 @@ func (b *bridge) needed() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, r := range b.waiting {
-		if r.method != listening {
+		if r.method != mcp.MethodListen {
 			return true
 		}
 	}
@@ -262,18 +257,18 @@ func (b *bridge) begin(wire Wire) {
 // sending notes what the client sends. The caller holds b.mu.
 func (b *bridge) sending(lines []byte) {
 	for line := range bytes.Lines(lines) {
-		f, bad := parse(&b.scan, line)
+		f, bad := jsonrpc.Parse(&b.scan, line)
 		switch {
-		case bad != nil || len(line) > maxBody: // the server says what is wrong
-		case f.method == "":
-			delete(b.asked, string(f.id))
-		case f.id != nil:
+		case bad != nil || len(line) > jsonrpc.MaxMessage: // the server says what is wrong
+		case f.Method == "":
+			delete(b.asked, string(f.ID))
+		case f.ID != nil:
 			b.count++
-			b.waiting[string(f.id)] = &request{line: line, params: f.params, method: f.method, number: b.count}
-		case f.method == "notifications/initialized":
+			b.waiting[string(f.ID)] = &request{line: line, params: f.Params, method: f.Method, number: b.count}
+		case f.Method == "notifications/initialized":
 			b.initialized = true
-		case f.method == "notifications/cancelled":
-			delete(b.waiting, string(jsonscan.Member(f.params, "requestId")))
+		case f.Method == "notifications/cancelled":
+			delete(b.waiting, string(jsonscan.Member(f.Params, "requestId")))
 		}
 	}
 }
@@ -305,17 +300,17 @@ func (b *bridge) received(lines []byte) []byte {
 	defer b.mu.Unlock()
 	passed := lines[:0]
 	for line := range bytes.Lines(lines) {
-		f, bad := parse(&b.scan, line)
+		f, bad := jsonrpc.Parse(&b.scan, line)
 		switch {
 		case bad != nil:
-		case f.method == "":
+		case f.Method == "":
 			if !b.answered(&f) {
 				continue
 			}
-		case f.id != nil:
-			b.asked[string(f.id)] = true
-		case f.method == "notifications/cancelled":
-			delete(b.asked, string(jsonscan.Member(f.params, "requestId")))
+		case f.ID != nil:
+			b.asked[string(f.ID)] = true
+		case f.Method == "notifications/cancelled":
+			delete(b.asked, string(jsonscan.Member(f.Params, "requestId")))
 		}
 		passed = append(passed, line...)
 	}
@@ -334,19 +329,19 @@ type ownRequest struct {
 }
 
 // answered takes a response, and reports whether the client is to see it.
-func (b *bridge) answered(f *frame) bool {
-	if strings.HasPrefix(textOf(f.id), ownIDs) {
+func (b *bridge) answered(f *jsonrpc.Frame) bool {
+	if strings.HasPrefix(jsonrpc.TextOf(f.ID), ownIDs) {
 		return false
 	}
-	r := b.waiting[string(f.id)]
+	r := b.waiting[string(f.ID)]
 	if r == nil {
 		return true
 	}
-	if r.method == listening && f.result != nil && !b.ended {
+	if r.method == mcp.MethodListen && f.Result != nil && !b.ended {
 		return false // the next server is asked for the same
 	}
-	delete(b.waiting, string(f.id))
-	if f.result == nil {
+	delete(b.waiting, string(f.ID))
+	if f.Result == nil {
 		return true
 	}
 	switch r.method {
@@ -355,17 +350,17 @@ func (b *bridge) answered(f *frame) bool {
 	case "logging/setLevel":
 		b.level = r.params
 	case "resources/subscribe":
-		b.watched[textOf(jsonscan.Member(r.params, "uri"))] = r.params
+		b.watched[jsonrpc.TextOf(jsonscan.Member(r.params, "uri"))] = r.params
 	case "resources/unsubscribe":
-		delete(b.watched, textOf(jsonscan.Member(r.params, "uri")))
+		delete(b.watched, jsonrpc.TextOf(jsonscan.Member(r.params, "uri")))
 	}
 	return true
 }
 
 // lostCall is the failure of a call of a tool whose outcome isn't known.
-var lostCall = &failure{
-	code: mcp.InternalError,
-	text: "The kernel has stopped or lost the connection before it answered. It may have done what was asked: check that, or call again if doing it twice is harmless",
+var lostCall = &jsonrpc.Failure{
+	Code: mcp.InternalError,
+	Text: "The kernel has stopped or lost the connection before it answered. It may have done what was asked: check that, or call again if doing it twice is harmless",
 }
 
 // lost returns what the client is told when a connection is lost: requests that can't be repeated have failed, and
@@ -375,12 +370,12 @@ func (b *bridge) lost() (told []byte) {
 	defer b.mu.Unlock()
 	for id, r := range b.waiting {
 		if !r.repeatable() {
-			told = append(appendFailure(told, []byte(id), lostCall), '\n')
+			told = append(jsonrpc.AppendFailure(told, []byte(id), lostCall), '\n')
 			delete(b.waiting, id)
 		}
 	}
 	for id := range b.asked {
-		told = append(appendNotification(told, "notifications/cancelled", cancelParams(id)), '\n')
+		told = append(jsonrpc.AppendNotification(told, "notifications/cancelled", jsonrpc.CancelParams(id)), '\n')
 	}
 	clear(b.asked)
 	return told
@@ -400,7 +395,7 @@ func (b *bridge) replayed() (lines []byte) {
 		add("initialize", b.initialize)
 	}
 	if b.initialize != nil && b.initialized {
-		lines = append(appendNotification(lines, "notifications/initialized", nil), '\n')
+		lines = append(jsonrpc.AppendNotification(lines, "notifications/initialized", nil), '\n')
 	}
 	if b.level != nil {
 		add("logging/setLevel", b.level)

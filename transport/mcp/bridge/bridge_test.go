@@ -1,4 +1,4 @@
-package mcp_test
+package bridge_test
 
 import (
 	"bufio"
@@ -9,19 +9,19 @@ import (
 	"strings"
 	"testing"
 
-	"kernos/daemon"
-	"kernos/kernel"
-	"kernos/message"
-	"kernos/schema"
-	"kernos/transport/mcp"
+	"go.uber.org/goleak"
+
+	"kernos/transport/mcp/bridge"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A line is one end of a connection, whose other end a test holds.
 type line struct{ net.Conn }
 
 func (l line) CloseWrite() error { return l.Close() }
 
-// Bridge tells the client what became of its requests when a connection is lost, and the next server what it has to
+// A bridge tells the client what became of its requests when a connection is lost, and the next server what it has to
 // know. Each conversation is what the client and one server after the other send, and what each of them gets.
 func TestBridge(t *testing.T) {
 	const (
@@ -59,7 +59,7 @@ func TestBridge(t *testing.T) {
 			servers := make(chan net.Conn, 1)
 			ended := make(chan error, 1)
 			go func() {
-				ended <- mcp.Bridge(context.Background(), line{here}, func(context.Context, bool) (mcp.Wire, error) {
+				ended <- bridge.Run(context.Background(), line{here}, func(context.Context, bool) (bridge.Wire, error) {
 					here, there := net.Pipe()
 					servers <- there
 					return line{here}, nil
@@ -125,41 +125,8 @@ func TestBridge(t *testing.T) {
 		_ = there.Close()
 		gone := errors.New("gone")
 		in := strings.NewReader(list + "\n")
-		if err := mcp.Bridge(context.Background(), line{here}, func(context.Context, bool) (mcp.Wire, error) { return nil, gone }, in, io.Discard); !errors.Is(err, gone) {
+		if err := bridge.Run(context.Background(), line{here}, func(context.Context, bool) (bridge.Wire, error) { return nil, gone }, in, io.Discard); !errors.Is(err, gone) {
 			t.Errorf("it ended with %v", err)
 		}
 	})
-}
-
-// A subscription ends with the input, and so before other requests that aren't answered: a client that closes its output waits for the end.
-func TestSubscriptionEndsWithTheInput(t *testing.T) {
-	stopped := make(chan struct{})
-	d, _ := serve(t, func(o *daemon.Options) {
-		hold := kernel.Definition{Type: "Fixture.Hold", Kind: message.KindQuery, Summary: "A fixture.", Input: schema.Written(`{"type":"object"}`), Output: schema.Any, Runs: kernel.Slow}
-		o.Modules = append(o.Modules, kernel.Module{Name: "fixture", Version: "1.0.0", Summary: "Fixtures.", Syscalls: []kernel.Syscall{
-			hold.BindHandler(func(ctx context.Context, m message.Message, emit kernel.Emit) {
-				<-ctx.Done()
-				close(stopped)
-			})}})
-		o.Offers = []mcp.Offer{{Type: "Fixture.Hold", Resource: "hold://it", Name: "hold"}}
-	})
-	ctx, cancel := context.WithCancel(t.Context())
-	lines := request(1, "subscriptions/listen", `"notifications":{"toolsListChanged":true},`+modernMeta) + "\n" + request(2, "resources/read", `"uri":"hold://it",`+modernMeta) + "\n"
-	read, write := io.Pipe()
-	ended := make(chan error, 1)
-	go func() {
-		ended <- d.MCP().ServeLines(ctx, strings.NewReader(lines), write, "core")
-		_ = write.Close()
-	}()
-	out := bufio.NewScanner(read)
-	for out.Scan() && !strings.HasPrefix(out.Text(), `{"jsonrpc":"2.0","id":1,"result"`) {
-	}
-	select {
-	case <-stopped:
-		t.Error("it ends with the last request")
-	default:
-	}
-	cancel()
-	go func() { _, _ = io.Copy(io.Discard, read) }()
-	<-ended
 }
