@@ -32,7 +32,7 @@ type Options struct {
 	// may read every blob.
 	Reaches func(ctx context.Context, h blobs.Hash) (bool, error)
 
-	Log *slog.Logger // for the operator; nil means silence
+	Log *slog.Logger // warnings for the operator; nil means silence
 }
 
 type readInput struct {
@@ -57,7 +57,7 @@ var read = kernel.DefineQuery[readInput, readOutput](kernel.Definition{
 		{Code: 404, When: "the blob doesn't exist, was removed, or isn't for this caller"},
 		{Code: 422, When: "the pointer doesn't point to a blob of this kernel, or the offset is behind its end"},
 	},
-	Answers: kernel.FromJournal, // what is read is on disk already
+	Answers: kernel.FromJournal, // the data is on disk already
 	Short:   true,
 })
 

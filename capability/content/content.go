@@ -124,7 +124,7 @@ type Content struct {
 	client   *http.Client     // nil if nothing is fetched
 	meaning  *ranked.Meaning
 	execute  Policy
-	running  chan struct{} // one for each tool that runs
+	running  chan struct{} // one element for each tool that runs
 
 	documents *recent.Cache[*document]
 	tools     *recent.Cache[describedTool]

@@ -28,7 +28,7 @@ type front struct {
 	kind          string // the field type
 	compatibility string
 
-	mended    bool     // it was not valid YAML, and was repaired
+	mended    bool     // the text was not valid YAML, and was repaired
 	unclear   bool     // skills_if can't be read
 	duplicate []string // fields that it has more than once
 }
@@ -70,7 +70,7 @@ const byteOrderMark = "\uFEFF"
 // split finds the front matter; text is nil if there is none.
 func split(data []byte) (text, body []byte, err error) {
 	rest := bytes.TrimPrefix(data, []byte(byteOrderMark))
-	begin, at := 0, 0 // of the front matter, which is never at 0, and of the line
+	begin, at := 0, 0 // offsets of the front matter, which is never at 0, and of the line
 	for line := range bytes.Lines(rest) {
 		next := at + len(line)
 		switch dashes := isDelimiter(line); {

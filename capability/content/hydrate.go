@@ -161,6 +161,6 @@ func inParallel(n int, f func(int)) {
 	}
 	group.Wait()
 	if p := panicked.Load(); p != nil {
-		panic(*p) // where the kernel catches it
+		panic(*p) // on this goroutine the kernel catches it
 	}
 }

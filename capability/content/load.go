@@ -28,7 +28,7 @@ type document struct {
 	front
 	version       string
 	err           error  // why the front matter can't be read, or nil
-	text          string // after the front matter; all of the file if err is set
+	text          string // the text after the front matter; all of the file if err is set
 	whole         bool   // text is kept
 	skills, tools []dependency
 	optional      []optional
@@ -79,7 +79,7 @@ func (c *Content) newDocument(uri string, file *File, whole bool) *document {
 	d := &document{version: file.Version, whole: whole, sum: sha256.Sum256(file.Data)}
 	var body []byte
 	if d.front, body, d.err = parse(file.Data); d.err != nil {
-		d.front, body = front{present: true}, file.Data // it is not known where the front matter ends
+		d.front, body = front{present: true}, file.Data // the end of the front matter isn't known
 	}
 	if whole {
 		d.text = strings.ToValidUTF8(string(body), "\uFFFD")
@@ -97,7 +97,7 @@ func (d *document) size() int {
 	size := keptCost + len(d.version) + len(d.text) + len(d.name) + len(d.description) + len(d.compatibility)
 	for _, list := range [][]dependency{d.skills, d.tools} {
 		for _, dependency := range list {
-			size += 2*len(dependency.uri) + 80 // as it is written, and as it is resolved
+			size += 2*len(dependency.uri) + 80 // the URI as it is written, and as it is resolved
 		}
 	}
 	for _, o := range d.optional {

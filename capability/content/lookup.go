@@ -39,7 +39,7 @@ type byName map[string][]candidate
 
 type candidate struct {
 	uri     string
-	version *semver.Version // from its path, or nil
+	version *semver.Version // the version in the path, or nil
 }
 
 func (c *Content) newLookup(ctx context.Context) *lookup {

@@ -45,7 +45,7 @@ var search = kernel.DefineQuery[searchInput, searchOutput](kernel.Definition{
 	Errors:  index.Errors,
 	Summary: "Find skills and agents by words and by meaning of their names and descriptions, best first.",
 	Runs:    kernel.Slow,
-	Answers: kernel.FromJournal, // what is found is stored already, and would repeat the query
+	Answers: kernel.FromJournal, // the results are stored already, and would repeat the query
 	Redact:  kernel.Without("query"),
 	Timeout: hydrateTimeout,
 })

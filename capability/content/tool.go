@@ -35,7 +35,7 @@ func (c *Content) description(ctx context.Context, uri string) (string, problem)
 	}
 	text, problem := c.describe(ctx, path)
 	if problem != "" {
-		return "", problem // not kept, since it may pass
+		return "", problem // the problem isn't cached, since it may pass
 	}
 	if info, err := os.Stat(path); err == nil && reliable(&File{Version: version, Modified: info.ModTime()}) {
 		c.tools.Put(uri, describedTool{version, text}, keptCost+len(uri)+len(version)+len(text))
@@ -49,7 +49,7 @@ func toolProblem(err error) problem {
 		return timedOut
 	}
 	e, _ := errors.AsType[*message.Error](err)
-	for ; e != nil; e = e.Cause { // what a server has answered is the cause of a 502
+	for ; e != nil; e = e.Cause { // a server's answer is the cause of a 502
 		switch e.Code {
 		case 403:
 			return permissionDenied

@@ -125,7 +125,7 @@ func pick(held []*agent.Key, kid sealed.Kid) (ssh.PublicKey, error) {
 	var others []string
 	for _, h := range held {
 		public, err := ssh.ParsePublicKey(h.Blob)
-		if err != nil { // of a type that is not known here
+		if err != nil { // the key has a type that isn't known here
 			others = append(others, h.Format)
 			continue
 		}

@@ -140,7 +140,7 @@ func (k *Keyring) open(ctx context.Context, box *sealed.Box) ([]byte, error) {
 			"It was sealed with a key of another kind than this kernel knows: %v", err))
 	}
 	// Which hash an RSA key signs is not settled, so it may have been any of them.
-	var missing error // of all of them
+	var missing error // joins the errors of all candidates
 	tried := false
 	for nth, forms := 0, maxForms; nth < forms; nth++ {
 		key, err := k.key(ctx, slot{kid: kid, nth: nth})

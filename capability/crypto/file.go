@@ -113,7 +113,7 @@ func parseKeyFile(text []byte) (kid sealed.Kid, secret []byte, ok bool) {
 
 func field(line []byte, name string, size int) ([]byte, bool) {
 	text, ok := bytes.CutPrefix(line, []byte(name))
-	if !ok || bytes.IndexByte(text, '\r') >= 0 { // which the decoder would skip
+	if !ok || bytes.IndexByte(text, '\r') >= 0 { // the decoder would skip a carriage return
 		return nil, false
 	}
 	data, err := fileEncoding.AppendDecode(nil, text)
@@ -151,7 +151,7 @@ func makeKeyFile(path string) (err error) {
 func newKey() []byte {
 	random := make([]byte, idSize+sealed.KeySize)
 	defer clear(random)
-	_, _ = rand.Read(random) // it never fails: it would end the process
+	_, _ = rand.Read(random) // rand.Read never returns an error: it ends the process instead
 	text := append(make([]byte, 0, maxFileSize), fileHead+"\nid "...)
 	text = append(fileEncoding.AppendEncode(text, random[:idSize]), "\nkey "...)
 	return append(fileEncoding.AppendEncode(text, random[idSize:]), '\n')

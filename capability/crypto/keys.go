@@ -18,8 +18,8 @@ type slot struct {
 
 type key struct {
 	kid     sealed.Kid
-	kind    string // of the SSH key, or ""
-	forms   int    // how many its signature can have
+	kind    string // type of the SSH key, or ""
+	forms   int    // how many forms its signature can have
 	cipher  *sealed.Cipher
 	expires time.Time
 }
@@ -111,7 +111,7 @@ func (k *Keyring) derive(ctx context.Context, s slot) (*key, error) {
 	case <-ctx.Done():
 		return nil, k.late()
 	}
-	if ctx.Err() != nil { // both came at once
+	if ctx.Err() != nil { // the answer and the deadline came at once
 		return nil, k.late()
 	}
 	return k.ask(ctx, s)

@@ -15,7 +15,7 @@ import (
 type missing struct {
 	From  uint64 `json:"from"`
 	To    uint64 `json:"to"`
-	Count uint64 `json:"count"` // of messages that would have been sent; all of them where that is not known
+	Count uint64 `json:"count"` // messages that would have been sent; all messages where that is not known
 }
 
 func (m *missing) Error() string {
@@ -76,10 +76,10 @@ type buffer struct {
 	most int
 
 	mu    sync.Mutex
-	news  *sync.Cond // there is something to take, or nothing comes any more
-	queue []waiting  // without gaps before it
+	news  *sync.Cond // signalled when there is something to take, or the source has ended
+	queue []waiting  // messages to take, without gaps
 	bytes int
-	left  *missing // what was left out before queue, or nil
+	left  *missing // messages that were left out before queue, or nil
 	ended bool
 
 	budget   reserve

@@ -15,10 +15,10 @@ import (
 
 // A look is how messages of a kind are drawn.
 type look struct {
-	glyph     string // its sign in a tree
-	open, end string // around the label in Mermaid
-	class     string // its class in Mermaid
-	shape     string // its shape in Graphviz, as are the colours
+	glyph     string // the sign in a tree
+	open, end string // brackets of the label in Mermaid
+	class     string // the class in Mermaid
+	shape     string // the shape in Graphviz, as are the colours
 	colours   string
 }
 
@@ -39,7 +39,7 @@ var looks = map[message.Kind]look{
 	message.KindEvent:   {"◆", `{{"`, `"}}`, "event", `shape=hexagon,`, `fillcolor="#fef9c3",color="#ca8a04"`},
 	message.KindReply:   {"✓", `(["`, `"])`, "reply", `shape=oval,`, `fillcolor="#dcfce7",color="#16a34a"`},
 	message.KindError:   {"✗", `(["`, `"])`, "failed", `shape=oval,`, failedColours},
-	"":                  {"◌", `["`, `"]`, "missing", `shape=box,style="dashed",`, `color="#64748b",fontcolor="#64748b"`}, // it is missing
+	"":                  {"◌", `["`, `"]`, "missing", `shape=box,style="dashed",`, `color="#64748b",fontcolor="#64748b"`}, // a missing message
 }
 
 const failedColours = `fillcolor="#fee2e2",color="#dc2626"`
@@ -53,7 +53,7 @@ type notation struct {
 	newline    string                                     // a line break in a label
 	entity     string                                     // how an entity begins
 	backslash  string                                     // what follows the entity of a backslash
-	more       string                                     // the node that says that the workflow continues
+	more       string                                     // the node for the rest of the workflow
 	comment    string
 	claims     string // stands at the end if there are claims
 

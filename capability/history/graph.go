@@ -13,7 +13,7 @@ import (
 // The numbers of other nodes are indices; none is -1.
 type node struct {
 	seq       uint64
-	at        int64 // when it was recorded, in milliseconds
+	at        int64 // time of the record, in milliseconds
 	timestamp int64
 	kind      message.Kind // "" for one that is missing
 	typ       message.Type
@@ -28,12 +28,12 @@ type node struct {
 	failed    bool // an error, or a request that an error answers
 	ambiguous bool // another node has this id
 
-	parent      int  // what caused it
-	first, last int  // what it caused
-	next        int  // what its parent caused next
-	ordered     bool // its parent came before it
-	cut         bool // a cycle is cut here: it stands as a root
-	answers     bool // it is the outcome of its parent
+	parent      int  // the node that caused this one
+	first, last int  // the nodes that this one caused
+	next        int  // the node that its parent caused next
+	ordered     bool // the parent came before this node
+	cut         bool // a cycle is cut here: the node stands as a root
+	answers     bool // the node is the outcome of its parent
 }
 
 // A graph is the messages of a workflow, tied by causation. Every node has one parent at
@@ -43,12 +43,12 @@ type node struct {
 // Ids come from outside. They may repeat, name each other in a circle or name
 // themselves; nothing here recurses, and every message is one node.
 type graph struct {
-	nodes  []node // in the order of the journal; those that are missing come last
+	nodes  []node // in the order of the journal; missing messages come last
 	roots  []int
 	cycles [][]int
 	more   bool // the workflow continues
 
-	dropped *gap // what may be missing
+	dropped *gap // dropped messages, some of which may be missing
 }
 
 const none = -1
@@ -106,7 +106,7 @@ func newGraph(nodes []node) *graph {
 // findCycles follows causes from every node until it meets one that it has seen. Every
 // node is walked over twice at most.
 func (g *graph) findCycles() {
-	walk := make([]int, len(g.nodes)) // which walk has seen it, 0 for none
+	walk := make([]int, len(g.nodes)) // number of the walk that has seen each node, 0 for none
 	for start := range g.nodes {
 		i := start
 		for i != none && walk[i] == 0 {
@@ -116,7 +116,7 @@ func (g *graph) findCycles() {
 		if i == none || walk[i] != start+1 {
 			continue
 		}
-		cycle := []int{i} // it met itself
+		cycle := []int{i} // the walk came back to i
 		for p := g.nodes[i].parent; p != i; p = g.nodes[p].parent {
 			cycle = append(cycle, p)
 		}

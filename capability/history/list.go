@@ -157,7 +157,7 @@ func (r reader) list(ctx context.Context, in listInput) (kernel.Raw, error) {
 		return nil, err
 	}
 	if in.Failed {
-		entries = slices.DeleteFunc(entries, func(e journal.Entry) bool { return e.Claim }) // it answers nothing
+		entries = slices.DeleteFunc(entries, func(e journal.Entry) bool { return e.Claim }) // a claim answers nothing
 		return p.withMessages("failures", r.appendFailure(ctx), entries, in.Records, &p)
 	}
 	return p.withMessages("messages", message.Append, entries, in.Records, &p)

@@ -285,9 +285,9 @@ func sameJSON(a, b []byte) bool {
 type recordedRequest struct {
 	request message.Message
 	was     outcome
-	skip    string // why it is not run again, or ""
+	skip    string // why the request is not run again, or ""
 
-	principal  principal.ID // who sent it
+	principal  principal.ID // the sender
 	name, wire string
 }
 
@@ -299,7 +299,7 @@ func (r reader) readRequests(ctx context.Context, in *replayInput) (requests []r
 		most = min(most, in.Limit)
 	}
 	found := false
-	latest := make(map[message.ID]int) // by id, the last request that has no answer yet
+	latest := make(map[message.ID]int) // index of the last request with an id that has no answer yet
 	for e, err := range r.workflow(ctx, journal.Filter{Correlation: in.CorrelationID}, false) {
 		if err != nil {
 			return nil, false, err
@@ -307,7 +307,7 @@ func (r reader) readRequests(ctx context.Context, in *replayInput) (requests []r
 		found = true
 		m := &e.Message
 		if e.Claim {
-			continue // it answers nothing
+			continue // a claim answers nothing
 		}
 		if m.Kind.Answers() {
 			if i, ok := latest[m.Metadata.Causation]; ok {
@@ -340,9 +340,9 @@ func (r reader) readRequests(ctx context.Context, in *replayInput) (requests []r
 	return requests, more, nil
 }
 
-// whyNot says why a request is not run again, or returns "".
+// whyNot returns why a request is not run again, or "".
 func whyNot(ctx context.Context, e *journal.Entry, in *replayInput) string {
-	var d kernel.Definition // of what is not there any more, nothing is known
+	var d kernel.Definition // stays empty for a syscall that no longer exists
 	if k, ok := kernel.Of(ctx); ok {
 		if s, ok := k.Registry().Lookup(e.Message.Type); ok {
 			d = s.Definition

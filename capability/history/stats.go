@@ -81,7 +81,7 @@ type statsOutput struct {
 
 var stats = kernel.DefineQuery[statsInput, statsOutput](kernel.Definition{
 	Type:      "Message.Stats",
-	Volatile:  []string{"*"}, // it is about this moment
+	Volatile:  []string{"*"}, // the figures are about this moment
 	Summary:   "Report how many messages the journal holds, from when to when, and what it has dropped.",
 	Answers:   kernel.FromJournal,
 	Recording: kernel.InWorkflows,

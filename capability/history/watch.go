@@ -175,7 +175,7 @@ func (r reader) start(in *watchInput, f *journal.Filter) (after uint64, gap *mis
 	case in.From != nil:
 		return d.Seq, &missing{*in.From, d.Seq, d.Seq - *in.From + 1}, nil
 	case f.Since != 0 && d.At < f.Since:
-		return d.Seq, nil, nil // what was dropped before that time is not missing
+		return d.Seq, nil, nil // messages that were dropped before that time are not missing
 	case f.Since != 0:
 		return 0, nil, nil
 	}

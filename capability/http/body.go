@@ -65,7 +65,7 @@ func (t *taking) take(ctx context.Context, stream *kernel.Stream) (output, error
 		return output{}, &networkError{phase: reading, err: src.failed}
 	}
 	out := output{Status: t.response.StatusCode, Headers: headerObject(t.response.Header, decoded, t.secrets)}
-	if err != nil { // this is all of it
+	if err != nil { // the body has ended: begin is all of it
 		if text, ok := textOf(begin, t.response.Header.Get("Content-Type")); ok {
 			text = t.secrets.Hide(text)
 			out.Body = &text
@@ -141,7 +141,7 @@ func (s *source) Read(p []byte) (int, error) {
 // the caller has not asked for: such a body is kept as it came, with the header that says so.
 func codingOf(r *nethttp.Response) string {
 	if r.StatusCode == nethttp.StatusPartialContent {
-		return "" // of which the beginning may be missing
+		return "" // the beginning of a part may be missing
 	}
 	switch coding := strings.ToLower(strings.TrimSpace(r.Header.Get("Content-Encoding"))); coding {
 	case "gzip", "x-gzip":
@@ -221,7 +221,7 @@ const progressStep = 1 << 20
 // doubling if it has not.
 type progress struct {
 	src    io.Reader
-	total  int64 // or -1
+	total  int64 // bytes in all, or -1
 	stream *kernel.Stream
 
 	n, next int64

@@ -55,14 +55,14 @@ func (r *request) failure(err error, late bool) error {
 		if known, ok := errors.AsType[*message.Error](err); ok {
 			return known.Map(r.secrets.Hide)
 		}
-		return err // of the disk, or of whatever opens secrets
+		return err // an error of the disk, or of what opens secrets
 	case ok:
 		out.Code, out.Message = 403, "Operation not allowed"
 		out.Cause = message.Errorf(403, "The policy for connections refuses %s", refused.Error())
 	default:
 		out.Cause = reason(e)
 		if r.secrets != nil {
-			out.Cause.Cause = nil // it quotes what the server sent, in parts and with escapes
+			out.Cause.Cause = nil // this cause quotes what the server sent, in parts and with escapes
 		}
 	}
 	if out.Cause.Code == 504 {
@@ -77,7 +77,7 @@ func (r *request) failure(err error, late bool) error {
 func reason(e *networkError) *message.Error {
 	err := e.err
 	if outer, ok := errors.AsType[*url.Error](err); ok {
-		err = outer.Err // without the URL, which may hold a token
+		err = outer.Err // leaves out the URL, which may hold a token
 	}
 	code, words, text := 502, "", err.Error()
 	dns, isDNS := errors.AsType[*net.DNSError](err)

@@ -88,7 +88,7 @@ func (r *request) redirect(next *nethttp.Request, via []*nethttp.Request) error 
 		return errRedirects
 	}
 	if next.URL.Scheme != "http" && next.URL.Scheme != "https" {
-		return nethttp.ErrUseLastResponse // it is for the caller to go there
+		return nethttp.ErrUseLastResponse // the caller decides whether to follow such a redirect
 	}
 	if _, ok := r.header["Referer"]; !ok {
 		next.Header.Del("Referer") // the URL before may hold a token

@@ -102,7 +102,7 @@ var fetch = kernel.DefineCommand[input, output](kernel.Definition{
 		{Code: 504, When: "the timeout has passed"},
 	},
 	Volatile: volatile,
-	Short:    true, // its body goes to a blob by itself
+	Short:    true, // the handler itself puts a large body into a blob
 })
 
 // volatile are the headers that differ from one answer to the next although the page is the same.

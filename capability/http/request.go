@@ -23,7 +23,7 @@ import (
 type request struct {
 	method  string
 	url     *url.URL
-	header  nethttp.Header                  // with what was in sealed strings, once they are opened
+	header  nethttp.Header                  // has the plain text of sealed strings, once they are opened
 	host    string                          // the value of the header Host, if the caller sets it
 	sealed  map[string][]sealed.Destination // destinations of sealed headers, by canonical header name
 	secrets *secret.Values                  // secrets that were in sealed headers
@@ -137,7 +137,7 @@ func (r *request) setHeader(name string, value json.RawMessage) error {
 			return message.Invalid("headers", "the header %s has a line break or another control character in it", key)
 		}
 		if sealed.In(v) {
-			r.sealed[key] = nil // until it is opened
+			r.sealed[key] = nil // nil until the string is opened
 		}
 	}
 	if _, isSealed := r.sealed[key]; key == "Host" {

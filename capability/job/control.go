@@ -176,7 +176,7 @@ func (j *Jobs) stagePause(ctx context.Context, b *store.Batch, id, why string) (
 		return 0, message.Errorf(409, "%s isn't a schedule; a job can be canceled (Job.Cancel), and the jobs with a concurrencyKey can be paused", r.ID)
 	}
 	if why == r.Paused && why == "" {
-		return 0, nil // its next time stays
+		return 0, nil // the schedule's next time stays
 	}
 	due := never
 	if why == "" {
@@ -225,7 +225,7 @@ func (j *Jobs) resume(ctx context.Context, in pauseInput) (resumeOutput, error) 
 		if j.queue.Paused(s.groupName()) {
 			n = 1
 		}
-		unpaused := j.queue.Unpause(&b, s.groupName()) // in any case: a Job.Pause may be about to be applied
+		unpaused := j.queue.Unpause(&b, s.groupName()) // not only if it is paused: a Job.Pause may be about to be applied
 		kernel.WhenApplied(ctx, func(*store.Commit) { unpaused() })
 		return resumeOutput{n}, kernel.Stage(ctx, &b)
 	case in.JobID != "":

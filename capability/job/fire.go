@@ -17,7 +17,7 @@ var never = time.UnixMilli(1<<53 - 1)
 // next time: neither happens without the other (J4). It is called by the queue.
 func (j *Jobs) tick(b *store.Batch, t work.Task) (next time.Time, applied func(*store.Commit), err error) {
 	r, err := j.loadSpec(t.ID)
-	if e, ok := errors.AsType[*message.Error](err); ok && e.Code == 404 { // it was forgotten
+	if e, ok := errors.AsType[*message.Error](err); ok && e.Code == 404 { // the job was forgotten
 		return time.Time{}, func(*store.Commit) {}, nil
 	}
 	if err == nil {
@@ -45,7 +45,7 @@ func (j *Jobs) tick(b *store.Batch, t work.Task) (next time.Time, applied func(*
 		r.Last = at.UnixMilli()
 	}
 	r.Missed += missed
-	if next.IsZero() { // it doesn't come again
+	if next.IsZero() { // the schedule has no further time
 		next = never
 	}
 	r.store(b)

@@ -70,10 +70,10 @@ type Jobs struct {
 	schedules *recent.Cache[*schedule] // parsed schedules, by text and time zone
 
 	mu       sync.Mutex
-	live     map[string]*live // what runs, or is waited for
-	finished counts           // since the kernel was started
-	ended    []principal.ID   // whose jobs have to be ended
-	endings  chan struct{}    // has a token when there are some
+	live     map[string]*live // jobs that run or are waited for
+	finished counts           // jobs finished since the kernel was started
+	ended    []principal.ID   // principals whose jobs have to be ended
+	endings  chan struct{}    // has a token when ended isn't empty
 }
 
 // queueLetter is that of the queue of jobs among the queues of a store.
@@ -175,7 +175,7 @@ var events = []kernel.EventDefinition{
 // millions.
 type Stats struct {
 	Running           int
-	Completed, Failed uint64 // since the kernel was started
+	Completed, Failed uint64 // jobs since the kernel was started
 	Schedules         int
 	Oldest            time.Duration // how long the first job waits whose time has come and that doesn't run; 0 if none does
 	Held              bool          // the store was restored, and Job.Resume wasn't called since

@@ -32,13 +32,13 @@ type live struct {
 	id   string
 	uses int // guarded by Jobs.mu
 
-	begun atomic.Int64 // when the job began, ms; its record has that when an attempt has ended
+	begun atomic.Int64 // start of the job, ms; its record has that when an attempt has ended
 
 	mu       sync.Mutex
 	progress *progress
 	lines    []line
 	dropped  int
-	stored   time.Time // when the lines were stored last
+	stored   time.Time // time when the lines were last stored
 	changes  chan struct{}
 	asked    map[string][]byte // the data of askedEvent of each call that waits for a decision
 	spec     *spec             // the specification of a job that runs
@@ -163,7 +163,7 @@ func readProgress(data []byte, now time.Time) *progress {
 		case "message":
 			p.Note = message.Clip(jsonscan.Unquote(value), maxLine)
 		case "percentage":
-			_ = json.Unmarshal(value, &p.Fraction) // it stays 0
+			_ = json.Unmarshal(value, &p.Fraction) // Fraction stays 0 if the value isn't a number
 		}
 		return true
 	})

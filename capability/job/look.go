@@ -209,10 +209,10 @@ func (j *Jobs) list(ctx context.Context, in listInput) (listOutput, error) {
 	out.Cursor, err = page.Each(ctx, j.opts.Store, func(id string) (bool, error) {
 		r, err := j.load(id)
 		if err != nil {
-			return false, nil // it was forgotten meanwhile
+			return false, nil // the job was forgotten meanwhile
 		}
 		if since != 0 && r.Created < since {
-			return false, cursor.ErrEnd // those before it are older
+			return false, cursor.ErrEnd // all further jobs are older
 		}
 		if !p.Sees(r.Principal) || !matches(&in, r) {
 			return false, nil

@@ -93,7 +93,7 @@ func (p *pipeline) part(id, path string) (v jsontext.Value, err error) {
 		return v, err
 	}
 	for i, name := range strings.Split(path, ".") {
-		if i > 0 && member(v, name) == nil { // what Job.Result replies may have a whole reply by reference
+		if i > 0 && member(v, name) == nil { // a reply of Job.Result may hold a whole reply by reference
 			if v, err = p.whole(v); err != nil {
 				return nil, err
 			}

@@ -75,10 +75,10 @@ func (j *Jobs) endJobs(ctx context.Context, id principal.ID) error {
 
 // endJob fails a job whose principal has ended, or pauses it if it is a schedule.
 func (j *Jobs) endJob(id string) error {
-	for range 10 { // it may change meanwhile
+	for range 10 { // the job may change meanwhile
 		r, err := j.load(id)
 		if err != nil || r.Status != "" {
-			return nil // it was forgotten, or has ended
+			return nil // the job was forgotten, or has ended
 		}
 		why := tokenEnded(r.Token)
 		if r.Schedule != "" {
@@ -90,7 +90,7 @@ func (j *Jobs) endJob(id string) error {
 			return err
 		}
 	}
-	return nil // it is busy, and fails when it is due again
+	return nil // the job is busy, and fails when it is due again
 }
 
 func (j *Jobs) failEnded(r *record, why *message.Error) error {

@@ -50,15 +50,15 @@ type run struct {
 func (j *Jobs) work(ctx context.Context, l *work.Lease) {
 	k := j.kernel.Load()
 	if k == nil {
-		return // it is begun again
+		return // the job is begun again
 	}
 	r, err := j.loadLeased(l)
 	if err == nil && r.Status != "" || l.Held() != nil {
-		return // it was canceled while it was leased
+		return // the job was canceled while it was leased
 	}
 	if err != nil {
 		j.opts.Log.Error("a job can't be read", "job", l.ID, "error", err)
-		if e, ok := errors.AsType[*message.Error](err); ok && e.Code == 404 { // it was forgotten
+		if e, ok := errors.AsType[*message.Error](err); ok && e.Code == 404 { // the job was forgotten
 			var b store.Batch
 			ended := l.Done(&b)
 			if _, err := j.opts.Store.Apply(&b); err == nil {
@@ -295,14 +295,14 @@ func (w *attempt) Settle(b *store.Batch, outcome *message.Message) ([]message.Me
 	}
 	if w.stopped() {
 		if external(w.k, w.Name) {
-			return nil, work.ErrStopping // what became of it isn't known: the next process says so
+			return nil, work.ErrStopping // the outcome isn't known, which the next process reports
 		}
 		w.setEnded(w.lease.Again(b, now))
 		r.store(b)
 		return nil, nil
 	}
 	w.settle(outcome)
-	if refused := w.refused(); refused != nil { // its token has ended meanwhile
+	if refused := w.refused(); refused != nil { // the job's token has ended meanwhile
 		e = refused
 	}
 	if w.mayRetry(w.Name, w.Retry, r.Attempt+1, e) {
@@ -322,7 +322,7 @@ func (a *run) stopped() bool { return errors.Is(context.Cause(a.ctx), work.ErrSt
 // mayRetry reports whether a call is attempted again.
 func (a *run) mayRetry(t message.Type, rule *retryRule, failed int, e *message.Error) bool {
 	if e.Code == 504 && external(a.k, t) && !a.Repeat {
-		return false // it may have been done
+		return false // the call may have been done
 	}
 	return rule.again(failed, e.Code)
 }

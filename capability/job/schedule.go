@@ -175,7 +175,7 @@ func (s *schedule) passed(due, now time.Time, catchUp bool) (times []time.Time, 
 			missed++
 		}
 		if hour := now.Add(-time.Hour); missed == maxMissed && next.Before(hour) {
-			next = s.skip(next, hour) // those until then aren't counted
+			next = s.skip(next, hour) // missed times until then aren't counted
 		}
 	}
 	return times, missed, next
@@ -199,7 +199,7 @@ func (s *schedule) unrepeated(t time.Time) time.Time {
 		return wall
 	}
 	_, before := begin.Add(-time.Second).In(s.zone).Zone()
-	end := onWall(begin.Add(time.Duration(before) * time.Second).UTC()) // what the clock would have shown when it was set
+	end := onWall(begin.Add(time.Duration(before) * time.Second).UTC()) // the time that the clock would have shown when it was set
 	return later(wall, end.Add(-time.Second))
 }
 

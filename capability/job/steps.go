@@ -97,7 +97,7 @@ func (j *Jobs) readSteps(k *kernel.Kernel, from kernel.Sender, in *startInput, s
 		}
 		data := st.Payload
 		if len(uses) > 0 {
-			data = nil // it is known when it runs
+			data = nil // the data is known when the step runs
 		}
 		if err := j.checkCallOf(k, from, field+"/payload", st.Name, data, len(uses) > 0); err != nil {
 			return err
@@ -288,7 +288,7 @@ func (p *pipeline) doStep(s step) {
 			w.unserved = true
 		}
 		commit = nil
-		if known == nil || external(p.k, s.Name) { // else nothing has happened
+		if known == nil || external(p.k, s.Name) { // otherwise nothing has happened
 			commit = p.persist(false, func(b *store.Batch) error {
 				_, err := w.Settle(b, &outcome)
 				return err
@@ -351,9 +351,9 @@ type stepAttempt struct {
 	*pipeline
 	settlement
 	step     step
-	final    bool      // it isn't attempted again
+	final    bool      // the step isn't attempted again
 	unserved bool      // no program serves its syscall now
-	becomes  stepState // what the outcome makes of the step; guarded by the mu of pipeline
+	becomes  stepState // the step's state after the outcome; guarded by the mu of pipeline
 }
 
 // Held implements [kernel.Work].

@@ -25,9 +25,9 @@ const (
 	keySpec     = 's' // id → spec
 	keyState    = 'o' // id → state; absent while there is nothing to say
 	keyStep     = 'p' // id, step → stepState; absent while the step has not begun
-	keyLog      = 'l' // id → what the job has said
+	keyLog      = 'l' // id → the job's log
 	keyUnique   = 'u' // principal, uniqueKey → id, while the job is not finished
-	keyExpiry   = 'e' // when a finished job is forgotten, id
+	keyExpiry   = 'e' // time at which a finished job is forgotten, id
 	keySchedule = 'c' // id of a schedule
 	keyHeld     = 'h' // the store was restored from a backup: see afterRestore
 )
@@ -64,7 +64,7 @@ type spec struct {
 	Principal   principal.ID `json:"principal"`
 	Token       string       `json:"token,omitzero"` // the name of the principal
 	Wire        string       `json:"wire,omitzero"`
-	Session     string       `json:"session,omitzero"` // whose rules decide about what it calls
+	Session     string       `json:"session,omitzero"` // the session whose rules decide about what the job calls
 	Remote      bool         `json:"remote,omitzero"`  // its starter may not point to files of this machine
 	Starter     message.ID   `json:"starter"`
 	Correlation string       `json:"correlation"`

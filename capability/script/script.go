@@ -154,7 +154,7 @@ type split struct {
 	script   *script
 	author   principal.Claim
 	versions []*version
-	ends     []uint64 // where the part of each version ends in the sum of all weights
+	ends     []uint64 // end of each version's part in the sum of all weights
 	turn     atomic.Uint64
 }
 

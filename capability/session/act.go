@@ -202,7 +202,7 @@ func (c *change) closeCalls(e *message.Error) error {
 		if call.State == callDone {
 			continue
 		}
-		c.b.IfAbsent(key(keyResult, c.s.ID, call.ID)) // else its result has come meanwhile
+		c.b.IfAbsent(key(keyResult, c.s.ID, call.ID)) // fails if the result has come meanwhile
 		if err := c.result(call, failed(e)); err != nil {
 			return err
 		}
@@ -221,7 +221,7 @@ func (r *runner) park() {
 		waits := false
 		for _, call := range c.s.turn.Calls {
 			if call.State == callReady || call.State == callNew {
-				return errNothing // it was allowed meanwhile
+				return errNothing // the call was allowed meanwhile
 			}
 			waits = waits || call.State != callDone
 		}
@@ -289,7 +289,7 @@ func (r *runner) storeResult(w *attempt, outcome *message.Message) {
 // A keptResult is a result that isn't in the stream yet.
 type keptResult struct {
 	Result Result `json:"result"`
-	Used   Usage  `json:"used,omitzero"` // by a child session
+	Used   Usage  `json:"used,omitzero"` // usage of a child session
 }
 
 // An attempt is a call on its way. Its result is stored in one batch with its effect, under a key of

@@ -84,7 +84,7 @@ const summarize = "Summarize the conversation so far for yourself, so that you c
 func (x *Sessions) summaryOf(s *session, path []Message, cut int) *generation {
 	earlier := slices.Clone(path[:cut])
 	if i := slices.IndexFunc(path[cut:], func(m Message) bool { return m.Type == typeSummary }); i >= 0 {
-		earlier = append(earlier, path[cut+i]) // what it covers must not be lost
+		earlier = append(earlier, path[cut+i]) // the messages that the summary covers must not be lost
 	}
 	g := &generation{Model: s.Model, Session: s.ID}
 	g.System, g.Messages = arrange(earlier)
@@ -163,7 +163,7 @@ const (
 
 // tokens estimates how many tokens a message is for a model.
 func (m *Message) tokens() int {
-	n, images := 16, 0 // its role, and what stands around it
+	n, images := 16, 0 // 16 tokens for the role and the frame of the message
 	for _, text := range []*string{m.Text, m.Summary} {
 		if text != nil {
 			n += len(*text)

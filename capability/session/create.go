@@ -88,7 +88,7 @@ func (x *Sessions) prepare(ctx context.Context, in *createInput) (*session, erro
 			}
 		}
 	}
-	if parent := from.Session(); parent != "" { // what a session creates is never wider than it
+	if parent := from.Session(); parent != "" { // a session that a session creates never has more rights
 		if err := x.adopt(&h, parent); err != nil {
 			return nil, err
 		}

@@ -43,7 +43,7 @@ type Message struct {
 	Timestamp int64  `json:"timestamp"`
 	Type      string `json:"type"`
 	Turn      string `json:"turn,omitzero"`
-	Partial   bool   `json:"partial,omitzero"` // what a cancel has left of it
+	Partial   bool   `json:"partial,omitzero"` // a cancel has cut the message off
 
 	Text       *string              `json:"text,omitzero"`
 	TextRef    *message.BlobPointer `json:"textRef,omitzero"`
@@ -51,8 +51,8 @@ type Message struct {
 	Title      *string              `json:"title,omitzero"`
 	Summary    *string              `json:"summary,omitzero"`
 	SummaryRef *message.BlobPointer `json:"summaryRef,omitzero"`
-	Model      string               `json:"model,omitzero"`  // that has made it
-	Opaque     jsontext.Value       `json:"opaque,omitzero"` // what only that model understands
+	Model      string               `json:"model,omitzero"`  // the model that has made the message
+	Opaque     jsontext.Value       `json:"opaque,omitzero"` // data that only that model understands
 	Calls      []Call               `json:"calls,omitzero"`
 	Results    []Result             `json:"results,omitzero"`
 	Covers     uint64               `json:"covers,omitzero"` // a summary stands for the messages up to this seq
@@ -117,8 +117,8 @@ type Approval struct {
 	CallID   string         `json:"call"`
 	Name     message.Type   `json:"name,omitzero"` // the syscall that is finally run
 	Args     jsontext.Value `json:"args,omitzero"`
-	Hash     string         `json:"hash,omitzero"` // of name and args
-	Rule     string         `json:"rule,omitzero"` // that has asked
+	Hash     string         `json:"hash,omitzero"` // hash of name and args
+	Rule     string         `json:"rule,omitzero"` // the rule that has asked
 	Decision string         `json:"decision,omitzero"`
 	Remember string         `json:"remember,omitzero"`
 	Reason   string         `json:"reason,omitzero"`

@@ -77,7 +77,7 @@ type Sessions struct {
 	live  map[string]*live // sessions whose turn runs, or that are watched
 	ended counts           // turns, since the kernel was started
 
-	schemas *recent.Cache[*schema.Schema] // by their text
+	schemas *recent.Cache[*schema.Schema] // keys are the texts
 }
 
 // queueLetter is that of the queue of turns among the queues of a store.

@@ -57,11 +57,11 @@ type head struct {
 	Created   int64        `json:"created"`
 	Updated   int64        `json:"updated"`
 
-	Seq    uint64 `json:"seq"`  // of the last message
+	Seq    uint64 `json:"seq"`  // number of the last message
 	Leaf   uint64 `json:"leaf"` // the message that the next one follows
 	LastID string `json:"lastId,omitzero"`
 
-	Parent *parentOf `json:"parent,omitzero"` // of a child
+	Parent *parentOf `json:"parent,omitzero"` // the parent of a child session
 	Fork   *forkedAt `json:"fork,omitzero"`
 	Used   Usage     `json:"used"`
 	Turns  int       `json:"turns,omitzero"` // how many have ended
@@ -115,14 +115,14 @@ type turn struct {
 	ID          string      `json:"id"`
 	State       string      `json:"state"`
 	Long        bool        `json:"long,omitzero"`    // the model has said that the conversation is too long
-	Waiting     bool        `json:"waiting,omitzero"` // it isn't in the queue: a caller has to act first
+	Waiting     bool        `json:"waiting,omitzero"` // the turn isn't in the queue: a caller has to act first
 	Began       int64       `json:"began"`
 	Used        Usage       `json:"used"`
 	Reply       uint64      `json:"reply,omitzero"`
 	Cause       message.ID  `json:"cause"` // the request, or the message with the calls, that the next step comes from
 	Correlation string      `json:"correlation"`
-	Remote      bool        `json:"remote,omitzero"` // its input came over the network, so it may not point to files of this machine
-	Calls       []callState `json:"calls,omitzero"`  // of the step that is acting
+	Remote      bool        `json:"remote,omitzero"` // the input came over the network, so it may not point to files of this machine
+	Calls       []callState `json:"calls,omitzero"`  // calls of the step that is acting
 }
 
 // The states of a call.
@@ -131,7 +131,7 @@ const (
 	callReady     = "ready" // allowed
 	callAsked     = "asked" // waits for Session.Decide
 	callElsewhere = "elsewhere"
-	callDone      = "done" // its result is in the stream
+	callDone      = "done" // the result is in the stream
 )
 
 // A callState is how far a call is.
@@ -140,8 +140,8 @@ type callState struct {
 	Name  message.Type   `json:"name"`
 	Args  jsontext.Value `json:"args,omitzero"`
 	State string         `json:"state,omitzero"`
-	Hash  string         `json:"hash,omitzero"` // of what was asked about
-	Rule  string         `json:"rule,omitzero"` // that asks
+	Hash  string         `json:"hash,omitzero"` // hash of the call that was asked about
+	Rule  string         `json:"rule,omitzero"` // the rule that asks
 	Given bool           `json:"given,omitzero"`
 }
 

@@ -80,7 +80,7 @@ func (r *runner) think(s *session) {
 		r.fail(e)
 		return
 	}
-	r.live.discard() // what an earlier process has not finished comes again
+	r.live.discard() // parts that an earlier process has not finished come again
 	request := r.x.render(r.ctx, r.k, s, path)
 	if cut := r.x.excess(s, request, path); cut > 0 {
 		r.compact(s, path, cut)
@@ -179,7 +179,7 @@ func (r *runner) answered(c *change, outcome *message.Message) error {
 			return err
 		}
 		if e.Code == tooLong {
-			t.Long = true // and room is made before it is asked again
+			t.Long = true // the conversation is shortened before the model is asked again
 			return nil
 		}
 		if err := c.keepParts(parts); err != nil {

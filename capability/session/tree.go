@@ -82,7 +82,7 @@ func arrange(path []Message) (system string, shown []Message) {
 			texts = append(texts, *m.Text)
 		case typeInput, typeReply, typeThought:
 			if m.Partial && m.Type == typeThought {
-				continue // without its signature no model takes it back
+				continue // no model takes back a thought without its signature
 			}
 			shown = append(shown, m)
 		case typeCalls:
@@ -146,7 +146,7 @@ func (x *Sessions) fork(ctx context.Context, in forkInput) (out createOutput, er
 	}
 	var b store.Batch
 	b.Set(key(keyFork, origin.ID, h.ID), nil)
-	b.IfRevision(key(keyHead, origin.ID), origin.revision) // it isn't deleted meanwhile
+	b.IfRevision(key(keyHead, origin.ID), origin.revision) // fails if the session was changed or deleted meanwhile
 	return createOutput{h.ID}, x.change(ctx, &session{head: h}, &b).stage()
 }
 

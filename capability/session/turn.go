@@ -48,7 +48,7 @@ type runner struct {
 func (x *Sessions) work(ctx context.Context, l *work.Lease) {
 	k := x.kernel.Load()
 	if k == nil {
-		return // it is begun again
+		return // the turn is begun again
 	}
 	s, err := x.load(l.ID)
 	if err != nil || s.turn == nil {

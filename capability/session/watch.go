@@ -29,7 +29,7 @@ type live struct {
 	writes    int // counts the batches that have changed the session
 	waiting   map[chan struct{}]struct{}
 	runner    *runner
-	asked     map[string]question // in sessions that this one has asked, by the calls that wait there
+	asked     map[string]question // questions in sessions that this one has asked, by the calls that wait there
 }
 
 // A question is a call that waits for a decision.
@@ -107,7 +107,7 @@ func (l *live) tell() {
 	for news := range l.waiting {
 		select {
 		case news <- struct{}{}:
-		default: // it is about to look
+		default: // the watcher is about to look
 		}
 	}
 }
@@ -271,17 +271,17 @@ func (f *follower) follow(ctx context.Context) error {
 type follower struct {
 	x         *Sessions
 	id        string
-	until     string // the turn that it waits for; "" means none
-	quiet     bool   // it sends approvals only
-	limit     int    // how many more messages it sends; 0 means any number
-	seq       uint64 // of the last message that was sent
+	until     string // the turn that the watch waits for; "" means none
+	quiet     bool   // only approvals are sent
+	limit     int    // how many more messages are sent; 0 means any number
+	seq       uint64 // number of the last message that was sent
 	last      string // the id of the last message that was sent
 	stream    *kernel.Stream
-	sent      map[string]int      // how many bytes of messages that grow
-	parts     []part              // that grow, when it looked last
-	event     []byte              // the last one that was sent
-	below     map[string]question // in sessions that this one has asked, when it looked last
-	asked     map[string]question // that it has sent, and that wait
+	sent      map[string]int      // sent bytes of each message that grows
+	parts     []part              // growing messages, as of the last look
+	event     []byte              // the last event that was sent
+	below     map[string]question // questions in sessions that this one has asked, at the last look
+	asked     map[string]question // questions that were sent and still wait
 	writes    int
 	withdrawn int
 }

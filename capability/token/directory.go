@@ -62,12 +62,12 @@ type Directory struct {
 
 	mu       sync.Mutex
 	loaded   bool
-	file     File // of the default token; nil if no secret is that of the default token
+	file     File // the default token's file; nil if there is no default token
 	byName   map[string]*holder
 	byHash   map[[sha256.Size]byte]*holder
 	changing map[string]bool      // the names of tokens whose change is on its way to the disk
-	fallback *principal.Principal // of the default token
-	secret   string               // of the default token, when it was used last
+	fallback *principal.Principal // the principal of the default token
+	secret   string               // the default token's secret when it was used last
 }
 
 // Options are the settings of a Directory.
@@ -141,7 +141,7 @@ func (d *Directory) load() error {
 func newDefault() *principal.Principal {
 	p, err := principal.New(principal.DefaultID, DefaultName, principal.Grant{Preset: principal.Agent})
 	if err != nil {
-		panic(err) // it is written here
+		panic(err) // can't happen: the grant is a constant
 	}
 	return p
 }
@@ -333,7 +333,7 @@ func (h *holder) key() []byte { return append([]byte{store.SpaceTokens}, h.Name.
 // newSecret returns a secret with its hash.
 func newSecret() (secret string, hash []byte) {
 	random := make([]byte, 32)
-	_, _ = rand.Read(random) // it does not fail
+	_, _ = rand.Read(random) // rand.Read never fails
 	secret = prefix + base64.RawURLEncoding.EncodeToString(random)
 	sum := sha256.Sum256([]byte(secret))
 	return secret, sum[:]

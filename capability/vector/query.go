@@ -101,7 +101,7 @@ func (v *Vectors) query(ctx context.Context, in queryInput) (out queryOutput, er
 			return out, err
 		}
 		if e.Revision == 0 {
-			continue // it was deleted meanwhile
+			continue // the item was deleted meanwhile
 		}
 		i, err := readItem(e)
 		if err != nil {

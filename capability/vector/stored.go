@@ -45,7 +45,7 @@ type head struct {
 	Owner      principal.ID `json:"owner"`
 	Name       string       `json:"name"`
 	Dimensions int          `json:"dimensions,omitzero"` // dimensions of the caller's vectors; 0 means that the collection holds texts
-	Created    int64        `json:"created"`             // when it was made, in nanoseconds: a collection that is deleted and made again has other keys
+	Created    int64        `json:"created"`             // creation time in nanoseconds: a collection that is deleted and made again has other keys
 }
 
 func (h *head) name() name { return name{h.Owner, h.Name} }
@@ -171,7 +171,7 @@ func elements(value jsontext.Value) (all []jsontext.Value) {
 	if value.Kind() != '[' {
 		return []jsontext.Value{value}
 	}
-	_ = json.Unmarshal(value, &all) // it was checked when it was stored
+	_ = json.Unmarshal(value, &all) // the value was checked when it was stored
 	return all
 }
 
@@ -181,7 +181,7 @@ func orderly(value jsontext.Value) []byte {
 	switch value.Kind() {
 	case '0':
 		var f float64
-		_ = json.Unmarshal(value, &f) // it was checked when it was stored
+		_ = json.Unmarshal(value, &f) // the value was checked when it was stored
 		bits := math.Float64bits(f + 0)
 		if f < 0 {
 			bits = ^bits

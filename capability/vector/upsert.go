@@ -87,7 +87,7 @@ func (v *Vectors) upsert(ctx context.Context, in upsertInput) (out upsertOutput,
 		if e.Revision > 0 && bytes.Equal(e.Value, text) {
 			continue
 		}
-		b.IfRevision(key, e.Revision) // its fields are known
+		b.IfRevision(key, e.Revision) // fails if the item, whose fields are known here, has changed
 		if e.Revision > 0 {
 			old, err := readItem(e)
 			if err != nil {
@@ -126,7 +126,7 @@ func (v *Vectors) begin(b *store.Batch, n name, first upsertItem) (head, error) 
 	if err != nil {
 		return h, err
 	}
-	b.IfRevision(n.key(spaceHeads), revision) // it isn't deleted meanwhile
+	b.IfRevision(n.key(spaceHeads), revision) // fails if the collection was changed meanwhile
 	if h.Name != "" {
 		return h, nil
 	}

@@ -83,7 +83,7 @@ func (v *Vectors) Run(ctx context.Context) {
 	if err != nil {
 		v.opts.Log.Warn("collections of vectors can't be read; items that weren't embedded wait for the next start", "error", err)
 	}
-	for _, h := range all { // what the process before has left, and what another model made
+	for _, h := range all { // items that an earlier process left, or that another model has embedded
 		v.note(h.name())
 	}
 	pauses := backoff.Backoff{First: time.Second, Longest: time.Minute}

@@ -99,8 +99,8 @@ type Info struct {
 	URI        string
 	Name       string // last segment of the URI
 	Dir        bool
-	Size       int64     // -1 if it is not known before it is read
-	Version    string    // as in File; "" for a directory, and if it is not known
+	Size       int64     // -1 if the size is not known before the file is read
+	Version    string    // the same as in File; "" for a directory, and if it is not known
 	Modified   time.Time // zero if it is not known
 	Writable   bool      // the mount can be written to
 	Executable bool      // a file that this machine can run

@@ -14,10 +14,10 @@ import (
 
 // A place is what a URI means.
 type place struct {
-	uri   string // in its printed form
-	path  string // without the scheme
-	mount *Mount // nil if there is none
-	name  string // in the mount
+	uri   string // the URI in its printed form
+	path  string // the URI without its scheme
+	mount *Mount // nil if no mount has the path
+	name  string // the name in the mount
 }
 
 func (t *Tree) locate(uri string) (at place, err error) {

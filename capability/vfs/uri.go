@@ -143,7 +143,7 @@ func resolveRemote(uri, base string) (string, error) {
 	if !utf8.ValidString(uri) {
 		return "", message.Errorf(422, "Invalid URI: it is not UTF-8")
 	}
-	u, err := url.Parse(uri) // which takes no control characters
+	u, err := url.Parse(uri) // Parse takes no control characters
 	if err == nil && base != "" {
 		var b *url.URL
 		if b, err = url.Parse(base); err == nil {
@@ -156,7 +156,7 @@ func resolveRemote(uri, base string) (string, error) {
 	case u.Host == "":
 		return "", badURI(uri, "it names no server; write https://host/path")
 	case base == "":
-		return uri, nil // as it was declared
+		return uri, nil // the URI as it was declared
 	}
 	return u.String(), nil
 }

@@ -131,6 +131,6 @@ func Definitions() kernel.Module {
 // Module returns the syscalls of the tree.
 func (t *Tree) Module() kernel.Module {
 	write := write
-	write.Redact = t.redact // it depends on the mounts what may be a secret
+	write.Redact = t.redact // the mounts decide what may be a secret
 	return Definitions().Bind(read.Bind(t.readCall), write.Bind(t.writeCall), list.Bind(t.listCall), remove.Bind(t.deleteCall), resolve.Bind(t.resolveCall))
 }

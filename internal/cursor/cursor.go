@@ -63,11 +63,11 @@ var ErrInvalid = &message.Error{Code: 422, Message: "Invalid cursor: send the cu
 
 // A Page is a part of a listing of names in a store, from the last to the first.
 type Page struct {
-	Listing byte   // that the cursor belongs to
-	Prefix  []byte // of the keys; the rest of a key is a name
-	Longest int    // bytes of a name
-	Cursor  string // of the previous page; "" means the first page
-	Limit   int    // how many names it has at most
+	Listing byte   // the listing that the cursor belongs to
+	Prefix  []byte // prefix of the keys; the rest of a key is a name
+	Longest int    // most bytes of a name
+	Cursor  string // cursor of the previous page; "" means the first page
+	Limit   int    // how many names the page has at most
 	Looked  int    // how many names it looks at at most; such a page may be short, and has a cursor
 }
 

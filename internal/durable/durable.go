@@ -42,7 +42,7 @@ const NewPrefix = ".new-"
 // Temporary makes a file in a directory with the content that fill writes, and returns its
 // path. After an error no file is left.
 func Temporary(dir string, fill func(io.Writer) error) (path string, err error) {
-	f, err := os.CreateTemp(dir, NewPrefix+"*") // with mode 0600
+	f, err := os.CreateTemp(dir, NewPrefix+"*") // CreateTemp uses mode 0600
 	if err != nil {
 		return "", err
 	}

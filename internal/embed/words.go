@@ -16,7 +16,7 @@ const longestWord = 40
 type Words struct {
 	Text string
 
-	run  string // what is left of a run of letters and digits
+	run  string // the unread part of a run of letters and digits
 	word [longestWord]byte
 }
 
@@ -89,8 +89,8 @@ func starts(before, r rune, after string) bool {
 func isDigit(r rune) bool { return '0' <= r && r <= '9' }
 
 const (
-	shortestStart = 3 // of a word that a longer one begins with
-	shortestWhole = 4 // of a word that continues another
+	shortestStart = 3 // letters of a word that a longer one begins with
+	shortestWhole = 4 // letters of a word that continues another
 )
 
 // Entries appends the entry of a word, or those of its parts: for a word that isn't there, the

@@ -41,7 +41,7 @@ type Fence []string
 // id is what tells files and directories apart.
 type id struct{ dev, ino uint64 }
 
-func idOf(s *unix.Stat_t) id { return id{uint64(s.Dev), s.Ino} } //nolint:unconvert // it has other types elsewhere
+func idOf(s *unix.Stat_t) id { return id{uint64(s.Dev), s.Ino} } //nolint:unconvert // the fields have other types on other systems
 
 // CheckDir returns ErrPrivate if a directory that is open is private, or is in one that is.
 func (f Fence) CheckDir(dir *os.File) error {
@@ -241,7 +241,7 @@ func (f Fence) links(file id) (found bool) {
 				found = true
 				return fs.SkipAll
 			}
-			return nil // what has gone meanwhile has no name there
+			return nil // a file that has gone meanwhile has no name there
 		})
 	}
 	return found

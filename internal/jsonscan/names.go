@@ -11,7 +11,7 @@ const few = 8
 
 // names finds repeated member names in the objects that are open.
 type names struct {
-	list  [][]byte          // of all open objects, innermost last, unescaped
+	list  [][]byte          // names of all open objects, innermost last, unescaped
 	plain []byte            // holds the names that had escapes
 	seen  map[uint64][]byte // hash of object and name → name, for large objects
 	seed  maphash.Seed
@@ -20,7 +20,7 @@ type names struct {
 
 // object is the names' view of one open object.
 type object struct {
-	base  int    // of its names in list
+	base  int    // index of its first name in list
 	large uint64 // its number, 0 while it has few names
 }
 

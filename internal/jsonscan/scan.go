@@ -21,7 +21,7 @@ const MaxDepth = 1000
 // A SyntaxError says what is wrong with a text and where.
 type SyntaxError struct {
 	Problem string
-	Offset  int // of the offending byte, from 0
+	Offset  int // offset of the offending byte, from 0
 }
 
 func (e *SyntaxError) Error() string {

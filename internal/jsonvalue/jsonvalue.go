@@ -165,7 +165,7 @@ func (o Object) Text() json.RawMessage {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b, _ = jsontext.AppendQuote(b, m.Name) // what is not UTF-8 is replaced
+		b, _ = jsontext.AppendQuote(b, m.Name) // bytes that aren't UTF-8 are replaced
 		b = append(append(b, ':'), m.Value...)
 	}
 	return append(b, '}')

@@ -27,7 +27,7 @@ type quoter struct {
 	in     []byte
 	waits  int // bytes at the beginning of in: a character that is not complete
 	quoted []byte
-	out    []byte // what is left of quoted
+	out    []byte // the unread part of quoted
 	err    error
 }
 
@@ -59,10 +59,10 @@ func (q *quoter) fill() {
 		q.err = ErrNotText
 		return
 	}
-	q.quoted, _ = jsontext.AppendQuote(q.quoted[:0], q.in[:end]) // it is valid
+	q.quoted, _ = jsontext.AppendQuote(q.quoted[:0], q.in[:end]) // no error: the text is valid UTF-8
 	q.out = q.quoted[1 : len(q.quoted)-1]
 	if err == io.EOF {
-		q.out = q.quoted[1:] // with the last quotation mark
+		q.out = q.quoted[1:] // the last part includes the closing quotation mark
 	}
 	q.waits = copy(q.in, q.in[end:n])
 }
@@ -74,7 +74,7 @@ func Unquote(quoted io.Reader) io.Reader { return &unquoter{from: bufio.NewReade
 type unquoter struct {
 	from  *bufio.Reader
 	begun bool
-	out   []byte // what did not fit
+	out   []byte // decoded bytes that did not fit
 	err   error
 }
 
@@ -134,7 +134,7 @@ var short = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n':
 
 func (u *unquoter) fail(err error) {
 	if u.err = err; err == io.EOF {
-		u.err = ErrNotJSON // it has no end
+		u.err = ErrNotJSON // the string has no end
 	}
 }
 
@@ -184,7 +184,7 @@ func Checked(data io.Reader) io.ReadCloser {
 	c := &checked{from: data, to: out, end: make(chan error, 1)}
 	go func() {
 		err := check(in)
-		_ = in.CloseWithError(ErrNotJSON) // what is written after that fails
+		_ = in.CloseWithError(ErrNotJSON) // further writes fail
 		c.end <- err
 	}()
 	return c

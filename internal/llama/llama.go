@@ -16,7 +16,7 @@ import (
 // Model is the weights and the vocabulary of a model. It can be used by many states at once.
 type Model struct {
 	tokens *tokenizer
-	length int // of the context, in tokens
+	length int // length of the context, in tokens
 	width  int
 	heads  int
 	hidden int

@@ -12,7 +12,7 @@ type Token int32
 
 // tokenizer is byte-level BPE with the splitting of GPT-2.
 type tokenizer struct {
-	texts    []string // of each token, as bytes
+	texts    []string // the bytes of each token
 	ids      map[string]Token
 	ranks    map[[2]Token]merge
 	single   [256]Token

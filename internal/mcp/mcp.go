@@ -31,7 +31,7 @@ const (
 	MethodNotFound   = -32601
 	InvalidParams    = -32602
 	InternalError    = -32603
-	ResourceNotFound = -32002 // of the stateful era; InvalidParams since
+	ResourceNotFound = -32002 // in the stateful era; later InvalidParams
 
 	HeaderMismatch     = -32020
 	MissingCapability  = -32021
@@ -53,7 +53,7 @@ const (
 	HeaderVersion = "Mcp-Protocol-Version"
 	HeaderMethod  = "Mcp-Method"
 	HeaderName    = "Mcp-Name"
-	HeaderParam   = "Mcp-Param-" // before the name of a parameter
+	HeaderParam   = "Mcp-Param-" // followed by the name of a parameter
 	HeaderSession = "Mcp-Session-Id"
 )
 

@@ -19,8 +19,8 @@ const annotation = "x-mcp-header"
 
 // A Mirrored is such a parameter.
 type Mirrored struct {
-	Path   []string `json:"path"`   // of the parameter
-	Header string   `json:"header"` // without what all have in front
+	Path   []string `json:"path"`   // path of the parameter
+	Header string   `json:"header"` // the header's name after HeaderParam
 }
 
 var headerName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$") })

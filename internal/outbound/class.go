@@ -8,10 +8,10 @@ type addressClass int
 // The classes of addresses.
 const (
 	public    addressClass = iota
-	private                // of this organisation's network, or of its provider's
-	loopback               // of this machine
-	linkLocal              // of this link; clouds answer with credentials there
-	special                // of no single host: unspecified, multicast, reserved
+	private                // in this organisation's network, or its provider's
+	loopback               // this machine
+	linkLocal              // this link; clouds answer with credentials there
+	special                // no single host: unspecified, multicast, reserved
 )
 
 func (c addressClass) String() string {

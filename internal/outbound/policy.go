@@ -33,7 +33,7 @@ var Personal = Policy{Private: true, Loopback: true}
 // A Refused is the error for a connection that the policy does not allow. It is found
 // with errors.As in what a client returns.
 type Refused struct {
-	Host   string // as it was asked for
+	Host   string // the host as the request named it
 	Reason string
 }
 

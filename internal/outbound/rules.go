@@ -10,7 +10,7 @@ import (
 // Rules is a list of hosts and addresses. The zero value names none.
 type Rules struct {
 	names    []string // in lower case
-	suffixes []string // with the dot that they begin with
+	suffixes []string // each begins with a dot
 	prefixes []netip.Prefix
 }
 

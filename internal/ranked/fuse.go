@@ -49,7 +49,7 @@ type Worded[K comparable] struct {
 
 // Place is one place in a joined list.
 type Place struct {
-	Words, Near int // where it is in the two lists, or -1
+	Words, Near int // index in each of the two lists, or -1
 	Score       float64
 }
 
@@ -81,7 +81,7 @@ func Fuse[K comparable](words []Worded[K], near []K) []Place {
 	reciprocal := func(rank int) float64 { return (offset + 1) / float64(2*(offset+1+rank)) }
 	weight := func(w Worded[K]) float64 { return w.Cover * w.Cover }
 	joined := min(len(words), max(exact, Depth))
-	byWords := make(map[int]int, len(nearness)) // by their place among the near
+	byWords := make(map[int]int, len(nearness)) // index in words by index in nearness
 	for i, w := range words[exact:joined] {
 		rank := exact + i
 		p := Place{rank, at(w.Key), weight(w) * reciprocal(rank)}

@@ -59,7 +59,7 @@ func appendStatus(dst, after []byte) []byte {
 
 // appendWords appends the words of a string that say something.
 func appendWords(dst, text []byte, end int) []byte {
-	if n := len(text); n > 2 && text[0] == '[' && text[n-1] == ']' { // not shown
+	if n := len(text); n > 2 && text[0] == '[' && text[n-1] == ']' { // a redacted or omitted text
 		return dst
 	}
 	for i := 0; i < len(text) && len(dst) < end; {

@@ -38,7 +38,7 @@ type Query struct {
 	Text   string
 	Mode   Mode
 	Limit  int
-	Offset uint64 // of the first place that is wanted
+	Offset uint64 // index of the first result that is wanted
 }
 
 // Found is what a query has found.
@@ -137,8 +137,8 @@ const (
 
 // A term is a word of a query.
 type term struct {
-	word, shown string // as it is compared, and as it was written
-	name        bool   // it is part of a name, a code or an id
+	word, shown string // the word as it is compared, and as it was written
+	name        bool   // the word is part of a name, a code or an id
 }
 
 func (t term) finds(word string) bool {
@@ -346,7 +346,7 @@ func wordsOf(text string) (words, shown []string) {
 // split divides a text at characters that are neither letters nor digits, and before the capital letters of a
 // name in PascalCase: VFSRead is VFS and Read.
 func split(text string) (words []string) {
-	start, before := -1, ' ' // where the word begins, and the character before
+	start, before := -1, ' ' // start of the word, and the character before
 	for i, r := range text {
 		inside := unicode.IsLetter(r) || unicode.IsDigit(r)
 		if start >= 0 && (!inside || unicode.IsUpper(r) && (!unicode.IsUpper(before) || smallFollows(text[i:]))) {
@@ -372,7 +372,7 @@ func smallFollows(text string) bool {
 
 // stem takes the usual endings off an English word: searches, searching and searched are search.
 func stem(w string) string {
-	const shortest = 3 // of what is left
+	const shortest = 3 // letters that must be left
 	for _, ending := range []string{"ing", "ies", "ed", "es", "s", "e", "y"} {
 		rest, ok := strings.CutSuffix(w, ending)
 		if ok && len(rest) >= shortest && !(ending == "s" && strings.HasSuffix(rest, "s")) {

@@ -8,9 +8,9 @@ import (
 
 // Limits are what a [Cache] holds at most. All of them must be set.
 type Limits struct {
-	Values int // how many
-	Bytes  int // of all of them
-	Each   int // bytes of one; a larger one is not kept
+	Values int // number of values
+	Bytes  int // bytes of all values
+	Each   int // bytes of one value; a larger one is not kept
 }
 
 // A Cache keeps the values that were used last, by name. Values are never changed. It is safe
@@ -19,7 +19,7 @@ type Cache[V any] struct {
 	limits Limits
 
 	mu    sync.Mutex
-	kept  map[string]*list.Element // of *entry[V]
+	kept  map[string]*list.Element // elements are *entry[V]
 	order list.List                // the last used first
 	bytes int
 }

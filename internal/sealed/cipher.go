@@ -24,7 +24,7 @@ const (
 	salt = "PromptwareOS"
 	info = "pwenc:v1"
 
-	boundInfo = "pwenc:v2" // of strings with a destination, from the key of the others
+	boundInfo = "pwenc:v2" // derives, from the same key, the one for strings with a destination
 )
 
 // Derive makes the key that a secret stands for, usually the bare signature over
@@ -85,7 +85,7 @@ func (c *Cipher) part(b *Box) (cipher.AEAD, []byte) {
 // be one that [Destination.Check] accepts.
 func (c *Cipher) Seal(kid Kid, plaintext []byte, aad string, to Destination) string {
 	nonce := make([]byte, nonceSize)
-	_, _ = rand.Read(nonce) // it never fails: it would end the process
+	_, _ = rand.Read(nonce) // rand.Read never returns an error: it ends the process instead
 	b := Box{Kid: kid.String(), Nonce: nonce, AAD: aad, For: to}
 	aead, with := c.part(&b)
 	b.Ciphertext = aead.Seal(nil, nonce, plaintext, with)

@@ -16,7 +16,7 @@ import (
 // Limits of a destination: a sealed string with one still fits into a line.
 const (
 	maxDestinations     = 8
-	maxDestinationBytes = 240 // of all patterns together
+	maxDestinationBytes = 240 // bytes of all patterns together
 )
 
 // A Destination is what a secret is for, as patterns. An empty one is anything.
@@ -33,7 +33,7 @@ type Destination []string
 // A Use is what a secret is to be opened for.
 type Use struct {
 	Syscall string
-	Hosts   []string // that will see it, with their ports: api.example.com:443
+	Hosts   []string // hosts that will see the secret, with their ports: api.example.com:443
 }
 
 var (

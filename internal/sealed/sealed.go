@@ -45,10 +45,10 @@ var encoding = base64.RawURLEncoding.Strict()
 
 // A Box is what a sealed string holds.
 type Box struct {
-	Kid        string // who has the key; see [ParseKid]
+	Kid        string // names the key; see [ParseKid]
 	Nonce      []byte
-	Ciphertext []byte // with the tag
-	AAD        string // what was authenticated with it, as it stands
+	Ciphertext []byte // ends with the tag
+	AAD        string // additional authenticated data, as it stands in the text
 	For        Destination
 }
 
@@ -81,7 +81,7 @@ func Parse(text string) (Box, error) {
 }
 
 func parseMembers(data []byte, bound bool) (box Box, err error) {
-	var values [8][]byte // of members
+	var values [8][]byte // values of members
 	jsonscan.Members(data, 0, func(token, value []byte) bool {
 		name := jsonscan.Content(token)
 		if i := slices.IndexFunc(members, func(known string) bool { return known == string(name) }); i >= 0 && (i != atFor || bound) {
@@ -91,7 +91,7 @@ func parseMembers(data []byte, bound bool) (box Box, err error) {
 		}
 		return err == nil
 	})
-	var texts [8][]byte // of those that are strings
+	var texts [8][]byte // decoded values of members that are strings
 	for i, value := range values {
 		switch {
 		case value == nil && (i <= atCt || i == atFor && bound) && err == nil:
@@ -125,7 +125,7 @@ func parseMembers(data []byte, bound bool) (box Box, err error) {
 		return box, errors.New("ct is not base64url with a tag of 16 bytes")
 	case values[atAAD] != nil && values[atAAD][0] != '"':
 		return box, errors.New("aad is not a string")
-	case ts != nil && !bytes.ContainsAny(ts[:1], `"-0123456789`): // it is not authenticated, so it is not used
+	case ts != nil && !bytes.ContainsAny(ts[:1], `"-0123456789`): // ts is not authenticated, so it is only checked
 		return box, errors.New("ts is neither a number nor a string")
 	}
 	return Box{Kid: string(texts[atKid]), Nonce: nonce, Ciphertext: ciphertext, AAD: string(texts[atAAD]), For: box.For}, nil
@@ -169,7 +169,7 @@ func (b *Box) String() string {
 }
 
 func decode(text []byte) ([]byte, bool) {
-	if bytes.IndexByte(text, '\n') >= 0 || bytes.IndexByte(text, '\r') >= 0 { // which the decoder would skip
+	if bytes.IndexByte(text, '\n') >= 0 || bytes.IndexByte(text, '\r') >= 0 { // the decoder would skip line breaks
 		return nil, false
 	}
 	data := make([]byte, encoding.DecodedLen(len(text)))

@@ -51,7 +51,7 @@ func (r *redactor) cut(i int) int {
 		return r.value(i)
 	}
 	end := jsonscan.Skip(r.src, i)
-	if string(r.src[i:end]) != RedactedJSON { // it may have been left out before
+	if string(r.src[i:end]) != RedactedJSON { // an earlier pass may have redacted the value
 		r.Replace(i, end, RedactedJSON)
 	}
 	return end

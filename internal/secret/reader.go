@@ -26,11 +26,11 @@ const hidingChunk = 16 << 10
 type hidingReader struct {
 	forms [][]byte // the longest first
 	src   io.Reader
-	buf   []byte // what is read and not decided
-	out   []byte // what is decided
-	given int    // how much of out is given
-	next  []int  // where in buf each of the forms is found next
-	err   error  // of src
+	buf   []byte // bytes that were read and may be part of a secret
+	out   []byte // bytes that are decided
+	given int    // bytes of out that the caller has got
+	next  []int  // index in buf of the next match of each form
+	err   error  // the error of src
 }
 
 func (h *hidingReader) Read(p []byte) (int, error) {

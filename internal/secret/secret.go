@@ -45,8 +45,8 @@ const (
 // A noun ends the name of a credential, as token does in X-Vault-Token.
 type noun struct {
 	word      string
-	alone     Place    // of the noun itself
-	qualified Place    // of the noun after any other words
+	alone     Place    // where the noun by itself is a credential
+	qualified Place    // where the noun after other words is one
 	sure      []string // words before the noun that make it a credential everywhere
 	harmless  []string // words before the noun that make it no credential at all
 }

@@ -180,7 +180,7 @@ func hasHeaderLine(text []byte) bool {
 // stands before the host, and the parameters with names of credentials.
 func URL(text string) string {
 	text = withoutUser(text)
-	host := strings.Index(text, "//") + 1 // of the slash before the host
+	host := strings.Index(text, "//") + 1 // index of the slash before the host
 	path := strings.IndexAny(text[host+1:], "/?#")
 	if path < 0 {
 		return text

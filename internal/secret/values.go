@@ -214,7 +214,7 @@ func compareTexts(was, is string, found func(string)) {
 		all = append(all, text)
 	}
 	all = append(all, rest)
-	if !aligned || last == 0 { // it was written anew
+	if !aligned || last == 0 { // the value was written anew
 		all = []string{was}
 	}
 	for _, text := range all {

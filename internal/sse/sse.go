@@ -34,7 +34,7 @@ type Reader struct {
 	begun bool  // a byte order mark can't come any more
 	err   error // the error of from
 
-	name, id []byte // of the event; buf may change before it ends
+	name, id []byte // name and id of the event; copies, since buf may change before it ends
 	lines    []byte // the data of an event, where it isn't one line of buf
 }
 
@@ -45,7 +45,7 @@ func NewReader(from io.Reader, max int) *Reader { return &Reader{from: from, max
 // event that the end cuts off isn't returned.
 func (r *Reader) Next() (Event, error) {
 	e := Event{Retry: -1}
-	some, data := false, false // of the event was read
+	some, data := false, false // some field, or some data, of the event was read
 	for {
 		line, err := r.line()
 		if err != nil {
@@ -65,7 +65,7 @@ func (r *Reader) Next() (Event, error) {
 			case data:
 				r.lines = append(append(r.lines, '\n'), value...)
 				e.Data = r.lines
-			case r.endsHere(): // as nearly all events do; the value stays where it is
+			case r.endsHere(): // the usual case: the value stays in buf
 				e.Data = value
 				_, _ = r.line()
 				return e, nil
@@ -156,7 +156,7 @@ func (r *Reader) fill() error {
 	n, err := r.from.Read(r.buf[r.end:])
 	r.end += n
 	if err != nil {
-		r.err = err // what has come is looked at first
+		r.err = err // reported after the bytes that have come
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func Keyring(t testing.TB, keys ...any) agent.Agent {
 // SSH_AUTH_SOCK would be. Its clients must have left by then.
 func ServeAgent(t testing.TB, a agent.Agent) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "agent") // its name is short, as those of sockets must be
+	dir, err := os.MkdirTemp("", "agent") // a short name, since paths of sockets are limited
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func ServeAgent(t testing.TB, a agent.Agent) string {
 				return
 			}
 			serving.Go(func() {
-				_ = agent.ServeAgent(a, conn) // until the client leaves
+				_ = agent.ServeAgent(a, conn) // returns when the client leaves
 				_ = conn.Close()
 			})
 		}

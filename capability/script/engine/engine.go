@@ -46,9 +46,9 @@ type Options struct {
 type Engine struct {
 	options     Options
 	closing     chan struct{} // closed by Close
-	active      chan struct{} // one for each call of JavaScript that runs or waits
-	modular     chan struct{} // one for each call of a WebAssembly handler, whose stack isn't counted and may have 100 MB
-	translating chan struct{} // one for each source that is being translated
+	active      chan struct{} // one element for each call of JavaScript that runs or waits
+	modular     chan struct{} // one element for each call of a WebAssembly handler, whose stack isn't counted and may have 100 MB
+	translating chan struct{} // one element for each source that is being translated
 	budget      atomic.Int64  // what is left of options.Memory
 
 	programs atomic.Uint64          // how many there have been

@@ -3,7 +3,7 @@ package engine
 import (
 	"crypto"
 	"crypto/rand"
-	_ "crypto/sha1" // for crypto.Hash
+	_ "crypto/sha1" // registered for crypto.Hash
 	_ "crypto/sha256"
 	_ "crypto/sha512"
 	"encoding/json"
@@ -23,7 +23,7 @@ func (v *vm) hostWeb(name string, args arguments) (result value, ok bool) {
 	switch name {
 	case "randomBytes":
 		b := make([]byte, min(max(int(args.number(0)), 0), 1<<16))
-		_, _ = rand.Read(b) // it never fails
+		_, _ = rand.Read(b) // rand.Read never fails
 		return v.buffer(b), true
 	case "digest":
 		hash, known := map[string]crypto.Hash{"SHA-1": crypto.SHA1, "SHA-256": crypto.SHA256, "SHA-384": crypto.SHA384, "SHA-512": crypto.SHA512}[args.text(0)]

@@ -22,7 +22,7 @@ import (
 
 // A Source is code as it was written.
 type Source struct {
-	Name     string // what errors call it, such as the name of a syscall or of a file
+	Name     string // the name in errors, such as that of a syscall or of a file
 	Code     string
 	Language string // "ts", which includes JavaScript and is the default, "js", or "wasm", whose code is base64
 }
@@ -42,7 +42,7 @@ type Program struct {
 
 	key   string     // the key in Engine.hot
 	mu    sync.Mutex // while it is loaded
-	js    string     // what runs
+	js    string     // the JavaScript that runs
 	lines string     // the source map of js
 }
 
@@ -144,7 +144,7 @@ const (
 	maxNesting    = 500             // nested brackets, and operators in a row
 	maxReading    = 4 << 20         // bytes of TypeScript, counted as often as they may be read: about a second
 	maxTranslate  = 5 * time.Second // how long translating one source may take
-	maxTranslates = 2               // at once
+	maxTranslates = 2               // translations at once
 )
 
 // nested reports whether brackets, or operators without an operand between them, are nested too deeply. Those in
@@ -191,7 +191,7 @@ func (e *Engine) translate(ctx context.Context, p *Program) error {
 	fault := &CodeError{Name: src.Name}
 	plain := src.Language != "js" && ambiguous(src.Code)
 	if plain {
-		src.Language = "js" // which it may be
+		src.Language = "js" // the code may be JavaScript
 	}
 	options := buildOptions(src)
 	switch {
@@ -246,7 +246,7 @@ func buildOptions(src Source) *api.BuildOptions {
 		LogLevel:       api.LogLevelSilent,
 		Outfile:        "out.js",
 		TsconfigRaw:    "{}",
-		Define:         map[string]string{"require": "undefined"}, // or esbuild puts a function of its own there
+		Define:         map[string]string{"require": "undefined"}, // otherwise esbuild puts a function of its own there
 		Plugins:        []api.Plugin{modules},
 	}
 }

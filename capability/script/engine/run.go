@@ -29,7 +29,7 @@ type Host interface {
 
 // Limits bound one call. A zero stands for its default.
 type Limits struct {
-	Time   time.Duration // from begin to end: 5 s
+	Time   time.Duration // time from begin to end: 5 s
 	Memory int64         // bytes of QuickJS's heap, or of the memory of a WebAssembly module: 64 MB
 	Output int64         // bytes of the reply and the events together, and of the data of each nested call: 1 MB
 	Log    int64         // bytes of console: 64 KB
@@ -56,7 +56,7 @@ func (l Limits) withDefaults() Limits {
 
 // A run is one call of a program.
 type run struct {
-	caller  context.Context // as Run got it
+	caller  context.Context // the context that Run got
 	ctx     context.Context // the context with the time limit
 	cancel  context.CancelFunc
 	vm      *vm // nil for a WebAssembly handler

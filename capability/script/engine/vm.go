@@ -43,7 +43,7 @@ type vm struct {
 	marks  uint32          // the address of the marks of what was written
 	began  time.Time       // 0 on the monotonic clock, the same for all instances
 
-	program *delta // what the memory was rewound to
+	program *delta // the state that the memory was rewound to
 
 	stackPointer api.MutableGlobal
 	scanner      jsonscan.Scanner // checks what QuickJS gives out

@@ -371,7 +371,7 @@ func (o *opened) list(ctx context.Context, name, from string) (found []vfs.Info,
 		}
 		info, err := o.entry(f, name, e)
 		if err != nil {
-			continue // it went away, leads out, or is private
+			continue // the file went away, leads out, or is private
 		}
 		if info.Name = entryName; strings.Compare(info.Key(), from) >= 0 {
 			found = append(found, info)
@@ -401,7 +401,7 @@ func (d *directory) Dir() string { return d.path }
 // Local implements [vfs.Locator].
 func (d *directory) Local(name string) (file string, ok bool) {
 	err := d.try(name, func(o *opened) error {
-		f, s, err := o.look(name) // which follows no link that leads out
+		f, s, err := o.look(name) // look follows no link that leads out
 		if err != nil {
 			return err
 		}

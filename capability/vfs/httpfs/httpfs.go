@@ -43,7 +43,7 @@ type page struct {
 	data         []byte
 	version      string
 	modified     time.Time
-	etag         string // by which it is asked for again
+	etag         string // the ETag to ask for the file again
 	lastModified string // likewise, if there is no ETag
 }
 
@@ -53,7 +53,7 @@ var pageLimits = recent.Limits{Values: 512, Bytes: 32 << 20, Each: 4 << 20}
 // kept and asked for again with its ETag, so a file that has not changed is not sent twice,
 // and one that has is seen at once.
 type server struct {
-	base     *url.URL // its path ends with a slash
+	base     *url.URL // the path ends with a slash
 	client   http.Client
 	timeout  time.Duration
 	deadline func(context.Context, time.Duration) (context.Context, context.CancelFunc)
@@ -199,7 +199,7 @@ func (s *server) get(ctx context.Context, name string) (*page, error) {
 		p.lastModified = ""
 	}
 	if p.etag == "" && p.lastModified == "" {
-		s.kept.Drop(name) // it can't be asked for again
+		s.kept.Drop(name) // without an ETag or a date it can't be validated
 	} else {
 		s.kept.Put(name, p, len(p.data))
 	}

@@ -155,7 +155,7 @@ func (v *values) entry(ctx context.Context, folder, name string, yield func(vfs.
 	}
 	info, err := v.Stat(ctx, vfs.Join(folder, bare))
 	if errors.Is(err, fs.ErrNotExist) || info.Dir {
-		return true // it has gone since
+		return true // the file has gone since
 	}
 	info.Name = bare
 	return yield(info, err)
@@ -186,7 +186,7 @@ func (v *values) Write(ctx context.Context, name string, data []byte, expect vfs
 		}
 		version, err := v.set(ctx, name, content, revision)
 		if e, ok := errors.AsType[*message.Error](err); ok && e.Code == 409 && try < attempts {
-			continue // it was changed meanwhile: look again
+			continue // the file was changed meanwhile: look again
 		}
 		return version, err
 	}

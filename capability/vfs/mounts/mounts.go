@@ -14,7 +14,7 @@ import (
 
 // Options are the settings of mounts that are given as text.
 type Options struct {
-	Client      *http.Client // of servers; see [httpfs.Options]
+	Client      *http.Client // client for servers; see [httpfs.Options]
 	Development bool         // plain http is allowed
 	Private     []string     // directories of which nothing can be reached; see [dirfs.Options]
 }

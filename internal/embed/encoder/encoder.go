@@ -10,7 +10,7 @@ import (
 
 const (
 	dimensions = 512
-	width      = 256 // of a token, and of the first layer's attention
+	width      = 256 // width of a token, and of the first layer's attention
 	inner      = 1536
 	heads      = 4
 	longest    = 128 // tokens of a text; the rest is not read

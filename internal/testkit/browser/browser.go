@@ -26,7 +26,7 @@ func Start(flags ...chromedp.ExecAllocatorOption) (ctx context.Context, stop fun
 		return nil, nil, err
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(installed.Path), chromedp.NoInheritEnv, chromedp.Env(installed.Env...),
-		chromedp.NoSandbox, // it could not be root otherwise; the pages are our own
+		chromedp.NoSandbox, // root can't use the sandbox; the pages are our own
 		chromedp.Flag("disable-gpu", true), chromedp.UserDataDir(filepath.Join(dir, "profile")),
 		chromedp.Flag("host-resolver-rules", "EXCLUDE 127.0.0.1, MAP * ~NOTFOUND"))
 	allocator, free := chromedp.NewExecAllocator(context.Background(), append(options, flags...)...)
@@ -46,8 +46,8 @@ func Start(flags ...chromedp.ExecAllocatorOption) (ctx context.Context, stop fun
 
 // An Installation is a browser that was unpacked.
 type Installation struct {
-	Path string   // of the program
-	Env  []string // its whole environment
+	Path string   // path of the program
+	Env  []string // the program's whole environment
 }
 
 // Install returns the browser, which then writes into a directory only.

@@ -82,7 +82,7 @@ func Start(t testing.TB, command *exec.Cmd, columns, rows int) *Terminal {
 		}
 	}()
 	t.Cleanup(func() {
-		_ = command.Process.Kill() // it has ended, unless the test has failed
+		_ = command.Process.Kill() // the process has ended, unless the test has failed
 		_ = command.Wait()
 		_ = file.Close()
 		<-x.ended
