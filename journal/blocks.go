@@ -136,7 +136,7 @@ type blockReader struct {
 	short uint64 // the current name
 	seq   uint64 // the current page
 	left  uint64 // pages of the current name not read yet
-	fresh bool   // it has not come to a page of the name
+	fresh bool   // no page of the name has been reached
 }
 
 // readBlock checks a block and returns a reader that stands before its first name.

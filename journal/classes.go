@@ -81,7 +81,7 @@ type classes struct {
 	list  []record // a record with the fields of each class
 	known map[string]uint16
 	buf   []byte
-	over  bool // there are too many messages or classes
+	over  bool // too many messages or classes to count
 	drop  *time.Timer
 }
 

@@ -57,7 +57,7 @@ type flushBuffers struct {
 	keys     []byte
 	blocks   []byte
 	names    []name // names of all pages, one page after the other
-	ends     []int  // where the names of each page end in names
+	ends     []int  // end of each page's names in names
 	seqs     []uint64
 	mentions []mention
 	pages    []*page

@@ -23,7 +23,7 @@ func (m *Missed) Error() string {
 
 // Public implements what [message.ErrorOf] looks for.
 func (m *Missed) Public() (code int, text string) {
-	return 410, fmt.Sprintf("The messages from %d to %d have been dropped; go on after %d", m.From, m.To, m.To)
+	return 410, fmt.Sprintf("The messages from %d to %d have been dropped; continue after %d", m.From, m.To, m.To)
 }
 
 // Follow goes through the messages after one that a filter wants, and then through those

@@ -20,7 +20,7 @@ const (
 	spanBytes    = 16 << 20 // bytes of pages in a span
 	spanMemory   = 16 << 20 // bytes of words and postings in memory
 
-	indexDelay = 500 * time.Millisecond // from recording a message to indexing its words
+	indexDelay = 500 * time.Millisecond // time from recording a message to indexing its words
 	calm       = 100 * time.Millisecond // after this time without a flush, little is being recorded
 )
 
@@ -35,7 +35,7 @@ type index struct {
 	span   span
 	words  map[string]*postings // postings of the span, by word
 	memory int                  // approximate bytes of words
-	began  int64                // when the first message of the span was recorded
+	began  int64                // time of the span's first message
 	ended  bool                 // the next message is too late for the span
 	dirty  []string             // words that are not written yet
 	doc    []*postings          // postings of the message that is being read
@@ -65,7 +65,7 @@ type span struct {
 	first, last uint64
 	words       uint64 // words of the span's messages
 	bytes       uint64 // bytes of the span's pages
-	at          uint64 // when the span's last message was recorded
+	at          uint64 // time of the span's last message
 }
 
 func (s *span) encode() []byte { return encodeUvarints(s.last, s.words, s.bytes, s.at) }
@@ -164,7 +164,7 @@ func (j *Journal) indexer() {
 type pace struct {
 	j       *Journal
 	last    uint64
-	written time.Time // when it was noticed that last had grown
+	written time.Time // time at which last was seen to have grown
 }
 
 // pause returns how long to wait after a step that took some time: recording comes first.
@@ -256,7 +256,7 @@ func (j *Journal) loadIndex() error {
 		if err := j.readWords(at.first, at.seq); err != nil {
 			return err
 		}
-		for _, w := range x.dirty { // they are written already
+		for _, w := range x.dirty { // these words are written already
 			x.words[w].dirty = false
 		}
 		x.dirty = nil

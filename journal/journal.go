@@ -73,10 +73,10 @@ type Options struct {
 
 // An Entry is a message as it was recorded.
 type Entry struct {
-	Seq      uint64     // its number: the first is 1, and none is left out
-	At       int64      // when it was recorded, in milliseconds since 1970; never goes back
-	Way      kernel.Way // where it came from and went to
-	Redacted bool       // its data are not what they were
+	Seq      uint64     // number of the record: the first is 1, and none is left out
+	At       int64      // time of the record, in milliseconds since 1970; never goes back
+	Way      kernel.Way // where the message came from and went to
+	Redacted bool       // the data were changed before they were recorded
 	Claim    bool       // a reply or an error that a program sent without being asked: it answers nothing
 
 	Principal principal.ID // whom it acted for or, if it is an answer, whom it answers
@@ -121,7 +121,7 @@ type Journal struct {
 // totals is what has been written, ever.
 type totals struct {
 	seq      uint64         // number of the last record
-	at       int64          // when the last record was recorded
+	at       int64          // time of the last record
 	bytes    uint64         // bytes of all pages
 	revision store.Revision // revision of the key that holds the totals
 }

@@ -104,7 +104,7 @@ func eachNamed(ctx context.Context, s store.Snapshot, span, within bounds, m *ma
 		if err != nil {
 			return err
 		}
-		wanted = slices.Grow(wanted, 1)[:len(wanted)+1] // with the memory of a page before it
+		wanted = slices.Grow(wanted, 1)[:len(wanted)+1] // reuses the memory of an earlier page
 		wanted[len(wanted)-1].seq = seq
 		if len(wanted) < ahead {
 			continue

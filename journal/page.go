@@ -60,7 +60,7 @@ const (
 
 	plainBytes = 0       // how something is packed: not at all
 	s2Bytes    = 1       // or with S2
-	minPacked  = 1 << 10 // bytes that are worth it
+	minPacked  = 1 << 10 // fewer bytes are not packed
 	maxPacked  = 8 << 20 // bytes that are compressed at once
 	maxRecord  = 1 << 31 // more bytes of data than any record has
 )
@@ -75,7 +75,7 @@ type page struct {
 	count       int
 	base, last  int64  // the times of the first and the last record
 	tails       []tail // tails to delete when the page is written
-	lost        Losses // what the page says was not recorded
+	lost        Losses // messages that were not recorded, as the page reports them
 }
 
 // A tail is a copy of records that a batch carries, until a page has them.
@@ -90,7 +90,7 @@ func (p *page) size() int { return len(p.heads) + len(p.data) }
 func (p *page) space() int { return cap(p.heads) + cap(p.data) }
 
 func (p *page) reset() {
-	clear(p.tails) // with what they mention
+	clear(p.tails) // releases what the tails refer to
 	*p = page{heads: p.heads[:0], data: p.data[:0], head: p.head, tails: p.tails[:0]}
 }
 
@@ -213,7 +213,7 @@ func appendPacked(dst, b []byte) []byte {
 		dst = slices.Grow(dst, 1+s2.MaxEncodedLen(len(b)))
 		if packed := s2.Encode(dst[len(dst)+1:cap(dst)], b); len(packed) < len(b) {
 			dst = append(dst, s2Bytes)
-			return dst[:len(dst)+len(packed)] // it was written there
+			return dst[:len(dst)+len(packed)] // Encode has written it there
 		}
 	}
 	return append(append(dst, plainBytes), b...)
@@ -246,7 +246,7 @@ type pageReader struct {
 	base int64
 	left int
 	rest []byte // heads that have not been read
-	at   int    // where the data of the next record begin
+	at   int    // offset of the next record's data
 
 	packed []byte // the data that have not been loaded
 	heads  []byte
@@ -431,7 +431,7 @@ type record struct {
 	timestamp int64
 	flags     byte
 	code      int // the code of an error
-	from, to  int // where its data are
+	from, to  int // range of the record's data
 	data      []byte
 
 	typ, id, correlation, causation []byte

@@ -47,7 +47,7 @@ type Query struct {
 	After   uint64 // only messages after this number; 0 means all
 	Reverse bool   // from the last to the first
 	Limit   int    // 0 means DefaultLimit
-	Brief   bool   // without data, except for errors
+	Brief   bool   // entries have no data, except for errors
 }
 
 // DefaultLimit is how many messages are returned if the caller sets no limit.

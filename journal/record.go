@@ -21,7 +21,7 @@ const (
 	maxWait       = 2 * time.Second       // how long recorders wait; then the record is lost
 	maxBatch      = 1 << 20               // bytes of pages that are written at once
 	maxSparePages = 128                   // written pages whose memory is kept for reuse
-	maxDelay      = 20 * time.Millisecond // from recording a message to writing it
+	maxDelay      = 20 * time.Millisecond // time from recording a message to writing it
 	liveDelay     = 2 * time.Millisecond  // maxDelay while a reader follows
 )
 

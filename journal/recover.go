@@ -76,13 +76,13 @@ func (j *Journal) readTails() (pages []*page, tails []tail, err error) {
 	defer s.Close()
 	p, size := new(page), 0
 	var reader pageReader
-	have := map[string]bool{} // what this round has put into pages
+	have := map[string]bool{} // records that this round has put into pages
 	for e, err := range s.Scan(store.Prefix(key(spaceTails))) {
 		if err != nil {
 			return nil, nil, err
 		}
 		if bytes.HasSuffix(e.Key, j.who[:]) {
-			continue // of a batch that was applied since this journal was made
+			continue // the batch was applied since this journal was opened
 		}
 		var t tail
 		if len(e.Key) != len(t.key) {

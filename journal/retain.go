@@ -17,7 +17,7 @@ const MinAge = time.Hour
 
 // Retention says how much is kept. What is 0 has no limit.
 type Retention struct {
-	MaxAge   time.Duration // at least MinAge
+	MaxAge   time.Duration // must be at least MinAge
 	MaxBytes int64         // bytes of the pages of records, as stored
 }
 
@@ -64,7 +64,7 @@ func (j *Journal) wakeTrimmer() {
 	}
 	select {
 	case j.over <- struct{}{}:
-	default: // there is one
+	default: // a token is already there
 	}
 }
 
@@ -91,7 +91,7 @@ func (j *Journal) Trim(ctx context.Context, now time.Time) (Dropped, error) {
 	if err := j.catchUp(ctx); err != nil {
 		return sum, err
 	}
-	last := j.last.Load() // what is recorded again meanwhile stays
+	last := j.last.Load() // records that are written again meanwhile stay
 	for {
 		if err := ctx.Err(); err != nil {
 			return sum, err
@@ -200,7 +200,7 @@ func (j *Journal) dropOldest(now time.Time, last uint64) (Dropped, error) {
 	if len(again.items) > 0 {
 		j.mu.Lock()
 		if !j.closed { // otherwise the tail stays, as in RecordWith
-			j.appendTail(time.Now(), again.items, beside) // they are few, and don't wait for room
+			j.appendTail(time.Now(), again.items, beside) // the tails are few, and don't wait for room
 		}
 		j.mu.Unlock()
 	}

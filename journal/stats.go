@@ -42,16 +42,16 @@ type Dropped struct {
 	Messages uint64 `json:"messages"` // messages that retention has dropped
 	Bytes    uint64 `json:"bytes"`    // bytes of the dropped pages
 	Seq      uint64 `json:"seq"`      // number of the last dropped message
-	At       int64  `json:"at"`       // when the last dropped message was recorded, in milliseconds since 1970
-	Why      string `json:"why"`      // what made retention drop the last ones: "age" or "bytes"
+	At       int64  `json:"at"`       // time of the last dropped message, in milliseconds since 1970
+	Why      string `json:"why"`      // the limit that dropped the last messages: "age" or "bytes"
 	Losses
 }
 
 // Losses are messages that were not recorded, since the store did not take them.
 type Losses struct {
 	Lost      uint64 `json:"lost"`
-	LostSince int64  `json:"lostSince"` // when the first of them came, in milliseconds since 1970
-	LostUntil int64  `json:"lostUntil"` // when the last of them came
+	LostSince int64  `json:"lostSince"` // time of the first lost message, in milliseconds since 1970
+	LostUntil int64  `json:"lostUntil"` // time of the last lost message
 }
 
 func (l *Losses) add(more Losses) {

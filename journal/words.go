@@ -57,7 +57,7 @@ func isWordByte(c byte) bool {
 func (t *tokenizer) quoted(b []byte, i int) int {
 	end, escaped, err := jsonscan.String(b, i)
 	if err != nil {
-		return len(b) // not JSON: what is in a string isn't known
+		return len(b) // not JSON: the end of the string isn't known
 	}
 	token := b[i:end]
 	content := token[1 : len(token)-1]

@@ -113,7 +113,7 @@ type Served struct {
 
 var status = kernel.DefineQuery[nothing, Status](kernel.Definition{
 	Type:      "Kernel.Status",
-	Volatile:  []string{"*"}, // it is about this moment
+	Volatile:  []string{"*"}, // the figures are about this moment
 	Summary:   "Report the status of the kernel: version, uptime, addresses, connections and load.",
 	Recording: kernel.InWorkflows,
 })

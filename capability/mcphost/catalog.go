@@ -76,7 +76,7 @@ func readOffers(ctx context.Context, c *client.Conn, before *record) (*reading, 
 		}
 		items, more, err := c.List(ctx, list.method, list.member, list.most, maxListBytes)
 		if _, refused := err.(*client.Error); refused && list.method != "tools/list" {
-			continue // it doesn't serve what it says that it does
+			continue // the server doesn't serve what it has announced
 		}
 		if err != nil {
 			return nil, err
@@ -303,7 +303,7 @@ func (c *change) empty() bool { return len(c.added)+len(c.changed)+len(c.removed
 func (x *reading) merge(before *record, taken func(message.Type) string) (*record, change) {
 	next, c := x.r, change{}
 	next.Tools = nil
-	names := make(map[string]string) // of tools, by what RPC calls them
+	names := make(map[string]string) // names of tools by their RPC names
 	for _, name := range x.order {
 		fresh := x.tools[name]
 		t := tool{Name: name, Type: message.Type(next.Domain + "." + pascal(name)), offer: *fresh}

@@ -172,7 +172,7 @@ func (a *authorizer) Authorize(ctx context.Context, request *http.Request, respo
 			}
 			return back.wait(ctx)
 		},
-		ScopeFilter: func(found []string) []string { // what was granted before stays
+		ScopeFilter: func(found []string) []string { // scopes that were granted before stay
 			if a.has != nil {
 				for _, scope := range a.has.Scopes {
 					if !slices.Contains(found, scope) && scope != "offline_access" {

@@ -32,7 +32,7 @@ const (
 	refreshTime = 30 * time.Second
 	callTime    = time.Minute // how long a tool may take, unless the owner says otherwise
 
-	firstPause, longestPause = 250 * time.Millisecond, time.Minute // before a server that has failed is started again
+	firstPause, longestPause = 250 * time.Millisecond, time.Minute // pauses before a failed server is started again
 
 	changeEvery = time.Second // how often changes that a server tells of are followed
 )
@@ -50,8 +50,8 @@ type server struct {
 	conn    *client.Conn // nil if it isn't connected
 	dialing *dialing     // nil if no connection is made
 	pauses  backoff.Backoff
-	next    time.Time // when it may be started again
-	failed  error     // why it isn't connected
+	next    time.Time // earliest time to start the server again
+	failed  error     // why the server isn't connected
 	starts  int
 	asked   *challenge // the server's request for credentials; nil if a person has logged in since
 	removed bool

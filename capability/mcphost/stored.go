@@ -18,7 +18,7 @@ func recordKey(name string) []byte { return append([]byte{store.SpaceMcp}, name.
 
 // A record is what is stored of a server. It never changes; a change makes another one.
 type record struct {
-	Name   string `json:"name"`   // as the owner has given it
+	Name   string `json:"name"`   // the name that the owner has given
 	Domain string `json:"domain"` // the domain of the server's syscalls
 
 	// How it is reached.
@@ -48,10 +48,10 @@ type record struct {
 
 // A tool is one of a server.
 type tool struct {
-	Name string       `json:"name"` // as the server calls it
+	Name string       `json:"name"` // the tool's name at the server
 	Type message.Type `json:"type"`
 	offer
-	Next    *offer `json:"next,omitzero"`    // what the server says now, until the owner has accepted it
+	Next    *offer `json:"next,omitzero"`    // the server's new description, until the owner has accepted it
 	Allowed bool   `json:"allowed,omitzero"` // sessions may call the tool without asking
 }
 
@@ -76,7 +76,7 @@ func (o *offer) size() int { return 16 * (len(o.Input) + len(o.Output)) }
 // A resource is a file of a server.
 type resource struct {
 	Path  string `json:"path"` // below the folder of the server
-	URI   string `json:"uri"`  // as the server calls it
+	URI   string `json:"uri"`  // the resource's URI at the server
 	Title string `json:"title,omitzero"`
 	Size  int64  `json:"size,omitzero"`
 
@@ -109,7 +109,7 @@ func (r *resource) verify(server string, data []byte) error {
 
 // A prompt is a text that a server makes.
 type prompt struct {
-	File        string     `json:"file"` // its name in the folder of prompts
+	File        string     `json:"file"` // the file's name in the folder of prompts
 	Name        string     `json:"name"`
 	Description string     `json:"description,omitzero"`
 	Arguments   []argument `json:"arguments,omitzero"`

@@ -166,7 +166,7 @@ func (s *server) mount(ctx context.Context, x *reading) error {
 	}
 	next, _ := x.merge(s.now.Load(), s.taken)
 	next.Token = s.now.Load().Token
-	s.now.Store(new(record)) // there are no tools to be replaced
+	s.now.Store(new(record)) // no tools are to be replaced
 	if err := s.replace(ctx, next); err != nil {
 		return err
 	}

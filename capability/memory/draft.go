@@ -9,7 +9,7 @@ type draft struct {
 	ops        [4]store.Op
 	conditions [2]store.Condition
 	buf        []byte
-	space      [512]byte // where most buffers are
+	space      [512]byte // memory for buf, mostly large enough
 }
 
 // newDraft returns the draft of a change of a key, with room for some bytes beside its

@@ -33,7 +33,7 @@ func (m *Memory) get(ctx context.Context, msg message.Message, emit kernel.Emit)
 		kernel.Fail(ctx, msg, emit, m.backend(err))
 		return
 	}
-	emit(msg.Reply(text)) // as it is stored
+	emit(msg.Reply(text)) // the text as it is stored
 }
 
 func (m *Memory) read(ctx context.Context, in *getInput) ([]byte, error) {

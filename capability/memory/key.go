@@ -101,7 +101,7 @@ func parseUncommon(s string) (memoryKey, error) {
 // raise no question. It says no to all others, and nothing about them.
 func ordinary(s string) (memoryKey, bool) {
 	s = strings.TrimPrefix(s, "/")
-	first := len(s) // where the first segment ends
+	first := len(s) // end of the first segment
 	for i := range len(s) {
 		switch c := s[i]; {
 		case letters[c]:
@@ -140,7 +140,7 @@ func checkText(s, text string) error {
 	if text == "" {
 		return badKey(s, "it is empty; a key is a path such as notes/1")
 	}
-	start := 0 // of the segment
+	start := 0 // start of the segment
 	for i := 0; i <= len(text); i++ {
 		if i == len(text) || text[i] == '/' {
 			if segment := text[start:i]; segment == "." || segment == ".." {

@@ -69,8 +69,8 @@ func splitTimeKey(b []byte) (ms int64, key memoryKey) {
 // A versionSpan is the range of versions that a key has, known without reading them.
 type versionSpan struct {
 	revision uint64 // the revision of the last version
-	oldest   uint64 // none before it is kept
-	blobbed  uint64 // none after it needs a blob; 0: none does
+	oldest   uint64 // the oldest revision that is kept
+	blobbed  uint64 // no revision after this one needs a blob; 0: none does
 }
 
 // A version is one value that a key has or had, or its deletion. Times are milliseconds
@@ -294,7 +294,7 @@ func (m *Memory) supersede(d *draft, key memoryKey, old *prior) (next versionSpa
 		}
 	}
 	if next.oldest == 0 {
-		next.oldest = next.revision // it is the first one
+		next.oldest = next.revision // this is the first revision
 	}
 	// One goes for each that comes. There are more if fewer are kept than before.
 	for n := 0; next.revision-next.oldest >= uint64(m.opts.Versions) && n < maxForgotten; n++ {

@@ -31,7 +31,7 @@ func redact(data json.RawMessage) json.RawMessage {
 			if fault, _ := sealedFault(value); fault != "" {
 				return kernel.RedactedData
 			}
-		case "valueRef": // it may hold the data itself, or a token in its query
+		case "valueRef": // a pointer may hold the data itself, or a token in its query
 			return kernel.RedactedData
 		}
 		return ""

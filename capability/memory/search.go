@@ -55,7 +55,7 @@ var search = kernel.DefineQuery[searchInput, searchOutput](kernel.Definition{
 	Errors:    []kernel.ErrorDefinition{{Code: 403, When: "the caller reaches nothing below the prefix"}, {Code: 413, When: "there are too many keys below the prefix"}, {Code: 422, When: "the cursor isn't one"}},
 	Summary:   "Find keys by words and by meaning of their names and values, best first.",
 	Runs:      kernel.Slow,
-	Answers:   kernel.FromJournal, // what is found is stored already, and would repeat the query
+	Answers:   kernel.FromJournal, // the results are stored already, and would repeat the query
 	Redact:    kernel.Without("query"),
 	Recording: kernel.InWorkflows,
 })

@@ -119,7 +119,7 @@ func (m *Memory) stage(ctx context.Context, d *draft, key memoryKey, old *prior,
 		return 0, err
 	}
 	v.updated = m.opts.Now().UnixMilli()
-	if v.expires != 0 { // after what goes: the old version may expire when the new one does
+	if v.expires != 0 { // set after the deletions: the old version may expire at the same time
 		d.Set(timeKey(expires, v.expires, key), nil)
 	}
 	if err := m.needBlobs(ctx, d, key, &v); err != nil {
@@ -233,7 +233,7 @@ const (
 
 // declared is what the media type of a data pointer says.
 func declared(p message.BlobPointer) string {
-	mediaType, _, _ := p.Inline() // it has been resolved
+	mediaType, _, _ := p.Inline() // no error: the pointer has been resolved
 	name, _, _ := strings.Cut(strings.ToLower(mediaType), ";")
 	if name = strings.TrimSpace(name); name == "application/json" || name == "text/json" || strings.HasSuffix(name, "+json") {
 		return asJSON

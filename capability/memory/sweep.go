@@ -18,8 +18,8 @@ func (m *Memory) SetRecorder(r kernel.Recorder) { m.recorder.Store(&r) }
 
 // How often Expire looks.
 const (
-	expirePause = 100 * time.Millisecond // at most
-	expireEvery = time.Minute            // at least
+	expirePause = 100 * time.Millisecond // shortest time between two looks
+	expireEvery = time.Minute            // longest time between two looks
 )
 
 // Expire sweeps keys when they expire, so that watchers see it promptly, until ctx ends or
@@ -123,7 +123,7 @@ func (m *Memory) sweep(ctx context.Context, index byte, until int64, visit func(
 				return n, err
 			}
 			swept, err := visit(e.ms, e.key)
-			if err != nil && !errors.Is(err, store.ErrConflict) { // it has changed meanwhile: the next sweep looks again
+			if err != nil && !errors.Is(err, store.ErrConflict) { // after a conflict, the next sweep looks again
 				return n, err
 			}
 			if swept && err == nil {

@@ -113,7 +113,7 @@ func (g *generation) anthropicRequest() ([]byte, error) {
 			m.Role = "user"
 		}
 		for i := range t.Blocks {
-			if k := &t.Blocks[i]; k.Reasoning == nil || k.Reasoning.Opaque.Signature+k.Reasoning.Opaque.Redacted != "" { // else it was cut off
+			if k := &t.Blocks[i]; k.Reasoning == nil || k.Reasoning.Opaque.Signature+k.Reasoning.Opaque.Redacted != "" { // reasoning without a signature was cut off
 				m.Content = append(m.Content, g.anthropicBlock(k))
 			}
 		}
@@ -277,7 +277,7 @@ func (r *anthropicReader) delta(index, delta []byte) error {
 		r.sign(value)
 	case `"input_json_delta"`:
 		if r.kind != "tool_use" || len(value) < 2 || value[0] != '"' {
-			return nil // of a tool that the provider runs itself
+			return nil // the input of a tool that the provider runs itself
 		}
 		key, _ := strconv.Atoi(string(index))
 		for i := len(r.answer.Calls) - 1; i >= 0; i-- {

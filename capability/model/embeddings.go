@@ -20,7 +20,7 @@ type embeddings struct {
 	BaseURL    string `json:"baseUrl"`
 	Model      string `json:"model"`
 	Key        string `json:"key,omitzero"`        // sealed for the host of baseUrl
-	Dimensions int    `json:"dimensions,omitzero"` // that are asked for; default: those of the model
+	Dimensions int    `json:"dimensions,omitzero"` // dimensions to ask for; default: those of the model
 	Retries    *int   `json:"retries,omitzero"`
 }
 

@@ -23,8 +23,8 @@ import (
 
 // A failure is an error of a provider, with what to do about it.
 type failure struct {
-	err   *message.Error // what the caller is told
-	again bool           // another attempt may go better
+	err   *message.Error // the error for the caller
+	again bool           // another attempt may succeed
 	wait  time.Duration  // how long the provider wants to be left alone; 0 means that it doesn't say
 }
 
@@ -104,7 +104,7 @@ func networkFailure(ctx context.Context, err error) error {
 	text := err.Error()
 	var outer interface{ Unwrap() error }
 	if errors.As(err, &outer) && outer.Unwrap() != nil {
-		text = outer.Unwrap().Error() // without the method and the URL
+		text = outer.Unwrap().Error() // leaves out the method and the URL
 	}
 	return &failure{again: again, err: &message.Error{Code: 502, Message: words, Cause: message.Errorf(502, "%s", message.Clip(text, 300))}}
 }

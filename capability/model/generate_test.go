@@ -176,7 +176,7 @@ func TestAProgramIsAModel(t *testing.T) {
 		"m":        "reasoning: Hm. | reply: Hello. | stop",
 		"mcalls":   `reply: Hello. | tool-calls: Memory.Get {"key":"a"}; | calls`,
 		"mtext":    "reply: Hello. | stop",
-		"mwrong":   "a model says reasoning, reply and tool-calls",
+		"mwrong":   "a model sends reasoning, reply and tool-calls",
 		"minvalid": "the program's reply isn't {finish, messages, usage}",
 		"mfails":   "The model mfails failed: no such weights",
 		"gone":     "No program serves Gone.Generate",

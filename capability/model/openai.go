@@ -29,7 +29,7 @@ func openAI(ctx context.Context, m *models, g *generation, a *conversation.Answe
 	}
 	err = m.post(ctx, g, a, "chat/completions", body, headers, r.take)
 	if err == errCutOff && a.Finish != "" {
-		err = nil // not every server says that it is done
+		err = nil // not every server sends the final [DONE]
 	}
 	if err == nil && a.Finish == "" {
 		err = errCutOff
@@ -207,7 +207,7 @@ func (r *openAIReader) take(data []byte) (done bool, err error) {
 			if value[0] == '[' {
 				jsonscan.Elements(value, 0, func(choice []byte) bool {
 					err = r.choice(choice)
-					return false // there is one
+					return false // only the first choice counts
 				})
 			}
 		case `"usage"`:

@@ -31,8 +31,8 @@ type provider struct {
 	BaseURL       string         `json:"baseUrl,omitzero"`
 	Model         string         `json:"model,omitzero"`         // the name of the model at the provider
 	Key           string         `json:"key,omitzero"`           // sealed for the host of baseUrl
-	Type          message.Type   `json:"type,omitzero"`          // of the dialect syscall: the syscall that generates
-	Cassette      string         `json:"cassette,omitzero"`      // of the dialect replay: what is played
+	Type          message.Type   `json:"type,omitzero"`          // for the dialect syscall: the syscall that generates
+	Cassette      string         `json:"cassette,omitzero"`      // for the dialect replay: the cassette that is played
 	Pace          float64        `json:"pace,omitzero"`          // how fast it is played: 1 is as it was recorded; default: at once
 	Record        string         `json:"record,omitzero"`        // the cassette that exchanges are added to
 	ContextWindow int            `json:"contextWindow,omitzero"` // how many tokens a conversation may have
@@ -45,7 +45,7 @@ type provider struct {
 	name      string
 	source    string // memory or config
 	url       *url.URL
-	transport nethttp.RoundTripper // what plays a cassette; nil means the network
+	transport nethttp.RoundTripper // plays a cassette; nil means the network
 }
 
 // price is what a million tokens cost.

@@ -121,7 +121,7 @@ func takeServed(a *conversation.Answer, data []byte) error {
 			}
 			continue
 		default:
-			return &failure{err: unreadable("the program's reply has a message of the type " + message.Clip(s.Type, 64) + "; a model says reasoning, reply and tool-calls")}
+			return &failure{err: unreadable("the program's reply has a message of the type " + message.Clip(s.Type, 64) + "; a model sends reasoning, reply and tool-calls")}
 		}
 		if n := slices.IndexFunc(a.Parts[used:], func(p conversation.Part) bool { return p.Kind == s.Type }); n >= 0 {
 			used += n + 1

@@ -41,8 +41,8 @@ type registerInput struct {
 type definition struct {
 	kernel.Definition
 	input, output []byte // the schemas, canonical
-	exclusive     bool   // only one connection may serve it
-	version       string // of its module
+	exclusive     bool   // only one connection may serve the syscall
+	version       string // version of the module
 }
 
 // read checks what is to be registered.

@@ -89,7 +89,7 @@ func Module(r *kernel.Registry, opts *Options) kernel.Module {
 	d.opts.PerConnection = cmp.Or(d.opts.PerConnection, 1_000)
 	d.opts.InAll = cmp.Or(d.opts.InAll, 10_000)
 	if d.opts.Scripts != nil {
-		d.schemas = d.opts.Scripts.Schemas() // one budget for both
+		d.schemas = d.opts.Scripts.Schemas() // programs and scripts share one budget
 	} else {
 		d.schemas = kernel.NewBudget("registered schemas", cmp.Or(d.opts.SchemaBytes, 256<<20), cmp.Or(d.opts.SchemaBytesEach, 32<<20))
 	}
@@ -215,7 +215,7 @@ func (d *directory) register(ctx context.Context, in registerInput) (registerOut
 		d.services[def.Type] = s
 	}
 	s.join(c)
-	c.types[def.Type] = request.Metadata // what the event at the end of the connection is caused by
+	c.types[def.Type] = request.Metadata // the cause of the event at the end of the connection
 	err = kernel.Publish(ctx, Registered, announcement(def.Type, s))
 	return d.registered(ctx, def.Type), err
 }

@@ -17,32 +17,32 @@ import (
 // A provider is a connection that serves something.
 type provider struct {
 	peer     *connection.Peer
-	inFlight atomic.Int64 // requests of all types that it has to answer
+	inFlight atomic.Int64 // requests of all types that wait for the program's answer
 
-	types map[message.Type]message.Metadata // with the request that registered each; guarded by directory.mu
+	types map[message.Type]message.Metadata // the request that registered each type; guarded by directory.mu
 }
 
 // A service is a type and the connections that serve it.
 type service struct {
 	definition
-	holder  *principal.Principal // that registered it first
+	holder  *principal.Principal // the principal that registered the syscall first
 	begun   time.Time
 	servers atomic.Pointer[[]*server] // changed with directory.mu held
-	turn    atomic.Uint64             // whose it is among equals
+	turn    atomic.Uint64             // round-robin counter
 }
 
 // A server is a connection that serves a type. One that fails again and again rests, while
 // there are others.
 type server struct {
 	*provider
-	failures atomic.Int64 // in a row: answers that did not come, or made no sense
-	resting  atomic.Int64 // until so long after the service's begun
-	withdraw func()       // tells the kernel that it serves the type no more
+	failures atomic.Int64 // answers in a row that did not come, or made no sense
+	resting  atomic.Int64 // end of the rest, as time after the service's begun
+	withdraw func()       // ends the offer of the type to the kernel
 }
 
 const (
 	maxFailures = 3
-	restPeriod  = 20 * time.Second // so that it fails at most three times per minute
+	restPeriod  = 20 * time.Second // limits a failing program to three failed calls per minute
 )
 
 func newService(def *definition, begun time.Time) *service {
@@ -128,7 +128,7 @@ type outgoing struct {
 	one  *server
 	m    message.Message
 	emit kernel.Emit
-	over atomic.Bool // it has failed before the outcome
+	over atomic.Bool // the call has failed before the outcome
 }
 
 // answer passes on what the program says, with the blobs in it.
@@ -146,7 +146,7 @@ func (e *outgoing) event(m message.Message) {
 	switch {
 	case e.over.Load():
 	case !kernel.Universal(m.Type) && e.reserved(m.Type):
-		e.over.Store(true) // which ends the context, and cancels the request
+		e.over.Store(true) // ends the context, and so cancels the request
 		e.failed(e.one)
 		e.emit(e.m.Fail(message.Errorf(502, "The program that serves %s sent the event %s, whose name is reserved", e.Type, m.Type)))
 	default:
@@ -192,7 +192,7 @@ func (e *outgoing) passReply(outcome *message.Message) {
 
 // passError passes an error on as it was meant.
 func (e *outgoing) passError(outcome *message.Message) {
-	cause := outcome.Err // it is the kernel's
+	cause := outcome.Err // the error belongs to the kernel
 	switch {
 	case cause != nil && cause.Code == 502: // an invalid answer, or none; a 503 is not the fault of the program
 		e.failed(e.one)

@@ -140,7 +140,7 @@ func (x *exchange) explain(ctx context.Context, a approval) {
 	if query {
 		text += ". Call " + name + " again to wait for that"
 	} else {
-		text += ". " + name + " goes on, so don't call it again: Session_Messages with this session shows what came of it"
+		text += ". " + name + " continues, so don't call it again: Session_Messages with this session shows what came of it"
 	}
 	e := message.Error{Code: 409, Message: text}
 	x.respond(appendError(nil, e.Append(nil)))

@@ -265,7 +265,7 @@ func (p *parking) wait(ctx context.Context, x *exchange, missing map[string]askR
 	}{"input_required", missing, state})
 	if !x.pause(x.closed(append(x.opened(nil), asks...))) {
 		leave()
-		return message.Errorf(409, "The call has its outcome, and can't ask any more")
+		return message.Errorf(409, "The call has its outcome, and can no longer ask")
 	}
 	late := time.NewTimer(parkTime)
 	defer late.Stop()

@@ -25,7 +25,7 @@ const (
 	metaIdempotencyKey = "kernos/idempotencyKey"
 	metaCorrelation    = "kernos/correlation"
 	metaCausation      = "kernos/causation"
-	metaMessage        = "kernos/message" // of a result: the id of the message that made the call
+	metaMessage        = "kernos/message" // in a result: the id of the message that made the call
 )
 
 // callTool answers tools/call: it makes a message of the request, and the answers to the message make
@@ -75,7 +75,7 @@ func callTool(x *exchange) {
 	data = blobs.RemoteOf(x.ctx).Inward(data)
 	m := message.Message{Kind: t.definition.Kind, Type: t.definition.Type, Data: data}
 	if t.definition.Effect == kernel.Delegated {
-		m.Kind = message.KindCommand // so that what it calls may change something
+		m.Kind = message.KindCommand // its nested calls may change something
 	}
 	support := x.s.taskSupport(m.Type)
 	if support == TaskRequired && !x.client.tasks() {

@@ -133,7 +133,7 @@ func (s *Server) ServeLines(ctx context.Context, in io.Reader, out io.Writer, to
 type conn struct {
 	s       *Server
 	choice  choice
-	session *session // of both eras: requests in it can be cancelled
+	session *session // in both eras: requests in it can be cancelled
 	in      *ndjson.Reader
 	out     *transport.Writer
 	served  *connection.Connection
@@ -148,7 +148,7 @@ type conn struct {
 	stopped   bool
 
 	next   func() (message.Message, kernel.Emit) // a call that is to begin, or nil
-	last   message.Message                       // what Next returned
+	last   message.Message                       // the message that Next returned
 	others sync.WaitGroup                        // requests that aren't calls of tools, and run beside them
 	stop   context.CancelFunc                    // ends them
 

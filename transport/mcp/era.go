@@ -19,7 +19,7 @@ var versions = append([]string{mcp.Stateless}, mcp.StatefulRevisions...)
 // A client is what is known of the peer of an exchange.
 type client struct {
 	modern       bool
-	version      string // of the protocol
+	version      string // version of the protocol
 	capabilities []byte // JSON
 	info         []byte // JSON: {name, version}, as the client says
 	session      *session

@@ -28,7 +28,7 @@ type eventStream struct {
 	over   bool
 	seq    int64
 	final  []byte // the response, if it is the whole answer
-	status int    // of the answer
+	status int    // HTTP status of the answer
 	alone  bool   // the goroutine of the request doesn't come to serve
 }
 

@@ -21,17 +21,17 @@ type exchange struct {
 	work *transport.Server // a drain of which waits for what the exchange does
 	jsonrpc.Frame
 	client *client
-	choice choice      // of tools to list
-	header http.Header // of a request that stands for itself, over HTTP; otherwise nil
+	choice choice      // the tools to list
+	header http.Header // headers of a stateless request over HTTP; otherwise nil
 	ctx    context.Context
 
 	run     func(message.Message, kernel.Emit) // sends a message to the kernel, whose answers may come later
-	tool    *tool                              // that is called, or nil
-	data    json.RawMessage                    // that the tool is called with
+	tool    *tool                              // the tool that is called, or nil
+	data    json.RawMessage                    // the tool's arguments
 	replied bool                               // the reply names a job, which the client follows
-	asked   message.ID                         // of the message that the tool is called with, or ""
-	cancel  func()                             // nil for what doesn't wait; guarded by mu
-	among   *session                           // where it can be found by its id; nil if nowhere
+	asked   message.ID                         // id of the message that calls the tool, or ""
+	cancel  func()                             // nil for an exchange that doesn't wait; guarded by mu
+	among   *session                           // the session that knows the exchange by its id; nil if none
 
 	asking sync.Mutex    // the client is asked one thing at a time
 	again  chan struct{} // closed when the client has come back with an answer; guarded by the parking
@@ -41,10 +41,10 @@ type exchange struct {
 	over  bool             // the response is sent
 	away  bool             // the client was asked, and is to come back with another request
 	meta  []byte           // members of the response's _meta
-	lacks *jsonrpc.Failure // what the call needs and the client can't do, or nil
+	lacks *jsonrpc.Failure // names what the call needs and the client can't do, or nil
 
-	outcome   *message.Message              // that came while the client was away
-	approvals map[string]context.CancelFunc // that the client is asked for or told of, by the calls that wait for them
+	outcome   *message.Message              // an outcome that came while the client was away
+	approvals map[string]context.CancelFunc // approvals that the client is asked for or told of, by the calls that wait
 }
 
 // An outlet is where the messages of an exchange go. Its methods are called one at a time.

@@ -36,7 +36,7 @@ func (s *Server) Serve(requests *transport.Server, w http.ResponseWriter, r *htt
 
 // lasting is the context of an exchange: it has the values of a request, and doesn't end with the request.
 type lasting struct {
-	context.Context // which ends when all calls are cut
+	context.Context // ends when all calls are cut
 	request         context.Context
 	x               *exchange
 }
@@ -106,7 +106,7 @@ func (s *Server) post(requests *transport.Server, w http.ResponseWriter, r *http
 // postModern answers a request that stands for itself.
 func (s *Server) postModern(requests *transport.Server, w http.ResponseWriter, r *http.Request, f *jsonrpc.Frame) {
 	if f.ID == nil || f.Method == "" {
-		w.WriteHeader(http.StatusAccepted) // there is no notification that means something here
+		w.WriteHeader(http.StatusAccepted) // no notification has a meaning here
 		return
 	}
 	var c *client
@@ -309,7 +309,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 	if last := r.Header.Get(lastEvent); last != "" {
 		e := n.resume(last, w)
 		if e == nil {
-			refuse(w, http.StatusNotFound, nil, &jsonrpc.Failure{Code: mcp.InvalidRequest, Text: "Invalid request: the events of this stream aren't kept any more; send the request again"})
+			refuse(w, http.StatusNotFound, nil, &jsonrpc.Failure{Code: mcp.InvalidRequest, Text: "Invalid request: the events of this stream are no longer kept; send the request again"})
 			return
 		}
 		e.serve(w, r, stopping.Done())

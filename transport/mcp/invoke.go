@@ -26,7 +26,7 @@ func (x *exchange) invoke(t message.Type, data any, event func(message.Message))
 	if wrong := x.describe(&m); wrong != "" {
 		return nil, &message.Error{Code: 422, Message: wrong}
 	}
-	m.Metadata.IdempotencyKey = "" // it is that of the request, which may need several calls
+	m.Metadata.IdempotencyKey = "" // the key belongs to the request, which may need several calls
 	x.s.k.Stamp(&m)
 	failed := connection.ServeOne(x.ctx, x.s.k, m, func(answer message.Message) {
 		switch answer.Kind {

@@ -90,12 +90,12 @@ type Server struct {
 	opts Options
 	info []byte // the server, as JSON
 
-	kinds []resourceKind // of resources
+	kinds []resourceKind // kinds of resources
 
-	toolsets *recent.Cache[*toolset] // by hash
-	lists    *recent.Cache[[]byte]   // rendered, by hash, selection and era
+	toolsets *recent.Cache[*toolset] // keys are hashes
+	lists    *recent.Cache[[]byte]   // rendered lists, by hash, selection and era
 
-	conns *transport.Server // of kernos mcp
+	conns *transport.Server // connections of kernos mcp
 
 	life context.Context // ends when the server is shut down
 	stop context.CancelFunc

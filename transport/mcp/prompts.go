@@ -18,8 +18,8 @@ type prompt struct {
 	Description string           `json:"description,omitempty"`
 	Arguments   []promptArgument `json:"arguments,omitempty"`
 
-	uri  string       // of the agent or the skill
-	from message.Type // the syscall that makes it, or ""
+	uri  string       // URI of the agent or the skill
+	from message.Type // the syscall that makes the prompt, or ""
 }
 
 type promptArgument struct {

@@ -52,7 +52,7 @@ func dataContents(uri, mimeType string, data []byte) contents {
 
 // A resourceKind is what has resources of one kind.
 type resourceKind struct {
-	template    string // of its URIs; "" if it has one resource
+	template    string // template of the URIs; "" if there is one resource
 	name        string
 	description string
 	mimeType    string
@@ -253,7 +253,7 @@ func readMessage(x *exchange, uri string) ([]contents, error) {
 }
 
 func readBlob(x *exchange, uri string) ([]contents, error) {
-	absent := message.Errorf(404, "There is no such blob that this caller may have")
+	absent := message.Errorf(404, "The blob doesn't exist, or isn't for this caller")
 	name, part, isPart := strings.Cut(uri[len(blobScheme):], "?")
 	hash, err := blobs.ParseHash(name)
 	if err != nil || x.s.opts.Blobs == nil {

@@ -26,26 +26,26 @@ type session struct {
 	work      *transport.Server // a drain of which waits for what the session has begun
 
 	mu      sync.Mutex
-	level   string                        // of log messages that the client wants; "" means none
-	running map[string]*exchange          // by the ids of their requests
-	waiting map[string]chan jsonrpc.Frame // for responses to requests that were sent to the client
+	level   string                        // level of log messages that the client wants; "" means none
+	running map[string]*exchange          // keys are the ids of requests
+	waiting map[string]chan jsonrpc.Frame // take the responses to requests that were sent to the client
 	ended   bool
 
 	life       context.Context // ends with the session
 	stop       context.CancelFunc
 	subscribed map[string]context.CancelFunc // resources that are watched, by URI
-	follows    bool                          // its client is told of changes of the tools
-	resumed    bool                          // it continues one of an earlier server: what its client watches may have changed
-	out        outlet                        // where what belongs to no request goes; nil over HTTP
+	follows    bool                          // the client gets notifications of changed tools
+	resumed    bool                          // continues a session of an earlier server: what the client watches may have changed
+	out        outlet                        // takes messages that belong to no request; nil over HTTP
 
 	// Over HTTP.
 	used    time.Time
-	readers int                    // of its streams
-	streams map[int64]*eventStream // that can be resumed
-	last    int64                  // stream
+	readers int                    // readers of the session's streams
+	streams map[int64]*eventStream // streams that can be resumed
+	last    int64                  // number of the last stream
 	log     []loggedEvent
-	bytes   int          // of log
-	alone   *eventStream // that the client has opened for what belongs to no request
+	bytes   int          // bytes of log
+	alone   *eventStream // the stream that the client has opened for messages that belong to no request
 }
 
 // newSession returns the session of a principal. It ends with the context, or with end.

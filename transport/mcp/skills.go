@@ -23,7 +23,7 @@ type skill struct {
 	Frontmatter json.RawMessage `json:"frontmatter"`
 	Resources   []skillResource `json:"resources"`
 
-	folder string // in the tree
+	folder string // folder in the tree
 	name   string
 }
 

@@ -95,8 +95,8 @@ type heard struct {
 // heardParams are the parameters of a notification that belongs to subscriptions/listen.
 type heardParams struct {
 	Meta          map[string]json.RawMessage `json:"_meta"`
-	URI           string                     `json:"uri,omitzero"`           // of the resource that has changed
-	Notifications *heard                     `json:"notifications,omitzero"` // of the acknowledgement
+	URI           string                     `json:"uri,omitzero"`           // the resource that has changed
+	Notifications *heard                     `json:"notifications,omitzero"` // in the acknowledgement only
 }
 
 // listen answers subscriptions/listen: the stateless era's way to hear of changes. The response comes

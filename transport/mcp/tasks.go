@@ -237,14 +237,14 @@ func cancelTask(x *exchange) {
 // Tasks are what jobs have asked of the clients that started them. The zero value is usable.
 type Tasks struct {
 	mu     sync.Mutex
-	begun  map[message.ID]*task // by the messages that started the jobs
+	begun  map[message.ID]*task // keys are the messages that started the jobs
 	byJob  map[string]*task
 	recent []message.ID
 }
 
 // A task is a job that a client follows.
 type task struct {
-	requests  map[string]askRequest // that aren't answered
+	requests  map[string]askRequest // requests that aren't answered
 	responses map[string]json.RawMessage
 	answered  chan struct{} // gets a value when something was answered
 	job       string

@@ -25,14 +25,14 @@ type tool struct {
 	name       string         // Memory_Get
 	wraps      bool           // the syscall takes a value that isn't an object: the tool takes {data}
 	mirrored   []mcp.Mirrored // parameters that requests over HTTP repeat in headers
-	content    bool           // its reply is a result of the protocol: {content, structuredContent, isError}
+	content    bool           // the reply is a result of the protocol: {content, structuredContent, isError}
 }
 
 // A toolset is what one view of the registry has.
 type toolset struct {
 	tools  []*tool // by name
 	byName map[string]*tool
-	code   bool // one of them is registered code
+	code   bool // one of the tools is registered code
 }
 
 // toolsOf returns the tools that a caller may call.
@@ -135,7 +135,7 @@ func (s *Server) unmatched(caller *principal.Principal, c choice) string {
 		} else if hint := nearest.Hint(string(one), meant); hint != "" {
 			note += "; " + hint
 		} else {
-			note += "; kernos ls lists what there is"
+			note += "; kernos ls lists the syscalls"
 		}
 		notes = append(notes, note)
 	}
@@ -186,7 +186,7 @@ func listTools(x *exchange) {
 func (s *Server) listed(caller *principal.Principal, c choice, modern bool, after string) []byte {
 	set, hash := s.toolsOf(caller)
 	key := hash + "/" + string(c) + "/" + after
-	if set.code { // whose it is decides what is shown of it
+	if set.code { // what is shown of code depends on who owns it
 		key += "/" + string(caller.ID())
 	}
 	if modern {
@@ -276,7 +276,7 @@ func (t *tool) append(dst []byte, caller principal.ID, modern, outputs bool) []b
 		dst = append(dst, `},"required":["data"],"additionalProperties":false}`...)
 	case d.Input == schema.Any:
 		dst = append(dst, `{"type":"object"}`...)
-	case !principal.Builtin(d.Type): // as its author wrote it
+	case !principal.Builtin(d.Type): // the schema as its author wrote it
 		dst = jsonscan.AppendCompact(dst, d.Input.JSON())
 	default:
 		dst = jsonscan.AppendCompact(dst, schema.OfTool(schema.WithoutReferences(d.Input.JSON())))

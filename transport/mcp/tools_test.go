@@ -136,7 +136,7 @@ func TestPatternsWithoutTools(t *testing.T) {
 		"Memry.*":        `"code":-32602,"message":"Invalid params: tools: No tool matches \"Memry.*\"; did you mean Memory.*?"`,
 		"memory_get":     `did you mean Memory.Get?`,
 		"cor":            `did you mean core?`,
-		"Xyzzy.*, a\r\n": `No tool matches \"Xyzzy.*\"; kernos ls lists what there is. No tool matches \"a\"`,
+		"Xyzzy.*, a\r\n": `No tool matches \"Xyzzy.*\"; kernos ls lists the syscalls. No tool matches \"a\"`,
 		"Http.Fetch":     `No tool matches \"Http.Fetch\" of those that \"tester\" may call`,
 	} {
 		c := connect(t, d, reader, tools)

@@ -200,7 +200,7 @@ func Dial(ctx context.Context, o *Options) (*Conn, error) {
 		if err == nil {
 			return c.begin(), nil
 		}
-		if ctx.Err() == nil && c.life.Err() != nil { // it has ended because of the question
+		if ctx.Err() == nil && c.life.Err() != nil { // the server has ended because of the question
 			c.Close()
 			if c, err = open(o); err != nil {
 				return nil, err
@@ -466,7 +466,7 @@ func (c *Conn) asked(f *frame) {
 	select {
 	case c.answering <- struct{}{}:
 	default:
-		return // it asks faster than it takes answers
+		return // the server asks faster than it takes answers
 	}
 	c.work.Go(func() {
 		defer func() { <-c.answering }()

@@ -348,7 +348,7 @@ func (w *remote) listen() {
 				return
 			}
 			if at.last == "" {
-				w.c.opts.Changed() // what happened meanwhile isn't known
+				w.c.opts.Changed() // changes may have been missed meanwhile
 			}
 		}
 	})

@@ -208,6 +208,6 @@ func (c *Conn) subscribe() {
 		if c.life.Err() != nil || refused || !pauses.Wait(c.life.Done()) {
 			return
 		}
-		c.opts.Changed() // what happened meanwhile isn't known
+		c.opts.Changed() // changes may have been missed meanwhile
 	}
 }

@@ -39,7 +39,7 @@ type child struct {
 	c     *Conn
 	cmd   *exec.Cmd
 	ended chan struct{} // closed when the process has ended
-	err   process.Tail  // of standard error
+	err   process.Tail  // the end of standard error
 	pace  *rate.Limiter // limits the lines for the log
 
 	mu    sync.Mutex // held while a message is written
@@ -75,7 +75,7 @@ func startProcess(c *Conn) (wire, error) {
 	c.work.Go(func() {
 		_ = wait()
 		_, _ = stdout.Close(), stderr.Close()
-		reading.Wait() // what it has written before it ended counts
+		reading.Wait() // lines that were written before the end count
 		c.end(&broken{fmt.Errorf("its process has ended (%s)%s", w.cmd.ProcessState, w.err.String())})
 		close(w.ended)
 	})
@@ -84,7 +84,7 @@ func startProcess(c *Conn) (wire, error) {
 
 // readMessages takes messages, one per line.
 func (w *child) readMessages(from *io.PipeReader) {
-	defer func() { _ = from.Close() }() // so that a process which goes on writing isn't waited for
+	defer func() { _ = from.Close() }() // a process that keeps writing isn't waited for
 	lines := bufio.NewReaderSize(from, 64<<10)
 	var long []byte
 	for {

@@ -36,7 +36,7 @@ type head struct {
 // exchange is the line of a request.
 type exchange struct {
 	Path   string            `json:"path"`
-	Body   jsontext.Value    `json:"body"` // in its canonical spelling
+	Body   jsontext.Value    `json:"body"` // canonical JSON
 	Status int               `json:"status"`
 	Header map[string]string `json:"header"`
 
@@ -47,8 +47,8 @@ type exchange struct {
 type piece struct {
 	At     int64  `json:"at"` // milliseconds after the request
 	Data   string `json:"data,omitzero"`
-	Base64 []byte `json:"base64,omitzero"` // in place of data, if that isn't UTF-8
-	End    string `json:"end,omitzero"`    // of the last piece: whole, or cut if the connection ended before
+	Base64 []byte `json:"base64,omitzero"` // used in place of data, if that isn't UTF-8
+	End    string `json:"end,omitzero"`    // in the last piece: whole, or cut if the connection ended before
 }
 
 const (

@@ -22,7 +22,7 @@ import (
 // A Recorder is the transport of a provider whose exchanges are added to a cassette.
 type Recorder struct {
 	Dir       *Dir
-	Name      string            // of the cassette
+	Name      string            // name of the cassette
 	Provider  jsontext.Value    // the provider's settings without its key
 	Key       []byte            // the provider's key: an exchange that has it isn't kept
 	Transport http.RoundTripper // sends the requests

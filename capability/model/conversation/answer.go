@@ -50,8 +50,8 @@ type Part struct {
 // Wanted is a call that a model wants.
 type Wanted struct {
 	Key    int    // the provider's number of the call
-	Theirs string // its id at the provider, or ""
-	Name   string // as the provider knows it
+	Theirs string // the call's id at the provider, or ""
+	Name   string // the tool's name at the provider
 	Args   []byte
 
 	id    string
@@ -204,7 +204,7 @@ func (a *Answer) Messages(identity string) (messages []jsontext.Value, err error
 		case jsonscan.Valid(args):
 			args = jsonscan.AppendCompact(nil, args)
 		case a.Finish == FinishLength && i == len(a.Calls)-1:
-			continue // it is cut off
+			continue // the last call is cut off
 		default:
 			args = jsonscan.AppendQuoted(nil, string(args)) // the syscall will say what is wrong
 		}

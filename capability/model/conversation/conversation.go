@@ -54,7 +54,7 @@ type Result struct {
 // Opaque is what one model only understands of a message that it has made.
 type Opaque struct {
 	Model     string   `json:"model"`              // the identity of the model
-	Signature string   `json:"signature,omitzero"` // of a text of reasoning
+	Signature string   `json:"signature,omitzero"` // signature of a text of reasoning
 	Redacted  string   `json:"redacted,omitzero"`  // reasoning that is shown to its model only
 	CallIDs   []string `json:"callIds,omitzero"`   // the model's ids of the calls, in their order: a session gives calls other ids than ours
 }
@@ -78,7 +78,7 @@ type Block struct {
 
 // Answered is the result of a call, as a model is shown it.
 type Answered struct {
-	ID      string // of the call
+	ID      string // id of the call
 	Text    string
 	IsError bool
 }
@@ -156,8 +156,8 @@ type builder struct {
 	Conversation
 	identity string
 	calls    map[string]bool    // the ids of all calls
-	results  map[string]*Result // by the ids of their calls, the last of each
-	ids      map[string]bool    // by which the model knows calls
+	results  map[string]*Result // last result of each call, by the call's id
+	ids      map[string]bool    // ids by which the model knows calls
 }
 
 // put appends a block to the turn of a side.

@@ -24,7 +24,7 @@ func (n Names) Syscall(name string) message.Type {
 	if t, ok := n[name]; ok {
 		return t
 	}
-	return message.Type(strings.Replace(name, "_", ".", 1)) // it will be told that there is none
+	return message.Type(strings.Replace(name, "_", ".", 1)) // calling it fails with a 404, which the model is shown
 }
 
 // maxName is how long the name of a tool may be at all providers.

@@ -50,9 +50,9 @@ const keptFor = 5 * time.Minute
 // What the parts of a prompt may take of the context. What is left is for the conversation.
 const (
 	systemTokens = 64  // a system message that is longer isn't shown: the model doesn't follow it anyway
-	toolTokens   = 200 // those that the last input is about
-	textTokens   = 200 // of one text; less if the last exchange doesn't fit
-	resultTokens = 128 // of one result
+	toolTokens   = 200 // tokens of the tools that the last input is about
+	textTokens   = 200 // tokens of one text; less if the last exchange doesn't fit
+	resultTokens = 128 // tokens of one result
 	answerTokens = 160
 )
 
@@ -109,7 +109,7 @@ func (d *Model) load() (err error) {
 type Request struct {
 	Conversation *conversation.Conversation
 	Tools        []conversation.Tool
-	MaxTokens    int // of the answer; 0 means as many as fit
+	MaxTokens    int // tokens of the answer; 0 means as many as fit
 }
 
 // Generate adds the answer of the model to a.
@@ -190,8 +190,8 @@ func likeliest(logits []float32) llama.Token {
 type writer struct {
 	*Model
 	answer *conversation.Answer
-	kind   llama.Token // what the tokens are in: call, think, or 0 for the reply
-	text   []byte      // not yet said: a part of a character, or the call so far
+	kind   llama.Token // the part that the tokens are in: call, think, or 0 for the reply
+	text   []byte      // text not passed on yet: a part of a character, or the call so far
 }
 
 func (w *writer) write(t llama.Token) error {

@@ -90,7 +90,7 @@ func facts(found jsontext.Value) jsontext.Value {
 			} `json:"why"`
 		} `json:"hits"`
 	}
-	_ = json.Unmarshal(found, &out) // what isn't such a result has no facts
+	_ = json.Unmarshal(found, &out) // another kind of result has no facts
 	var shown [][]byte
 	for _, h := range out.Hits {
 		if len(shown) < maxFacts && len(h.Value) > 0 && (len(h.Why.Words) > 0 || h.Why.Near >= minNear) {

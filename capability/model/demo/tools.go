@@ -17,7 +17,7 @@ import (
 // A trainedTool is a tool that the model inside was trained with.
 type trainedTool struct {
 	name       message.Type
-	parameters string              // that it was shown, if they aren't the required ones
+	parameters string              // parameters in its training, if they aren't the required ones
 	about      string              // the tool is shown for inputs with one of these words; "" means for all
 	results    []string            // members of the results, if not all
 	element    func([]byte) []byte // shortens an element of a list in them

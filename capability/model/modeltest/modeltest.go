@@ -37,7 +37,7 @@ type Answer struct {
 	Reasoning string
 	Text      string
 	Calls     []Call
-	Finish    string // of the dialect; "" means what fits
+	Finish    string // the dialect's reason to finish; "" means the one that fits
 
 	Status int                 // answers with an error instead
 	Header map[string]string   // headers of the answer

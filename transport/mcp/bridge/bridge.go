@@ -75,12 +75,12 @@ type bridge struct {
 
 	mu        sync.Mutex
 	wire      Wire      // to the server that gets the client's lines; nil while there is none
-	connected sync.Cond // with mu: there is a wire, or the bridge is closed
+	connected sync.Cond // signalled when there is a wire, or the bridge is closed; its lock is mu
 	closed    bool
 	held      bool                // a line of the client waits for a server
 	ended     bool                // the client has closed its side
-	waiting   map[string]*request // of the client, by id, that have no response
-	count     int                 // of requests
+	waiting   map[string]*request // the client's requests without a response, by id
+	count     int                 // number of requests
 	asked     map[string]bool     // ids of requests of the server that have no response
 
 	// What the next server is told of the session, of the stateful era.
@@ -95,7 +95,7 @@ type bridge struct {
 type request struct {
 	line, params []byte
 	method       string
-	number       int // in the order of requests
+	number       int // position in the order of requests
 	again        bool
 }
 

@@ -25,12 +25,12 @@ func Invalid(text string) *Failure { return &Failure{Code: mcp.InvalidParams, Te
 
 // A Frame is one message of JSON-RPC. Its parts are slices of the text that it was read from.
 type Frame struct {
-	ID     []byte // as written; nil for a notification
+	ID     []byte // the id's text as written; nil for a notification
 	Method string // "" for a response
 	Params []byte // an object, or nil
 	Meta   []byte // params._meta, an object, or nil
 
-	Result, Failed []byte // of a response
+	Result, Failed []byte // result or error of a response
 }
 
 // Parse reads a message. The failure is for what isn't one; the frame then has the id, if it has one.
@@ -94,7 +94,7 @@ func Parse(scan *jsonscan.Scanner, text []byte) (f Frame, bad *Failure) {
 
 // SalvagedID returns the id of a request that can't be read as a whole, or nil.
 func SalvagedID(s *message.Salvage) []byte {
-	if method, _ := s.Member("method"); method == "" { // it may be a response, whose id is the server's
+	if method, _ := s.Member("method"); method == "" { // a response has an id of the server
 		return nil
 	}
 	if id, _ := s.Member("id"); id != "" {
