@@ -202,7 +202,7 @@ func (c *Client) receive(l *link) error {
 }
 
 // dropped lets go of a connection. Requests that were not answered fail, because it is
-// unknown whether they were carried out; streams that can't go on do too. It reports whether the
+// unknown whether they were carried out; streams that can't continue do too. It reports whether the
 // client is still open.
 func (c *Client) dropped(cause error) bool {
 	c.mu.Lock()

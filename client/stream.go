@@ -145,7 +145,7 @@ func (s *Stream) Items(ctx context.Context) iter.Seq2[Item, error] {
 	}
 }
 
-// Close says that no item is wanted any more. If the stream has not ended, the server is
+// Close ends the stream for a reader that wants no further items. If the stream has not ended, the server is
 // told to cancel it.
 func (s *Stream) Close() error {
 	s.closing.Do(func() {
@@ -175,7 +175,7 @@ func (s *Stream) isClosed() bool {
 	}
 }
 
-// finish says that no item comes any more. Only the first reason counts.
+// finish notes that no further item comes. Only the first reason counts.
 func (s *Stream) finish(err error) {
 	s.finishing.Do(func() {
 		s.err = err

@@ -117,7 +117,7 @@ func (u *Upgraded) CloseWrite() error {
 	return nil
 }
 
-// Upgrade connects to a page of the target, and goes on in another protocol. The error is a *Refused if
+// Upgrade connects to a page of the target, and switches to another protocol. The error is a *Refused if
 // the server doesn't want to.
 func (t Target) Upgrade(ctx context.Context, path, protocol string) (*Upgraded, error) {
 	e, r, err := t.request(ctx, path)

@@ -19,7 +19,7 @@ import (
 )
 
 // backup writes a backup of the state to out, as it is at one moment. A process may have the store
-// open and go on writing. The version is that of kernos. A key, which may be nil, is put in as it is.
+// open and keep writing. The version is that of kernos. A key, which may be nil, is put in as it is.
 func (h Home) backup(ctx context.Context, version string, key *archive.Key, out io.Writer) (lifecycle.Backup, error) {
 	b := backup{home: h}
 	w, err := b.write(ctx, version, key, out)

@@ -95,7 +95,7 @@ type wire struct {
 	stats      func() transport.Stats
 }
 
-// jobGrace is how long running jobs may go on when the daemon stops. What can be repeated is begun
+// jobGrace is how long running jobs may continue when the daemon stops. What can be repeated is begun
 // again by the next one.
 const jobGrace = 5 * time.Second
 

@@ -64,7 +64,7 @@ type flushBuffers struct {
 }
 
 // Flush makes everything that has been recorded visible to readers of the store. It
-// does not wait for the disk. Every reading method does it, and goes on if the store
+// does not wait for the disk. Every reading method does it, and continues if the store
 // can't write.
 func (j *Journal) Flush() error {
 	j.flushMu.Lock()

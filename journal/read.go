@@ -95,7 +95,7 @@ func (j *Journal) Get(ctx context.Context, id message.ID) (Entry, error) {
 	return found, err
 }
 
-// List returns messages, and the number to go on after if there are more, or 0. Messages
+// List returns messages, and the number to continue after if there are more, or 0. Messages
 // that are large come in smaller portions.
 func (j *Journal) List(ctx context.Context, q Query) (entries []Entry, next uint64, err error) {
 	s, err := j.snapshot()

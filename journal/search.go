@@ -373,7 +373,7 @@ func (x *search) run() error {
 	}
 }
 
-// growing returns the first message of the span that goes on after the horizon, or 0.
+// growing returns the first message of the span that extends beyond the horizon, or 0.
 func (x *search) growing() (uint64, error) {
 	e, err := store.First(x.s, store.Range{From: seqKey(spaceSpans, 0), To: seqKey(spaceSpans, x.horizon.Seq+1), Reverse: true})
 	if err != nil || e.Revision == 0 {

@@ -65,7 +65,7 @@ func (l *Losses) add(more Losses) {
 	l.LostUntil = more.LostUntil
 }
 
-// Dropped returns what is not there any more, or never was.
+// Dropped counts messages that were dropped, or never recorded.
 func (j *Journal) Dropped() (Dropped, error) {
 	if err := j.visible(); err != nil {
 		return Dropped{}, err

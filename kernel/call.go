@@ -237,7 +237,7 @@ func (c *Call) logError(text string, args ...any) {
 	c.k.opts.Log.Error(text, append([]any{"type", c.request.Type, "id", c.request.Metadata.ID}, args...)...)
 }
 
-// internalError is what a caller is told of a mistake in the program.
+// internalError is the answer to a caller after a mistake in the program.
 func internalError(t message.Type) *message.Error {
 	return message.Errorf(500, "Internal error in %s; the kernel's log has the details", t)
 }

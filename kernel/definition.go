@@ -68,7 +68,7 @@ type Definition struct {
 
 	// Allowed says that the owner lets sessions call it without asking, although it acts outside of
 	// the kernel. The rules of a session come first. It is part of the definition, so that what is
-	// allowed is what the definition describes: one that has changed isn't allowed any more.
+	// allowed is what the definition describes: one that has changed is no longer allowed.
 	Allowed bool
 
 	// Author is who has registered it, if Provider is Code.

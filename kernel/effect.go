@@ -43,7 +43,7 @@ func both[T any](first, second func(T)) func(T) {
 // call emits after it has staged something wait for the commit too.
 //
 // A handler reads, decides and stages, with conditions on what it has read. If a
-// condition does not hold any more when the reply is given, everything that the handler
+// condition no longer holds when the reply is given, everything that the handler
 // has staged and said since is forgotten, and it runs again.
 //
 // The kernel keeps the batch. The error, if any, is for the caller.

@@ -43,7 +43,7 @@ type BlobOwners interface {
 	// Refer adds to a batch that an owner needs the blobs that data mentions.
 	Refer(b *store.Batch, data, owner []byte)
 
-	// Unrefer adds to a batch that an owner doesn't need the blobs that data mentions any more.
+	// Unrefer adds to a batch that an owner no longer needs the blobs that data mentions.
 	Unrefer(b *store.Batch, data, owner []byte)
 }
 

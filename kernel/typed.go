@@ -187,7 +187,7 @@ func (s *Stream) Progress(note string, fraction float64) {
 	s.emit(s.request.Event(Progressed, append(data, '}')))
 }
 
-// Recoverable reports an error after which the work goes on.
+// Recoverable reports an error after which the work continues.
 func (s *Stream) Recoverable(e *message.Error) { s.emit(s.request.Event(ErrorOccurred, e.Append(nil))) }
 
 // Emit sends an event that the syscall's definition names.

@@ -12,7 +12,7 @@ import (
 // conversation. The outcome of the call becomes part of the work in one step with the call's
 // effect, so that neither is lost or repeated without the other.
 type Work interface {
-	// Held returns nil while the work is the caller's to do, or why it isn't any more. The
+	// Held returns nil while the work is the caller's to do, or why it no longer is. The
 	// error becomes the outcome.
 	Held() error
 

@@ -168,7 +168,7 @@ func (d *Decoder) envelope(e *envelope, names *Dialect, line []byte) error {
 	return nil
 }
 
-// next goes on after a member: to the next one, or to the end of the object.
+// next moves on after a member: to the next one, or to the end of the object.
 func next(line []byte, i int) (int, bool, error) {
 	i = jsonscan.Space(line, i)
 	if i < len(line) && line[i] == ',' {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/text/message"
 )
 
-// Limits of what is told of a broken schema.
+// Limits of the report on a broken schema.
 const (
 	maxMistakes = 3
 	maxPlace    = 200 // bytes

@@ -23,7 +23,7 @@ type compiled struct {
 	about map[*jsonschema.Schema][]*jsonschema.Schema
 }
 
-// root is what the library is told that a schema is called.
+// root is the URL under which the library knows a schema.
 const root = "kernos://schema/root"
 
 // compile compiles a schema. The library asks what it is told to be a vocabulary about every

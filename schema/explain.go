@@ -35,7 +35,7 @@ type Problem struct {
 	rank int // problems are sorted by rank: missing values first
 }
 
-// maxProblems is how many problems are told at once, and maxExplained how many are put into
+// maxProblems is how many problems are reported at once, and maxExplained how many are put into
 // words at all.
 const (
 	maxProblems  = 5

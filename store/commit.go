@@ -59,7 +59,7 @@ func (c *Commit) decide(err error) bool {
 	return true
 }
 
-// tell calls the callback of a decided commit. It is not changed any more.
+// tell calls the callback of a decided commit. The commit no longer changes.
 func (c *Commit) tell() {
 	if c.callback != nil {
 		c.callback(c.err)

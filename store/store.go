@@ -96,7 +96,7 @@ func First(r Reader, keys Range) (Entry, error) {
 	return Entry{}, nil
 }
 
-// A Snapshot is a state of a store that does not change any more. It is safe for
+// A Snapshot is a state of a store that does not change. It is safe for
 // concurrent use, and must be closed.
 type Snapshot interface {
 	Reader
@@ -124,7 +124,7 @@ type Store interface {
 	//
 	// A condition that does not hold is an [ErrConflict], and nothing is changed. Apply
 	// copies what it needs of the batch. If the store can't write, it says so here and
-	// goes on reading; it writes again when it can.
+	// keeps reading; it writes again when it can.
 	Apply(*Batch) (*Commit, error)
 
 	// Barrier returns a commit that is durable when everything applied so far is. It

@@ -43,7 +43,7 @@ type Pacer struct {
 }
 
 // newPacer returns a pacer for a number of messages per second, after as many as a second
-// allows at once. Nothing waits any more when ctx has ended.
+// allows at once. No message waits after ctx has ended.
 func newPacer(ctx context.Context, perSecond float64) *Pacer {
 	burst := int(min(max(1, math.Ceil(perSecond)), math.MaxInt32))
 	return &Pacer{

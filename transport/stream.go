@@ -27,8 +27,8 @@ type Options struct {
 	// known whether the peer has left.
 	Left func(finished <-chan struct{}) bool
 
-	// Gone is called when the peer does not take the answers any more: what it has sent is
-	// still read, for the commands in it. Nil means that nothing is read any more either.
+	// Gone is called when the peer no longer takes the answers: what it has sent is
+	// still read, for the commands in it. Nil means that nothing more is read either.
 	Gone func()
 
 	// Asked is called before anything is read, with [connection.Connection.Serves]. May be nil.
@@ -46,7 +46,7 @@ type Options struct {
 	Open *atomic.Int64
 }
 
-// ErrStopped is the error of an input that is not read any more although there may be more
+// ErrStopped is the error of an input that is no longer read although there may be more
 // to come. It is as orderly an end as io.EOF, but what was read of a line that has not
 // ended is dropped.
 var ErrStopped = errors.New("the input is no longer read")

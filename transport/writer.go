@@ -80,7 +80,7 @@ func NewWriter(out Output, limit int) *Writer {
 }
 
 // Room reports whether fewer bytes than the limit wait for the peer. With wait, it waits until
-// that is so, or until nothing is taken any more.
+// that is so, or until sending has ended.
 func (w *Writer) Room(wait bool) bool {
 	if !w.full.Load() {
 		return true

@@ -10,7 +10,7 @@ import (
 )
 
 // A Lease is the right to do a task, until it is done or given back. Its fencing number is the
-// revision of the task's place: a batch that depends on a lease which is not valid any more
+// revision of the task's place: a batch that depends on a lease which is no longer valid
 // conflicts.
 type Lease struct {
 	Task
@@ -31,7 +31,7 @@ type Lease struct {
 // errDone is the reason why a lease that was ended is not valid.
 var errDone = errors.New("the task is done")
 
-// Held returns nil while the lease is valid, or why it isn't any more.
+// Held returns nil while the lease is valid, or why it no longer is.
 func (l *Lease) Held() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

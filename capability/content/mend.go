@@ -78,7 +78,7 @@ func (m *mending) block(depth int) {
 	}
 }
 
-// continued adds the lines to a plain text that go on with it.
+// continued adds the lines that continue a plain text to it.
 func (m *mending) continued(value string, depth int) string {
 	parts := []string{plain(value)}
 	for ; m.next < len(m.lines); m.next++ {

@@ -25,7 +25,7 @@ func firstParagraph(text string) string {
 	return strings.TrimSpace(text[:end])
 }
 
-// hint says that a text goes on.
+// hint marks a text that continues elsewhere.
 const hint = "… (more with --help)"
 
 // cutWithHint is cut, with a hint at the end that is part of the limit.

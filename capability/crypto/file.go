@@ -20,7 +20,7 @@ import (
 
 const localWarning = "No ssh-agent is running, so the key is in a file on this machine: any program that can read the file can open what is sealed, and if the file is lost nothing can. For more security, run an ssh-agent with an Ed25519 key."
 
-// errNoFile says that there is no local key yet. Only a command may make one.
+// errNoFile means that there is no local key yet. Only a command may make one.
 var errNoFile = message.Errorf(404, "No ssh-agent is running, and there is no local key yet: Crypto.Seal makes one when it is first used")
 
 // A key file is three lines of text: what it is, the name of the key, and its bytes. The

@@ -157,7 +157,7 @@ func (b *buffer) shift() waiting {
 	return w
 }
 
-// take waits for the next step. It returns false if nothing comes any more.
+// take waits for the next step. It returns false when the source has ended.
 func (b *buffer) take() (waiting, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -174,7 +174,7 @@ func (b *buffer) take() (waiting, bool) {
 	return b.shift(), true
 }
 
-// end says that nothing comes any more.
+// end notes that nothing more comes.
 func (b *buffer) end() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

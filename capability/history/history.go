@@ -28,7 +28,7 @@ type Journal interface {
 	// 404 if there is none.
 	Get(ctx context.Context, id message.ID) (journal.Entry, error)
 
-	// List returns a page of messages, and the number to go on after, or 0. The workflow
+	// List returns a page of messages, and the number to continue after, or 0. The workflow
 	// of a correlation has the message whose id it is.
 	List(ctx context.Context, q journal.Query) (entries []journal.Entry, next uint64, err error)
 
@@ -57,7 +57,7 @@ func Definitions() kernel.Module {
 	}
 }
 
-// Principals returns the principal of an id as it is now, or nil if there is none any more.
+// Principals returns the principal of an id as it is now, or nil if it no longer exists.
 type Principals func(principal.ID) (*principal.Principal, error)
 
 // Module returns the module that answers from a journal. A replay runs what a principal has

@@ -213,7 +213,7 @@ func readable(text []byte) bool {
 	return utf8.Valid(text)
 }
 
-// progressStep is how many bytes of a body come before the caller is told.
+// progressStep is how many bytes of a body there are between two reports of progress.
 const progressStep = 1 << 20
 
 // A progress tells the caller how far a large body has come, in at most some twenty

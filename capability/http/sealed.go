@@ -44,7 +44,7 @@ func (f *fetcher) open(ctx context.Context, r *request) error {
 	return nil
 }
 
-// stays reports whether the header of a request may go on to where a redirect leads.
+// stays reports whether the header of a request may be sent to where a redirect leads.
 func (r *request) stays(name string, next sealed.Use) bool {
 	return !slices.ContainsFunc(r.sealed[name], func(to sealed.Destination) bool { return to.Refuses(next) != nil })
 }

@@ -165,8 +165,8 @@ func (j *Jobs) pause(ctx context.Context, in pauseInput) (pauseOutput, error) {
 	return pauseOutput{true}, err
 }
 
-// stagePause pauses a schedule, or lets it go on if why is "". It returns 0 if it wasn't paused and
-// goes on as before, else 1.
+// stagePause pauses a schedule, or resumes it if why is "". It returns 0 if it wasn't paused and
+// continues as before, otherwise 1.
 func (j *Jobs) stagePause(ctx context.Context, b *store.Batch, id, why string) (changed int, err error) {
 	r, err := j.visible(ctx, id)
 	if err != nil {

@@ -65,7 +65,7 @@ func (j *Jobs) spawn(b *store.Batch, r *record, due, now time.Time) (added func(
 	return j.add(b, &s, now)
 }
 
-// pauseIn adds to a batch that a schedule which can't go on is paused.
+// pauseIn adds to a batch that a schedule which can't continue is paused.
 func (j *Jobs) pauseIn(b *store.Batch, r *record, why string) (applied func(*store.Commit)) {
 	r.Paused = message.Clip(why, maxLine)
 	r.store(b)
@@ -123,7 +123,7 @@ func (j *Jobs) eachSchedule(f func(*record) error) error {
 	return nil
 }
 
-// setPaused pauses a schedule, or lets it go on, outside of a call.
+// setPaused pauses a schedule, or resumes it, outside of a call.
 func (j *Jobs) setPaused(r *record, why string, due time.Time) error {
 	var b store.Batch
 	moved, err := j.queue.Move(&b, r.ID, due)

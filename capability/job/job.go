@@ -1,5 +1,5 @@
 // Package job is the module of work in the background: any syscall can be started as a job,
-// now, later or on a schedule, alone or as steps, and goes on when its caller has left and
+// now, later or on a schedule, alone or as steps, and continues when its caller has left and
 // when the kernel was restarted.
 //
 //	jobs := job.New(&job.Options{Store: s, Find: tokens.Find})
@@ -39,7 +39,7 @@ type Options struct {
 	// for the principal that has started them.
 	Find func(principal.ID) (*principal.Principal, error)
 
-	// Blobs is told which blobs results point to, so that they are kept. It may be nil.
+	// Blobs records which blobs results point to, so that they are kept. It may be nil.
 	Blobs kernel.BlobOwners
 
 	// Open returns the text that a pointer points to, for steps that use a result that was

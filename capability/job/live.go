@@ -26,7 +26,7 @@ const (
 	flushEvery = time.Second
 )
 
-// A live is a job that runs, or that callers wait for: what it says, and who is told.
+// A live is a job that runs, or that callers wait for: its log, and who follows it.
 type live struct {
 	j    *Jobs
 	id   string
@@ -57,7 +57,7 @@ type logged struct {
 	Dropped int    `json:"dropped,omitzero"`
 }
 
-// The events of a session that a job waits for: a person is to decide about one of its calls, and needn't any more. Only the
+// The events of a session that a job waits for: a person is to decide about one of its calls, and no longer needs to. Only the
 // kernel sends them.
 const (
 	askedEvent   message.Type = "Session.Asked"

@@ -21,7 +21,7 @@ type idInput struct {
 	JobID string `json:"jobId" jsonschema:"minLength=1,maxLength=64" jsonschema_description:"The job, as Job.Start replied it, or its short form: its beginning and its end with … between them."`
 }
 
-// Info is what is told of a job.
+// Info is what callers see of a job.
 type Info struct {
 	JobID  string         `json:"jobId" jsonschema_description:"The job."`
 	Status Status         `json:"status" jsonschema:"enum=pending,enum=running,enum=completed,enum=failed" jsonschema_description:"pending: it waits; running; completed: it has a result; failed: it has an error. A canceled job is failed with the code 499. A schedule stays pending."`
@@ -53,7 +53,7 @@ type Info struct {
 
 func (Info) SchemaName() string { return "Job" }
 
-// info returns what is told of a job.
+// info returns what callers see of a job.
 func (j *Jobs) info(r *record) Info {
 	i := Info{
 		JobID: r.ID, Status: r.current(), Result: r.Result, Error: r.Error, Name: r.Name, Created: r.Created,

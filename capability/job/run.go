@@ -316,7 +316,7 @@ func (w *attempt) Settle(b *store.Batch, outcome *message.Message) ([]message.Me
 	return w.failed(b, &r, e, now), nil
 }
 
-// stopped reports whether the kernel has stopped the job, and may go on with it later.
+// stopped reports whether the kernel has stopped the job, and may continue it later.
 func (a *run) stopped() bool { return errors.Is(context.Cause(a.ctx), work.ErrStopping) }
 
 // mayRetry reports whether a call is attempted again.
@@ -419,7 +419,7 @@ func (a *run) settleAlone(w *attempt, outcome *message.Message) {
 
 // persist applies a batch, again and again while the store can't write, since what has happened
 // must not be forgotten. If durable is set it also waits until the batch survives a power cut. It
-// returns nil if the job isn't this worker's any more, or is stopped.
+// returns nil if the job is no longer this worker's, or is stopped.
 func (a *run) persist(durable bool, fill func(*store.Batch) error) *store.Commit {
 	pause := backoff.Backoff{First: 100 * time.Millisecond, Longest: 10 * time.Second, Jitter: true}
 	for a.lease.Held() == nil {

@@ -20,7 +20,7 @@ import (
 // A cron expression is about the clock on the wall of its time zone. Where that clock is set
 // forward, times that don't exist are done at the moment of the change; where it is set back,
 // times that come twice are done at the first. An expression whose hour is * is about the
-// time that passes: it goes on through both changes without a gap.
+// time that passes: it continues through both changes without a gap.
 type schedule struct {
 	spec  cron.Schedule
 	every time.Duration // the interval of @every

@@ -59,7 +59,7 @@ type Options struct {
 	// Schemas is what the schemas of tools are charged to. Nil means 256 MB.
 	Schemas *kernel.Budget
 
-	// Version is that of this program, which servers are told.
+	// Version is this program's version, which servers get.
 	Version string
 
 	// Log is for the operator. Nil means silence.

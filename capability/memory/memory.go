@@ -36,7 +36,7 @@ type Options struct {
 	// means 100.
 	Versions int
 
-	// Remember is how long the history of a key is kept that is not there any more. 0
+	// Remember is how long the history of a deleted key is kept. 0
 	// means 30 days. After that, its revisions start again from 1.
 	Remember time.Duration
 

@@ -11,10 +11,10 @@ import (
 // The keyspace. A key in its normal form has no zero byte.
 //
 //	m v KEY              the current version of a key
-//	m h KEY 0 REVISION   versions that are not current any more, and deletions
+//	m h KEY 0 REVISION   earlier versions, and deletions
 //	m x TIME KEY         keys that expire at a time
 //	m g TIME KEY         keys that went at a time, whose history will go
-//	m l KEY              what a key that went has left: its revisions go on from there
+//	m l KEY              the remains of a deleted key: its revisions continue from there
 //
 // A version moves from v to h when another takes its place; nothing is ever in both. Each
 // knows which of those before it are still in the history, and whether they need blobs, so

@@ -79,7 +79,7 @@ func (h *head) offers(t message.Type) bool {
 	return slices.ContainsFunc(h.Tools, func(o tool) bool { return !o.elsewhere() && principal.Matches(o.Name, t) })
 }
 
-// A toolOffer is a tool as Model.Generate is told of it.
+// A toolOffer is a tool as Model.Generate gets it.
 type toolOffer struct {
 	Name        string         `json:"name"`
 	Description string         `json:"description"`
@@ -346,7 +346,7 @@ func (x *Sessions) askOnce(ctx context.Context, k *kernel.Kernel, in askInput) (
 	return child, nil
 }
 
-// stop ends the open turn of a child whose parent doesn't wait for it any more.
+// stop ends the open turn of a child whose parent no longer waits for it.
 func (x *Sessions) stop(id string) error {
 	for range 100 {
 		s, err := x.load(id)

@@ -1,6 +1,6 @@
 // Package session is the module of conversations: a session is a stream of cognitive messages
 // (input, reply, reasoning, tool-calls, tool-results, system, …) in which a model thinks and calls
-// syscalls. A turn belongs to the kernel and not to a connection: it goes on when its caller has
+// syscalls. A turn belongs to the kernel and not to a connection: it continues when its caller has
 // left and when the kernel was restarted.
 //
 //	sessions := session.New(&session.Options{Store: s, Find: tokens.Find})

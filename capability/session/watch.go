@@ -15,7 +15,7 @@ import (
 	"kernos/message"
 )
 
-// A live is a session whose turn runs, or that is watched: the messages that grow, and who is told.
+// A live is a session whose turn runs, or that is watched: the messages that grow, and who watches.
 // A watcher reads from here as far as it has come, so a slow one gets fewer and longer deltas, and
 // nothing is kept for it.
 type live struct {

@@ -146,7 +146,7 @@ func newDefault() *principal.Principal {
 	return p
 }
 
-// Close stops the timer of expiries. The principals go on.
+// Close stops the timer of expiries. The principals stay valid.
 func (d *Directory) Close() { d.expiry.Stop() }
 
 // Default returns the principal of the default token.
@@ -189,7 +189,7 @@ func (d *Directory) Authenticate(secret string) (*principal.Principal, error) {
 	return d.fallback, nil
 }
 
-// Find returns the principal of an id as it is now, or nil if there is none any more. The error
+// Find returns the principal of an id as it is now, or nil if it no longer exists. The error
 // is that of the store.
 func (d *Directory) Find(id principal.ID) (*principal.Principal, error) {
 	if id == principal.OwnerID {

@@ -176,7 +176,7 @@ func elements(value jsontext.Value) (all []jsontext.Value) {
 }
 
 // orderly returns a text, a number or a truth value in a form whose bytes are in their order: numbers before texts. It has no
-// zero byte, so that a key can go on behind it.
+// zero byte, so that more of a key can follow it.
 func orderly(value jsontext.Value) []byte {
 	switch value.Kind() {
 	case '0':

@@ -115,7 +115,7 @@ func (v *Vectors) note(n name) {
 	}
 }
 
-// grow embeds what there is, collection by collection. One that fails doesn't stop the others.
+// grow embeds waiting items, collection by collection. A collection that fails doesn't stop the others.
 func (v *Vectors) grow(ctx context.Context) (failed error) {
 	var again []name // collections that have failed, for the next time
 	defer func() {

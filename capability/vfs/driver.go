@@ -50,7 +50,7 @@ type Driver interface {
 
 // A Lister is a driver that can tell what is in a directory: its children, from a name on,
 // with their names filled in and in the order of their keys. Some are left out that no URI
-// can name; they are told with the error [ErrUnnamed], and the listing goes on.
+// can name; they are reported with the error [ErrUnnamed], and the listing continues.
 type Lister interface {
 	List(ctx context.Context, name, from string) iter.Seq2[Info, error]
 }

@@ -53,7 +53,7 @@ type walk struct {
 }
 
 // directory gives what is in a directory after an entry, which is named by its path from
-// there, with a slash at its end if it is a directory. It reports whether to go on.
+// there, with a slash at its end if it is a directory. It reports whether to continue.
 func (w *walk) directory(p, after string) bool {
 	from, inside, rest := "", "", ""
 	if first, below, ok := strings.Cut(after, "/"); ok && w.recursive {

@@ -117,7 +117,7 @@ If the server describes a tool in another way later, sessions ask again.`,
 	return k.asks(c, k.any, "text", func(ctx context.Context, a *answer) error { return a.waitForServer(ctx, "Mcp.Add", input) })
 }
 
-// silentTime is how long a server may take before the person is told what is waited for.
+// silentTime is how long a server may take before a note tells the person what is waited for.
 const silentTime = 5 * time.Second
 
 // waitForServer sends a request that may want a person to log in, and shows the server.

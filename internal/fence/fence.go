@@ -126,7 +126,7 @@ func (f Fence) Below(dir *os.File) (bool, error) {
 }
 
 // Check returns ErrPrivate if a regular file that was opened by a path is private, and
-// ErrMoved if that can't be told any more.
+// ErrMoved if that can no longer be decided.
 func (f Fence) Check(file *os.File, path string) error {
 	if len(f) == 0 {
 		return nil
@@ -159,7 +159,7 @@ func (f Fence) Check(file *os.File, path string) error {
 }
 
 // Find returns where a regular file is that was opened by a path: a path without links in it. If
-// that can't be told any more, it returns ErrMoved.
+// that can no longer be decided, it returns ErrMoved.
 func Find(file *os.File, path string) (string, error) {
 	at, dir, err := find(file, path)
 	if err != nil {

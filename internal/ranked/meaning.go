@@ -35,7 +35,7 @@ const (
 	maxKept = 48 << 20
 	keptFor = 5 * time.Minute
 
-	// longest is how long a search waits for vectors. The next one goes on.
+	// longest is how long a search waits for vectors. The next search continues the work.
 	longest = 2 * time.Second
 
 	// atOnce is how many texts are given to the model at once.

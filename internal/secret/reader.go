@@ -22,7 +22,7 @@ func (v *Values) Reader(r io.Reader) io.Reader {
 const hidingChunk = 16 << 10
 
 // A hidingReader holds back as many bytes as the beginning of a secret may have, until it
-// knows how they go on.
+// knows how they continue.
 type hidingReader struct {
 	forms [][]byte // the longest first
 	src   io.Reader

@@ -22,7 +22,7 @@ import (
 type Source interface {
 	// Next returns the next message, which is valid, and what sends its answers. The message
 	// and its data may be overwritten by the next call of Next. A *Refused is answered, and
-	// the connection goes on; any other error ends it, io.EOF in an orderly way.
+	// the connection continues; any other error ends it, io.EOF in an orderly way.
 	//
 	// Next is called by several goroutines, but never at the same time.
 	Next() (*message.Message, kernel.Emit, error)
@@ -36,7 +36,7 @@ type Source interface {
 	Flush()
 
 	// Room reports whether the next answer can be sent without waiting for the peer. With wait,
-	// it waits until that is so, or until nothing is sent any more. A wire whose answers wait
+	// it waits until that is so, or until sending has ended. A wire whose answers wait
 	// by themselves returns wait.
 	Room(wait bool) bool
 
@@ -371,7 +371,7 @@ func (c *Connection) overdue() {
 
 // ServeOne serves a connection that carries one request, which must be valid. It counts among
 // the connections and has the same limits. Its peer can't be sent requests. When gone is
-// closed, nothing waits for the answers any more.
+// closed, no caller waits for the answers.
 func ServeOne(ctx context.Context, k *kernel.Kernel, request message.Message, send kernel.Emit, gone <-chan struct{}) error {
 	return New(k, &single{request: request, send: send, gone: gone}, &Options{NoRequests: true}).Serve(ctx)
 }

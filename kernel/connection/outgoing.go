@@ -113,7 +113,7 @@ func (o *outgoing) fail(r *request, e *message.Error) {
 	o.deliver(r, message.Message{Kind: message.KindError, Type: r.call.Syscall().Type, Err: e, Data: e.Append(nil)})
 }
 
-// close notes that the peer answers nothing any more.
+// close notes that the peer sends no further answers.
 func (o *outgoing) close() {
 	o.mu.Lock()
 	o.leaving = true

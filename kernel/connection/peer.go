@@ -34,8 +34,8 @@ func PeerOf(ctx context.Context) (*Peer, bool) {
 // ID tells the connections of a kernel apart. Ids are not used again.
 func (p *Peer) ID() uint64 { return p.conn.id }
 
-// WhenGone calls f when the peer sends nothing any more, before the calls that wait for its
-// answers are told. It returns false, and f is not called, if that is so already. f must
+// WhenGone calls f when the peer no longer sends, before the calls that wait for its
+// answers fail. It returns false, and f is not called, if that is so already. f must
 // not wait for anything.
 func (p *Peer) WhenGone(f func()) bool {
 	o := &p.conn.outgoing
@@ -141,7 +141,7 @@ func (p *Peer) compose(r *request, t message.Type, data []byte) error {
 	return nil
 }
 
-// Cancelled is the event with which a peer learns that a request needs no answer any more.
+// Cancelled is the event with which a peer learns that a request no longer needs an answer.
 const Cancelled message.Type = "Syscall.Cancelled"
 
 func (p *Peer) cancelled(m *message.Message) {

@@ -21,7 +21,7 @@ type slowCalls struct {
 }
 
 // A slowCall is a call that runs beside the loop. Its place is free when it is answered, even
-// if its handler goes on.
+// if its handler still runs.
 type slowCall struct {
 	*kernel.Call
 	conn    *Connection

@@ -98,7 +98,7 @@ func NewReader(src io.Reader, opts *ReaderOptions) *Reader {
 // The last line needs none. The line is valid until the next call of Next, or for
 // good after a call of Detach.
 //
-// The error is a *TooLong, after which Next goes on with the line that follows;
+// The error is a *TooLong, after which Next continues with the line that follows;
 // io.EOF at the end of the input; or the error of the input, for good.
 func (r *Reader) Next() ([]byte, error) {
 	for {

@@ -13,7 +13,7 @@ import (
 // a moment ago, or be referred to already by an owner that keeps its reference.
 func Refer(b *store.Batch, h Hash, owner []byte) { b.Set(referenceKey(h, owner), nil) }
 
-// Unrefer adds to a batch that an owner does not need a blob any more.
+// Unrefer adds to a batch that an owner no longer needs a blob.
 func Unrefer(b *store.Batch, h Hash, owner []byte) { b.Delete(referenceKey(h, owner)) }
 
 // Referred reports whether a blob has an owner.

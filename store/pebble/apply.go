@@ -204,7 +204,7 @@ func (s *slowChange) leave(b *store.Batch) bool {
 		<-s.visible
 		return false
 	}
-	// The watchers are told later, when the caller may have changed the batch.
+	// The watchers are notified later, when the caller may have changed the batch.
 	s.left = new(store.Batch)
 	for _, op := range b.Ops {
 		s.left.Ops = append(s.left.Ops, store.Op{Kind: op.Kind, Key: slices.Clone(op.Key)})

@@ -268,7 +268,7 @@ func (e brief) Unwrap() error { return e.error }
 // quoted is a text that may be long, as errors show it.
 func quoted(s string) string { return strconv.Quote(message.Clip(s, 60)) }
 
-// full reports whether an error says that there is no room.
+// full reports whether an error means that the disk is full.
 func full(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }

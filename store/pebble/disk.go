@@ -16,7 +16,7 @@ import (
 // A disk is the file system under Pebble. Pebble ends the process when a write
 // to its log, its manifest or a marker fails; this file system does not let it know. It
 // repeats what failed until it succeeds, and meanwhile reports to health, so that writers
-// are refused and readers go on.
+// are refused and reads continue.
 //
 // Nothing can be repeated for ever when the engine is opened or closed. Then the disk is
 // frozen: from that moment on nothing reaches it, as if the power had been cut, while

@@ -57,7 +57,7 @@ type Options struct {
 	CloseTimeout time.Duration // how long Close waits for a disk that fails; 0 means 2 s
 	Address      string        // address of this process, for processes that find the store in use
 
-	// Watchers are told of changes. Stores that are opened one after the other may share them,
+	// Watchers are notified of changes. Stores that are opened one after the other may share them,
 	// so that watchers survive. Nil means those of this store only.
 	Watchers *store.Watchers
 
@@ -104,7 +104,7 @@ func (o *Options) forPebble(log crdb.Logger) *crdb.Options {
 		L0StopWritesThreshold:       64,
 		MaxOpenFiles:                500,
 		// A version of Pebble that knows newer formats must not change the
-		// directory by itself: older versions of kernos could not read it any more.
+		// directory by itself: older versions of kernos could no longer read it.
 		FormatMajorVersion: crdb.FormatValueSeparation,
 		Logger:             log,
 	}

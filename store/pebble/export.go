@@ -26,7 +26,7 @@ import (
 // and nothing that came after something that is not. An entry is valid until each returns;
 // an error of each ends the export.
 //
-// A process may have the store open and go on writing. Then the export is made from a
+// A process may have the store open and keep writing. Then the export is made from a
 // copy, which is made of links where that is possible, in a directory beside the store. If
 // that can't be made, because the disk is full, it is made in the directory spare, which may
 // be on another disk.

@@ -127,7 +127,7 @@ func openReadOnly(fs *readOnly, dir string, opts *crdb.Options) (db *crdb.DB, er
 }
 
 // readLogs reads all logs. It returns the last schema in them, if there is one, and what is
-// wrong with those that may not be needed any more, by their names.
+// wrong with those that may no longer be needed, by their names.
 func readLogs(fs vfs.FS, dir string) (schema []byte, suspects map[string]error, err error) {
 	logs, err := wal.Scan(wal.Dir{FS: fs, Dirname: dir})
 	if err != nil {

@@ -38,15 +38,15 @@ func (l *logger) Infof(format string, args ...any) {
 	}
 }
 
-// Errorf tells of something that Pebble goes on after.
+// Errorf logs an error after which Pebble continues.
 func (l *logger) Errorf(format string, args ...any) {
 	if text := oneLine(format, args...); l.isNew(text) {
 		l.log.Warn(text)
 	}
 }
 
-// Fatalf is where Pebble wants the process to end. It does not: readers go on, and
-// nothing is written any more.
+// Fatalf is where Pebble wants the process to end. It does not: reads continue, and
+// nothing more is written.
 func (l *logger) Fatalf(format string, args ...any) {
 	text := oneLine(format, args...)
 	l.log.Error(text)

@@ -14,7 +14,7 @@ import (
 )
 
 // OpenOrRead is Open, but a store that is there and can't be written, because the disk is
-// full or read-only, is opened for reading: reads go on, and writing is refused with the
+// full or read-only, is opened for reading: reads continue, and writing is refused with the
 // error that Open had. After a second it is refused with [store.ErrReadOnly]: the disk may
 // take something again, and the store can be closed and opened anew.
 func OpenOrRead(dir string, options *Options) (*Engine, error) {

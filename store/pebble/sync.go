@@ -19,7 +19,7 @@ func (e *Engine) flush() {
 		if err == nil {
 			return
 		}
-		// Readers have seen the batches, so Pebble must not go on without them.
+		// Readers have seen the batches, so Pebble must not continue without them.
 		e.disk.freeze(store.Errorf(503, err, "The store in %s can't continue to write; start kernos again", e.dir))
 		e.queue.given(g, false)
 		e.resolve(g, err)

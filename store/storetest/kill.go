@@ -21,7 +21,7 @@ import (
 type Victim struct {
 	// Work works in the directory until the process is killed. What it reports, one
 	// line at a time, has reached the killer when report returns, whatever happens
-	// then. It may be called from several goroutines. Work returns only if it can't go on.
+	// then. It may be called from several goroutines. Work returns only if it can't continue.
 	Work func(dir string, report func(line string)) error
 
 	// Check looks at what a process has left, knowing what it has reported. It is
@@ -163,7 +163,7 @@ func kill(t *testing.T, dir string, share int, random *rand.Rand) ([]string, err
 	return reported, nil
 }
 
-// runKill kills a process in which 64 writers work on an engine's store, and looks whether
+// runKill kills a process in which 64 writers work on an engine's store, and checks that
 // everything that it knew to be durable is there and nothing is half there.
 func runKill(t *testing.T, e Engine) {
 	rounds := Sized(15)

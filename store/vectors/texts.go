@@ -366,7 +366,7 @@ func (t *Texts) sweep(s *state) (more bool, err error) {
 	return len(ids) > 4*growTexts, err
 }
 
-// ErrNoModel is why an index can't be asked: another model made it, and isn't there any more. Searches are answered again
+// ErrNoModel is why an index can't be asked: another model made it, and is gone. Searches are answered again
 // when the chosen model has begun to embed the texts, by those that it has embedded.
 var ErrNoModel = errors.New("the model that made the index isn't available")
 
@@ -442,7 +442,7 @@ type Progress struct {
 	Waiting  string `json:"waiting,omitempty"`
 }
 
-// Progress returns how far the texts are embedded, and why it doesn't go on, if it doesn't.
+// Progress returns how far the texts are embedded, and why it doesn't continue, if it doesn't.
 func (t *Texts) Progress() (Progress, error) {
 	var p Progress
 	t.mu.Lock()

@@ -59,7 +59,7 @@ func (s *Server) openBlob(r *http.Request, hash blobs.Hash) (*os.File, error) {
 	return s.opts.Blobs.Open(hash)
 }
 
-// parts says in our words that there is no such part of a blob.
+// parts replaces the answer of net/http to a range that the blob doesn't have.
 type parts struct {
 	http.ResponseWriter
 	refused bool

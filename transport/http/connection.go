@@ -62,7 +62,7 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// arrive notes that a request was let in: the connection isn't a newcomer any more.
+// arrive notes that a request was let in: the connection is no longer a newcomer.
 func (c *connection) arrive() {
 	if c.newcomers != nil {
 		c.newcomers.remove(c)

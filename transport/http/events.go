@@ -14,7 +14,7 @@ import (
 // type, the data is the item, and the id is that of the stream with the item's number. The
 // last one is done.
 //
-// A peer that leaves before that may come back: the stream goes on, and is kept for a while.
+// A peer that leaves before that may come back: the stream continues, and is kept for a while.
 func (s *Server) follow(w http.ResponseWriter, r *http.Request, sub *rpc.Subscription) {
 	defer sub.Leave()
 	gone, left := context.WithCancelCause(r.Context())

@@ -48,7 +48,7 @@ type Guard struct {
 	// Clients are told of it, for which the door must have TLS. "" means that they aren't.
 	Issuer string
 
-	// Help is what a caller without such a secret is told to do. "" means how to get a token.
+	// Help tells a caller without such a secret what to do. "" means how to get a token.
 	Help string
 
 	// Console lets the pages of the console in, which send a cookie. Nil means that there is
@@ -203,7 +203,7 @@ func (g *Guard) authenticate(w http.ResponseWriter, r *http.Request) (p *princip
 	return nil, refusedToken
 }
 
-// help is what a caller is told that has given no secret, or one that doesn't count.
+// help is the text for a caller that has given no secret, or one that doesn't count.
 func (g *Guard) help(given bool) string {
 	source := "kernos token prints one"
 	if g.Issuer != "" {

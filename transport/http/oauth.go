@@ -47,7 +47,7 @@ func (g *Guard) describe(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// challenge is what a client without a token is told in WWW-Authenticate.
+// challenge is the value of WWW-Authenticate for a client without a token.
 func (g *Guard) challenge(r *http.Request) string {
 	text := `Bearer realm="kernos"`
 	if g.Issuer != "" {

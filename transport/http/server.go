@@ -1,12 +1,12 @@
-// Package http serves a kernel over HTTP: to curl, to web pages, to whatever collects
-// metrics, and to clients that go on over a WebSocket.
+// Package http serves a kernel over HTTP: to curl, to web pages, and to programs that collect
+// metrics. Clients may switch to a WebSocket.
 //
 //	POST /v1/messages                NDJSON in and out, both at the same time
 //	POST /v1/call/{module}/{method}  one call: JSON, or server-sent events if asked for
 //	GET  /v1/streams/{id}            server-sent events again, from where they broke off
 //	DELETE /v1/streams/{id}          the end of a stream
 //	GET  /v1/blobs/{id}              large data, whole or in part
-//	GET  /openrpc.json               what there is to call
+//	GET  /openrpc.json               all methods, described
 //	GET  /healthz, /readyz           whether it lives, whether it serves
 //	GET  /metrics                    numbers, in the text format of Prometheus
 //	GET  /, /ws                      a WebSocket; / is the console for a browser
@@ -78,7 +78,7 @@ type Options struct {
 	Collect func(*Metrics)
 
 	// MaxConnections is how many connections there may be at a time over all doors, without
-	// WebSockets. One more is told so with a 429 and closed. 0 means 4,096.
+	// WebSockets. One more gets a 429 and is closed. 0 means 4,096.
 	MaxConnections int
 
 	// MaxNewcomers is how many connections of a remote door may be open that have not sent a

@@ -23,7 +23,7 @@ type approval struct {
 }
 
 // approval looks at an event. A call of a turn that waits for a decision is asked of the person at the client,
-// whatever the client has called that waits for the turn; a client that can't ask is told who decides. A decision that
+// whatever the client has called that waits for the turn; a client that can't ask learns who decides. A decision that
 // came another way ends that. Only the kernel sends these events.
 func (x *exchange) approval(m *message.Message) {
 	if m.Type != "Session.Asked" && m.Type != "Session.Decided" {
@@ -117,7 +117,7 @@ func (x *exchange) decide(ctx context.Context, person *principal.Principal, a ap
 
 // explain tells a client that can't ask its person what the call waits for, and who decides: at once by notifications,
 // and in the response if there is no decision for a time, since most clients show their models nothing else. What the
-// client has called goes on, unless it only waits.
+// client has called continues, unless it only waits.
 func (x *exchange) explain(ctx context.Context, a approval) {
 	text := a.elsewhere()
 	meta, c := x.latest()

@@ -179,7 +179,7 @@ func (x *exchange) askLegacy(ctx context.Context, requests map[string]askRequest
 }
 
 // askModern answers the request with what is asked, and waits until the client has sent it again with
-// all that was missing. The call goes on where it was: what it has done before isn't done again.
+// all that was missing. The call continues where it was: what it has done before isn't done again.
 func (x *exchange) askModern(ctx context.Context, requests map[string]askRequest) (map[string]json.RawMessage, error) {
 	responses := make(map[string]json.RawMessage)
 	for {

@@ -26,7 +26,7 @@ import (
 // protocol, one per line, in both directions.
 const Protocol = "mcp"
 
-// Resumed is the parameter of an upgrade that continues a lost connection: its client is told that everything it
+// Resumed is the parameter of an upgrade that continues a lost connection: its client learns that everything it
 // watches may have changed.
 const Resumed = "resumed"
 
@@ -221,7 +221,7 @@ func (c *conn) throttled() {
 // lingerTime is how long requests may take that aren't answered when the input has ended.
 const lingerTime = 10 * time.Second
 
-// ended ends what doesn't end by itself: nothing can cancel it any more.
+// ended ends what doesn't end by itself: nothing else can cancel it now.
 func (c *conn) ended() {
 	c.unread()
 	time.AfterFunc(lingerTime, c.stop)

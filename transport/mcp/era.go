@@ -60,7 +60,7 @@ func unsupported(version string) *jsonrpc.Failure {
 // known reports whether a version of the protocol is served.
 func known(version string) bool { return slices.Contains(versions, version) }
 
-// instructions are what a model is told about the server as a whole.
+// instructions describe the server as a whole to a model.
 const instructions = "Kernos keeps memory, files, jobs, sealed secrets and history for agents. " +
 	"Find operations with Syscall_Search, read what one takes with Syscall_Describe, and call any of them with Syscall_Call. " +
 	"Use Memory_Set and Memory_Get for what should outlast this conversation. " +
@@ -97,7 +97,7 @@ func initialize(x *exchange) {
 	}{c.version, capabilities(false), x.s.info, instructions})
 }
 
-// discover tells a client of the stateless era what there is.
+// discover answers server/discover of a client of the stateless era.
 func discover(x *exchange) {
 	x.respondWithFor(hour, struct {
 		SupportedVersions []string `json:"supportedVersions"`

@@ -57,7 +57,7 @@ type outlet interface {
 }
 
 // latest returns the _meta of the last request of the exchange, and the client that has sent it: a client that
-// comes back with an answer does so with another request, while the call goes on.
+// comes back with an answer does so with another request, while the call continues.
 func (x *exchange) latest() (meta []byte, c *client) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -265,7 +265,7 @@ func (x *exchange) unanswered(err error) {
 	x.fail(&jsonrpc.Failure{Code: mcp.InternalError, Text: e.Message})
 }
 
-// abandon cancels the exchange: the client wants no response any more.
+// abandon cancels the exchange: the client no longer wants a response.
 func (x *exchange) abandon() {
 	x.mu.Lock()
 	x.over = true

@@ -18,7 +18,7 @@ import (
 )
 
 // Serve answers a request: streamable HTTP of both eras, and the upgrade to a connection of kernos mcp.
-// The request is one that requests has admitted. Calls may go on when it has ended; a drain of requests
+// The request is one that requests has admitted. Calls may continue when it has ended; a drain of requests
 // waits for them, and cuts them off.
 func (s *Server) Serve(requests *transport.Server, w http.ResponseWriter, r *http.Request) {
 	switch {
@@ -254,7 +254,7 @@ type httpExchange struct {
 	left    chan struct{} // closed when the client has left; nil for what doesn't wait
 }
 
-// outlive prepares what may go on when the request has ended.
+// outlive prepares what may continue when the request has ended.
 func (h *httpExchange) outlive() {
 	// The deadline of the body would end the wait for a client that leaves.
 	_ = http.NewResponseController(h.w).SetReadDeadline(time.Time{})

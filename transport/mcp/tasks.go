@@ -68,7 +68,7 @@ func asJob(t message.Type, data []byte) message.Message {
 	return message.Message{Kind: message.KindCommand, Type: "Job.Start", Data: start}
 }
 
-// pollPause and taskLife are what a client is told of a task: how often to look at it, and how long it is kept.
+// pollPause and taskLife are in each task that a client gets: how often to look at it, and how long it is kept.
 const (
 	pollPause = 500 * time.Millisecond
 	taskLife  = 24 * time.Hour
@@ -83,7 +83,7 @@ func (x *exchange) sendTask(id string) {
 	x.send(x.closed(append(x.opened(nil), membersOf(task)...)), nil)
 }
 
-// A shownTask is what a client is told of a task.
+// A shownTask is a task as the client gets it.
 type shownTask struct {
 	ResultType     string                `json:"resultType,omitempty"`
 	TaskID         string                `json:"taskId"`

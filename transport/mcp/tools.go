@@ -294,7 +294,7 @@ func (t *tool) append(dst []byte, caller principal.ID, modern, outputs bool) []b
 	return append(append(append(dst, `,"annotations":`...), hints(d)...), '}')
 }
 
-// description is what a caller is told about the tool. What others have registered is data: it can't look like anything else.
+// description is the tool's description for a caller. What others have registered is data: it can't look like anything else.
 func (t *tool) description(caller principal.ID) string {
 	d := t.definition
 	switch {
@@ -309,7 +309,7 @@ func (t *tool) description(caller principal.ID) string {
 // maxDescription is how many bytes a description has that isn't the kernel's.
 const maxDescription = 1000
 
-// hints are what a client is told about the effects of a call. Left out, a hint means the worse.
+// hints describe the effects of a call to a client. Left out, a hint means the worse.
 func hints(d *kernel.Definition) string {
 	if d.Kind == message.KindQuery && d.Effect != kernel.Delegated {
 		return `{"readOnlyHint":true,"openWorldHint":false}`

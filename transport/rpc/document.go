@@ -46,7 +46,7 @@ func (s *Service) schema(v kernel.View) json.RawMessage {
 }
 
 // moduleSchema is the answer to service_module_schema: one schema with a variant for each
-// method, in the order of service_schema. It reports false if there is no such module.
+// method, in the order of service_schema. It reports false if the module doesn't exist.
 func (s *Service) moduleSchema(v kernel.View, namespace string) (json.RawMessage, bool) {
 	n, ok := v.LookupNamespace(namespace)
 	if !ok {

@@ -69,7 +69,7 @@ type Options struct {
 	// oldest are dropped first. 0 means 64 MB.
 	KeepAll int
 
-	// KeepEndless is how many calls without a connection go on that do not end by themselves;
+	// KeepEndless is how many endless calls may continue without a connection;
 	// the oldest are dropped first. 0 means 4,096.
 	KeepEndless int
 }
@@ -106,7 +106,7 @@ type Service struct {
 	documents *recent.Cache[json.RawMessage] // keys are hash and name
 }
 
-// ErrStopped is the error of a wire that is not read any more although its peer is there:
+// ErrStopped is the error of a wire that is no longer read although its peer is there:
 // the program ends.
 var ErrStopped = errors.New("the wire is no longer read")
 

@@ -43,7 +43,7 @@ func (s *Service) Serve(ctx context.Context, w Wire) error {
 }
 
 // Close forgets the streams of connections that were lost, and takes no more connections.
-// Those that are being served go on until their wires end.
+// Connections that are being served continue until their wires end.
 func (s *Service) Close() {
 	s.closed.Store(true)
 	s.kept.close()

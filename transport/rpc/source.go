@@ -211,7 +211,7 @@ func unsubscribe(c *conn, dst []byte, r *request, _ *task) []byte {
 	return appendResult(dst, r.id, strconv.AppendBool(nil, c.svc.Unsubscribe(c.caller, id)))
 }
 
-// resume lets a stream go on here, from the item after the last that the caller has seen.
+// resume continues a stream here, from the item after the last that the caller has seen.
 func resume(c *conn, dst []byte, r *request, t *task) []byte {
 	id, after, ok := ResumeParams(r.params)
 	if !ok {
@@ -249,7 +249,7 @@ func (c *conn) ended(err error) error {
 	default:
 		c.lose()
 	}
-	// What was resumed elsewhere goes on, and what may be resumed, too.
+	// Streams that were resumed elsewhere continue, and those that may be resumed, too.
 	if err := c.until(func() bool { return c.running == 0 }); err != nil {
 		return err
 	}

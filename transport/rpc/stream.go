@@ -239,7 +239,7 @@ func (st *stream) appendID(dst []byte) []byte {
 	return strconv.AppendUint(dst, st.number, 10)
 }
 
-// cancel ends the stream for a caller that does not want it any more, and forgets it. A
+// cancel ends the stream for a caller that no longer wants it, and forgets it. A
 // connection that is about to get what is kept of it gets the end too.
 func (st *stream) cancel() {
 	st.mu.Lock()

@@ -28,7 +28,7 @@ var operatorSyscalls = []message.Type{"Kernel.Status", "Syscall.Shutdown"}
 var ErrFull = errors.New("there are too many connections")
 
 // attend serves a connection that there is no place for: it is asked how the daemon is doing,
-// or to end, or is told why it is not served.
+// or to end, or learns why it is not served.
 func (s *Server) attend(l *link) {
 	defer l.close()
 	if !s.authenticated(l) {

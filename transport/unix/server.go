@@ -144,11 +144,11 @@ var past = time.Unix(1, 0)
 // Serve accepts and serves connections until ctx is done. If something removes the socket's
 // name in the meantime, it is made again. Then it drains: it accepts nothing more and
 // withdraws the socket; it stops the kernel ([kernel.Kernel.Stop]); every connection stops
-// reading, finishes what has begun, flushes, and is told with a 503 why it ends. What takes
+// reading, finishes what has begun, flushes, and gets a 503 with the reason. What takes
 // longer than the grace is cut.
 //
 // Serve returns when every connection has ended: nil, or what ended it before ctx did. A
-// handler that goes on although its context has ended is not waited for; that is an error,
+// handler that still runs although its context has ended is not waited for; that is an error,
 // too. A server serves once, and leaves the listener for its owner to close.
 func (s *Server) Serve(ctx context.Context, l *Listener) error {
 	if err := s.begin(l); err != nil {
@@ -173,7 +173,7 @@ func (s *Server) Serve(ctx context.Context, l *Listener) error {
 	tended.Wait()
 	l.announceEnd()
 	l.socket.withdraw()
-	// No connection can come any more. Those that were not accepted are refused.
+	// No further connection can come. Those that were not accepted are refused.
 	_ = l.socket.current().SetDeadline(time.Now().Add(10 * time.Millisecond))
 	for conn, e := l.socket.accept(); e == nil; conn, e = l.socket.accept() {
 		s.turnAway(conn)
@@ -307,7 +307,7 @@ func (s *Server) authenticated(l *link) bool {
 	return false
 }
 
-// errStopping is what a peer is told that the end of the server finds connected, or that comes
+// errStopping is the error for a peer that the end of the server finds connected, or that comes
 // then.
 var errStopping = message.Errorf(503, "The daemon is shutting down, and what it has not answered was not begun; try again")
 

@@ -94,7 +94,7 @@ func (s *socket) named() bool {
 	return err == nil && os.SameFile(now, s.name)
 }
 
-// withdraw removes the name, so that no client finds the socket any more.
+// withdraw removes the name, so that clients no longer find the socket.
 func (s *socket) withdraw() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -72,7 +72,7 @@ func (o *output) WriteAll(frames []byte, sent int) error {
 
 var errSlow = errors.New("the peer does not read")
 
-// SetWriteDeadline implements [transport.TimedWriter]. TLS can't go on after a deadline that has passed,
+// SetWriteDeadline implements [transport.TimedWriter]. TLS can't continue after a deadline that has passed,
 // so there the deadline includes the time that a peer has to read why it is dropped.
 func (o *output) SetWriteDeadline(t time.Time) error {
 	o.due = t

@@ -218,7 +218,7 @@ func (w *wire) end() {
 // throttled is the method of the notification that is [transport.Throttled] here.
 const throttled = "syscall_throttled"
 
-// pace waits until the message may be taken, and tells a peer that goes on sending too much.
+// pace waits until the message may be taken, and notifies a peer that keeps sending too much.
 func (w *wire) pace() {
 	w.pacer.Wait()
 	if notice := w.pacer.Notice(); notice != nil {

@@ -119,7 +119,7 @@ const (
 )
 
 // ServeHTTP implements [http.Handler]. It returns when the connection is upgraded; the
-// connection goes on until its peer leaves or Shutdown is called.
+// connection continues until its peer leaves or Shutdown is called.
 func (h *Handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if !headerHas(r.Header, "Upgrade", "websocket") {
 		rw.Header().Set("Upgrade", "websocket")
@@ -173,7 +173,7 @@ func (h *Handler) serve(w *wire) {
 // Shutdown closes the service and drains all connections ([transport.Server.Drain]): nothing
 // new is read, calls that have begun are finished and answered, and then the peers are told
 // with 1001. When ctx ends first, they are cut off, and the error is that of ctx, or names
-// the calls that go on.
+// the calls that still run.
 func (h *Handler) Shutdown(ctx context.Context) error {
 	h.service.Close()
 	return cmp.Or(h.conns.Drain(ctx), ctx.Err())

@@ -62,7 +62,7 @@ type Options struct {
 	// Revision is the revision of the protocol that the server speaks. "" finds it out.
 	Revision string
 
-	// Version is that of this program, which the server is told.
+	// Version is this program's version, which the server gets.
 	Version string
 
 	// Fill answers the form of an elicitation with its content. Nil means that the server is told
@@ -320,7 +320,7 @@ func (c *Conn) know(w *welcome) {
 	}
 }
 
-// capabilities are the capabilities of this client that the server is told of.
+// capabilities are the capabilities that this client reports to the server.
 func (c *Conn) capabilities() map[string]any {
 	all := make(map[string]any)
 	if c.opts.Fill != nil {

@@ -354,7 +354,7 @@ func (w *remote) listen() {
 	})
 }
 
-// close implements wire. A server of the stateful era is told that the session is over.
+// close implements wire. It ends the session at a server of the stateful era.
 func (w *remote) close() {
 	if w.sessionID() == "" {
 		return

@@ -29,7 +29,7 @@ type Request struct {
 	// Params are headers of the request: parameters of a tool that are mirrored there.
 	Params http.Header
 
-	// Progress is told how far the server is. Nil means that the server isn't asked to tell.
+	// Progress takes the server's progress. Nil means that the server isn't asked for any.
 	Progress func(note string, fraction float64)
 
 	params jsontext.Value // all of them, in place of the others

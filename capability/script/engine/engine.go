@@ -69,7 +69,7 @@ type Engine struct {
 // next call, which takes a millisecond.
 const hotBytes = 64 << 20
 
-// yields is how often a call lets others go on before it makes an instance.
+// yields is how often a call lets others run before it makes an instance.
 const yields = 8
 
 // New returns an engine with these options, which may be nil.

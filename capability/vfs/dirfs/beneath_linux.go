@@ -9,7 +9,7 @@ import (
 
 // Linux can follow a path below a directory in one step, where os.Root takes one for each
 // segment. The rules are the same. Only a success counts: if it is refused, for whatever
-// reason, os.Root is asked, and its error is the one that is told.
+// reason, os.Root is asked, and its error is returned.
 
 // lookBeneath opens what a name below a directory leads to, only to look at it: that takes no right
 // to read it, and a device or a pipe doesn't notice.

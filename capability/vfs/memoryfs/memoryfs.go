@@ -144,7 +144,7 @@ func (v *values) directory(ctx context.Context, name string) error {
 	return vfs.ErrNotDirectory
 }
 
-// entry gives one name of a folder, and reports whether to go on.
+// entry gives one name of a folder, and reports whether to continue.
 func (v *values) entry(ctx context.Context, folder, name string, yield func(vfs.Info, error) bool) bool {
 	bare, dir := strings.CutSuffix(name, "/")
 	if !vfs.Nameable(bare) {

@@ -11,7 +11,7 @@ import (
 	"kernos/message"
 )
 
-// logsEvery is how often kernos job logs --follow looks for new lines while the job goes on.
+// logsEvery is how often kernos job logs --follow looks for new lines while the job runs.
 const logsEvery = 300 * time.Millisecond
 
 // A JobLog shows what a job says.

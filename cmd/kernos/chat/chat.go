@@ -1,5 +1,5 @@
 // Package chat is a conversation with a model, for people and for scripts. It is a client of the module
-// session like any other: a turn belongs to the kernel, and goes on when the chat has ended.
+// session like any other: a turn belongs to the kernel, and continues when the chat has ended.
 //
 //	conversation.go  the syscalls of sessions
 //	transcript.go    messages as lines
@@ -43,7 +43,7 @@ type Options struct {
 	History string // the file of earlier inputs
 	Keep    func(io.Reader) (message.BlobPointer, error)
 
-	// Introduce says what there is to say before the first input, such as how to connect a model.
+	// Introduce prints hints before the first input, such as how to connect a model.
 	Introduce func(context.Context, request.Caller, *terminal.Screen) error
 
 	In  *os.File
@@ -105,7 +105,7 @@ func (o *Options) run(ctx context.Context, c *client) error {
 	return out.Line(out.Paint(terminal.Faint, terminal.Hang(text, 0, out.Width)))
 }
 
-// find returns the session to go on with; "" if a new one begins.
+// find returns the session to continue; "" if a new one begins.
 func (o *Options) find(ctx context.Context, c *client, out *terminal.Screen) (string, error) {
 	switch {
 	case o.Fork != "":
@@ -170,7 +170,7 @@ func (o *Options) choose(ctx context.Context, all []listed, out *terminal.Screen
 // shownAgain is how many messages of a session are shown when it is resumed.
 const shownAgain = 40
 
-// restore shows the end of a session, and goes on with its turn if one is open.
+// restore shows the end of a session, and follows its turn if one is open.
 func (m *screen) restore(session string) error {
 	i, err := m.client.get(m.ctx, session)
 	if err != nil {

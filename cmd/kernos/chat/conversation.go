@@ -301,7 +301,7 @@ func (c *client) follow(ctx context.Context, session string, after uint64, until
 		if lost := err == nil || exit.Status(err) == exit.Unreachable; !lost || attempt == maxAttempts || !pause.Wait(ctx.Done()) {
 			return nil, err
 		}
-		// The next call goes to the next kernel, which goes on with the turn.
+		// The next call goes to the next kernel, which continues the turn.
 	}
 }
 

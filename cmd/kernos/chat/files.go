@@ -19,7 +19,7 @@ import (
 const maxInside = 256 << 10
 
 // attached returns the files that a text names as @path. A word of which no file has the name is a word.
-// Keep puts a large file where the kernel finds it; nil if there is no such place.
+// Keep puts a large file where the kernel finds it; nil if large files aren't supported.
 func attached(text string, keep func(io.Reader) (message.BlobPointer, error)) (files []file, err error) {
 	inside := 0
 	for _, word := range strings.Fields(text) {

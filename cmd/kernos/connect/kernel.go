@@ -157,7 +157,7 @@ func (k *Kernel) leave(gone *client.Client) error {
 	return k.close()
 }
 
-// isGone reports whether an error says that a kernel can't be asked any more.
+// isGone reports whether an error means that a kernel can no longer be asked.
 func isGone(err error) bool {
 	_, unreachable := errors.AsType[*client.Unreachable](err)
 	_, refused := errors.AsType[*client.Refused](err)

@@ -1,7 +1,7 @@
 // Package markdown shows Markdown on a terminal: words are wrapped, code, lists, tables and links
 // are set apart, with colours or without.
 //
-//	whole, rest := markdown.Split(text) // text grows: whole won't change any more
+//	whole, rest := markdown.Split(text) // text grows: whole no longer changes
 //	lines := markdown.Render(screen, whole)
 package markdown
 
@@ -76,7 +76,7 @@ func Render(s *terminal.Screen, source string) string {
 	return strings.Join(r.blocks(newParser().Parse(text.NewReader(r.source)), s.Width, true), "\n")
 }
 
-// A renderer makes lines of blocks. Each function is told how many columns there are.
+// A renderer makes lines of blocks. Each function takes the number of columns.
 type renderer struct {
 	screen *terminal.Screen
 	source []byte

@@ -134,7 +134,7 @@ func (p *Printer) Stream(data io.Reader) error {
 	return p.screen.Line("")
 }
 
-// filtered shows what the filter makes of the data. A filter may go on for ever.
+// filtered shows what the filter makes of the data. A filter may run for ever.
 func (p *Printer) filtered(ctx context.Context, data json.RawMessage) error {
 	input, err := jsonvalue.Decode(data)
 	if err != nil {

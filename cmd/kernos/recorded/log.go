@@ -167,7 +167,7 @@ func (l *Listing) page(ctx context.Context, r *pageRequest) (*pageReply, []shown
 	return reply, messages, nil
 }
 
-// Log shows the latest messages, or all of them if count is 0. With follow it goes on with
+// Log shows the latest messages, or all of them if count is 0. With follow it continues with
 // those that are recorded from then on.
 func (l *Listing) Log(ctx context.Context, filter Filter, count int, follow bool) error {
 	filter = l.exactly(filter)

@@ -83,7 +83,7 @@ type bridge struct {
 	count     int                 // number of requests
 	asked     map[string]bool     // ids of requests of the server that have no response
 
-	// What the next server is told of the session, of the stateful era.
+	// What the next server gets to know of the session, in the stateful era.
 	initialize  []byte // params; nil if the client hasn't begun one
 	initialized bool
 	level       []byte            // params of logging/setLevel, or nil
@@ -363,8 +363,8 @@ var lostCall = &jsonrpc.Failure{
 	Text: "The kernel has stopped or lost the connection before it answered. It may have done what was asked: check that, or call again if doing it twice is harmless",
 }
 
-// lost returns what the client is told when a connection is lost: requests that can't be repeated have failed, and
-// the server's own requests aren't waited for any more.
+// lost returns the messages for the client when a connection is lost: requests that can't be repeated have failed, and
+// the server's own requests are no longer waited for.
 func (b *bridge) lost() (told []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
