@@ -292,7 +292,7 @@ func (c *checker) checkSpan(sp span) {
 				c.fault("page %d: %w", keySeq(e.Key), err)
 				return
 			}
-			t.record(r)
+			t.message(r.typ, r.data)
 			next = r.seq + 1
 		}
 	}

@@ -73,7 +73,7 @@ func FuzzPage(f *testing.F) {
 			if scan.Text(e.Message.Data) != nil {
 				t.Fatalf("%s is no JSON", e.Message.Data)
 			}
-			tokens.record(r)
+			tokens.message(r.typ, r.data)
 		}
 		if err != nil || heads != records {
 			t.Fatalf("%d heads and %d records: %v", heads, records, err)

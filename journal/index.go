@@ -314,7 +314,7 @@ func (j *Journal) readWords(from, through uint64) error {
 				x.began = r.at
 			}
 			seq, length, x.doc = r.seq, 0, x.doc[:0]
-			t.record(r)
+			t.message(r.typ, r.data)
 			for _, p := range x.doc {
 				before := len(p.list)
 				p.list = binary.AppendUvarint(p.list, seq-p.last)

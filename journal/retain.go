@@ -258,7 +258,7 @@ func (j *Journal) dropPages(b *store.Batch, s store.Reader, sp span, each func(*
 			if err != nil {
 				return damagedPage(err, k)
 			}
-			t.record(r)
+			t.message(r.typ, r.data)
 			each(r)
 		}
 		j.opts.Blobs.Unrefer(b, pr.data, k)

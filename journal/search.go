@@ -17,10 +17,8 @@ import (
 	"kernos/store"
 )
 
-const (
-	maxQueryWords = 32
-	searchWait    = time.Second // how long a search waits for the index to catch up
-)
+// searchWait is how long a search waits for the index to catch up.
+const searchWait = time.Second
 
 // A SearchQuery asks for messages with words, or with a meaning.
 type SearchQuery struct {

@@ -21,7 +21,7 @@ import (
 func words(m message.Message) []string {
 	var all []string
 	t := tokenizer{emit: func(w []byte) { all = append(all, string(w)) }}
-	t.record(&record{typ: []byte(m.Type), data: m.Data})
+	t.message([]byte(m.Type), m.Data)
 	return all
 }
 

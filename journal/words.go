@@ -24,11 +24,11 @@ type tokenizer struct {
 	emit func(word []byte) // called for each word, which is valid until it returns
 }
 
-// record finds the words of a record: of its type, and of the names, strings and numbers
+// message finds the words of a message: of its type, and of the names, strings and numbers
 // of its data. What stands for something that is not recorded has none.
-func (t *tokenizer) record(r *record) {
-	t.text(r.typ, true)
-	t.json(r.data)
+func (t *tokenizer) message(typ, data []byte) {
+	t.text(typ, true)
+	t.json(data)
 }
 
 // json finds the words of data, which may be anything.
@@ -197,7 +197,10 @@ func alone(r rune) bool {
 	return r >= 0x2E80 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana)
 }
 
-// queryWords returns the words of a query, each once, in order.
+// maxQueryWords is how many words of a query are searched for.
+const maxQueryWords = 32
+
+// queryWords returns the words of a query, each once, in order, and at most 32 of them.
 func queryWords(text string) [][]byte {
 	var words [][]byte
 	t := tokenizer{emit: func(w []byte) {
