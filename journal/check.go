@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 
+	"kernos/journal/words"
 	"kernos/store"
 )
 
@@ -272,7 +273,7 @@ func (c *checker) checkSpans() error {
 // checkSpan looks for the words of a span.
 func (c *checker) checkSpan(sp span) {
 	seen := map[string]bool{}
-	t := tokenizer{emit: func(w []byte) {
+	t := words.Tokenizer{Emit: func(w []byte) {
 		if seen[string(w)] {
 			return
 		}
@@ -292,7 +293,7 @@ func (c *checker) checkSpan(sp span) {
 				c.fault("page %d: %w", keySeq(e.Key), err)
 				return
 			}
-			t.message(r.typ, r.data)
+			t.Message(r.typ, r.data)
 			next = r.seq + 1
 		}
 	}

@@ -7,12 +7,10 @@ import (
 	"hash/crc32"
 	"math"
 	"slices"
-	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"kernos/internal/jsonscan"
-	"kernos/kernel"
+	"kernos/journal/words"
 	"kernos/message"
 	"kernos/store"
 )
@@ -59,7 +57,7 @@ func FuzzPage(f *testing.F) {
 			t.Fatal(err)
 		}
 		var scan jsonscan.Scanner
-		tokens := tokenizer{emit: func([]byte) {}}
+		tokens := words.Tokenizer{Emit: func([]byte) {}}
 		records := 0
 		for r, failed := range p.records(1, b) {
 			if failed != nil {
@@ -73,7 +71,7 @@ func FuzzPage(f *testing.F) {
 			if scan.Text(e.Message.Data) != nil {
 				t.Fatalf("%s is no JSON", e.Message.Data)
 			}
-			tokens.message(r.typ, r.data)
+			tokens.Message(r.typ, r.data)
 		}
 		if err != nil || heads != records {
 			t.Fatalf("%d heads and %d records: %v", heads, records, err)
@@ -170,51 +168,6 @@ func TestPageThatIsChangedIsNotRead(t *testing.T) {
 			t.Fatalf("%d bytes: %v", i, err)
 		}
 	}
-}
-
-// FuzzWords finds the words of anything: short, of one case, and the same however the text
-// is written.
-func FuzzWords(f *testing.F) {
-	for _, s := range []string{"", "Hello, World", "MemorySet", "Grüße ﬁn ＡＢＣ é", "東京tower", "\xff\xc0a", "a\x00b", strings.Repeat("İ", 50), "ﷺ", "ǅ", "가각"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		words := func(text string, isName bool) []string {
-			var all []string
-			k := tokenizer{emit: func(w []byte) { all = append(all, string(w)) }}
-			k.text([]byte(text), isName)
-			return all
-		}
-		for _, isName := range []bool{false, true} {
-			for _, w := range words(s, isName) {
-				if w == "" || len(w) > maxWord || strings.IndexByte(w, 0) >= 0 || utf8.ValidString(s) && !utf8.ValidString(w) {
-					t.Fatalf("%q has the word %q", s, w)
-				}
-			}
-		}
-		if utf8.ValidString(s) {
-			quoted := jsonscan.AppendQuoted(nil, s)
-			var all []string
-			k := tokenizer{emit: func(w []byte) { all = append(all, string(w)) }}
-			k.json(quoted)
-			switch string(quoted) {
-			case kernel.RedactedData, kernel.RefusedData, kernel.OmittedData:
-			default:
-				if want := words(s, false); strings.Join(all, " ") != strings.Join(want, " ") {
-					t.Fatalf("%q: %q, quoted %q", s, want, all)
-				}
-			}
-		}
-		// What is found by a word of a message is found by the query for it.
-		for _, w := range words(s, false) {
-			if len(w) >= maxWord-utf8.UTFMax {
-				continue
-			}
-			if q := queryWords(w); len(q) != 1 || string(q[0]) != w {
-				t.Fatalf("the word %q of %q is queried as %q", w, s, q)
-			}
-		}
-	})
 }
 
 // FuzzPostings reads postings that are anything.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"kernos/journal/words"
 	"kernos/store"
 )
 
@@ -279,8 +280,8 @@ func (j *Journal) readWords(from, through uint64) error {
 	longest, _ := j.Retention().span()
 	var seq uint64
 	length := uint64(0)
-	t := tokenizer{}
-	t.emit = func(w []byte) {
+	t := words.Tokenizer{}
+	t.Emit = func(w []byte) {
 		length++
 		p := x.words[string(w)]
 		if p == nil {
@@ -314,7 +315,7 @@ func (j *Journal) readWords(from, through uint64) error {
 				x.began = r.at
 			}
 			seq, length, x.doc = r.seq, 0, x.doc[:0]
-			t.message(r.typ, r.data)
+			t.Message(r.typ, r.data)
 			for _, p := range x.doc {
 				before := len(p.list)
 				p.list = binary.AppendUvarint(p.list, seq-p.last)

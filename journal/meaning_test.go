@@ -14,6 +14,7 @@ import (
 
 	"kernos/internal/embed"
 	"kernos/internal/ranked"
+	"kernos/journal/words"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -248,7 +249,7 @@ func TestBothFindsNamesAsWordsDo(t *testing.T) {
 		for i, h := range both.Hits {
 			place[h.Seq] = i
 		}
-		names, some := queryWords(strings.Join(ranked.Names(q), " ")), 0
+		names, some := words.OfQuery(strings.Join(ranked.Names(q), " ")), 0
 		for i, h := range byWords.Hits {
 			has := 0
 			for _, n := range names {

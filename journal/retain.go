@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"kernos/journal/words"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/store"
@@ -226,10 +227,10 @@ func (r *record) item() item {
 // dropPages deletes the pages of a span and everything that refers to them. The function is
 // called for each record of them.
 func (j *Journal) dropPages(b *store.Batch, s store.Reader, sp span, each func(*record)) error {
-	words := map[string]bool{}
-	t := tokenizer{emit: func(w []byte) {
-		if !words[string(w)] {
-			words[string(w)] = true
+	seen := map[string]bool{}
+	t := words.Tokenizer{Emit: func(w []byte) {
+		if !seen[string(w)] {
+			seen[string(w)] = true
 			b.Delete(wordKey(nil, w, sp.first))
 		}
 	}}
@@ -258,7 +259,7 @@ func (j *Journal) dropPages(b *store.Batch, s store.Reader, sp span, each func(*
 			if err != nil {
 				return damagedPage(err, k)
 			}
-			t.message(r.typ, r.data)
+			t.Message(r.typ, r.data)
 			each(r)
 		}
 		j.opts.Blobs.Unrefer(b, pr.data, k)

@@ -13,6 +13,7 @@ import (
 
 	"kernos/internal/jsonscan"
 	"kernos/internal/ranked"
+	"kernos/journal/words"
 	"kernos/message"
 	"kernos/store"
 )
@@ -66,7 +67,7 @@ type Hit struct {
 // Search returns the best messages for some words. A query without words is a
 // *message.Error with code 422.
 func (j *Journal) Search(ctx context.Context, q SearchQuery) (SearchResult, error) {
-	words := queryWords(q.Words)
+	words := words.OfQuery(q.Words)
 	if len(words) == 0 {
 		return SearchResult{}, message.Errorf(422, "There is nothing to search for: give one or more words of letters or digits")
 	}
@@ -168,7 +169,7 @@ func (x *search) places() []Hit {
 	return hits
 }
 
-// hasWords is which words of the query a message has, with a bit for each.
+// hasWords is which words of the query a message has, with a bit for each: [words.OfQuery] returns at most 32.
 type hasWords uint32
 
 // shown are the words that a message has.
@@ -200,11 +201,11 @@ func (x *search) cover(has hasWords) (cover float64) {
 	return cover / max(total, math.SmallestNonzeroFloat64)
 }
 
-// namesAmong returns which words are parts of names, codes and ids of the query.
-func namesAmong(words [][]byte, query string) (names hasWords) {
+// namesAmong returns which of the words that were asked for are parts of names, codes and ids of the query.
+func namesAmong(asked [][]byte, query string) (names hasWords) {
 	for _, name := range ranked.Names(query) {
-		for _, part := range queryWords(name) {
-			if i := slices.IndexFunc(words, func(w []byte) bool { return bytes.Equal(w, part) }); i >= 0 {
+		for _, part := range words.OfQuery(name) {
+			if i := slices.IndexFunc(asked, func(w []byte) bool { return bytes.Equal(w, part) }); i >= 0 {
 				names |= 1 << i
 			}
 		}

@@ -12,41 +12,18 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kernos/journal/words"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/store"
 	"kernos/store/storetest"
 )
 
-func words(m message.Message) []string {
+func wordsOf(m message.Message) []string {
 	var all []string
-	t := tokenizer{emit: func(w []byte) { all = append(all, string(w)) }}
-	t.message([]byte(m.Type), m.Data)
+	t := words.Tokenizer{Emit: func(w []byte) { all = append(all, string(w)) }}
+	t.Message([]byte(m.Type), m.Data)
 	return all
-}
-
-func TestWordsOfAMessage(t *testing.T) {
-	for _, test := range []struct{ typ, data, want string }{
-		{"Ping", `null`, "ping"},
-		{"Memory.Set", `{"key":"/notes/1","value":"Hello, World"}`, "memory set key notes 1 value hello world"},
-		{"Job.TreeCreate", `1`, "job tree create treecreate 1"},
-		{"VFS.ReadURI", `true`, "vfs read uri readuri"},
-		{"Ping", `{"idempotencyKey":"camelCase"}`, "ping idempotency key idempotencykey camelcase"},
-		{"Ping", `[-1.5e3, 12, "x1y2"]`, "ping 1 5e3 12 x1y2"},
-		{"Ping", `"Gr\u00fc\u00dfe Grüße ＡＢＣ ﬁn e\u0301t\u00e9 ΑΒΓ"`, "ping grusse grusse abc fin ete αβγ"},
-		{"Ping", `"東京 tower かな"`, "ping 東 京 tower か な"},
-		{"Ping", `"a\nb\tc\/d\\e\"f"`, "ping a b c d e f"},
-		{"Ping", `{"a":"[redacted]","b":"[omitted]","[redacted]":"[refused]"}`, "ping a b redacted"},
-		{"Ping", `"` + strings.Repeat("x", 100) + `"`, "ping " + strings.Repeat("x", 64)},
-		{"Ping", `"` + strings.Repeat("é", 100) + `"`, "ping " + strings.Repeat("e", 64)},
-		{"Ping", `"` + strings.Repeat("я", 100) + `"`, "ping " + strings.Repeat("я", 32)},
-		{"Ping", `{"a":"b`, "ping a"},
-	} {
-		m := query("a", message.Type(test.typ), test.data)
-		if got := strings.Join(words(m), " "); got != test.want {
-			t.Errorf("%s %s\n got %s\nwant %s", test.typ, test.data, got, test.want)
-		}
-	}
 }
 
 // searchAll searches when all words are indexed. A search waits for the index for a second at
@@ -211,7 +188,7 @@ func TestSearchOverSpansAndFilters(t *testing.T) {
 	}
 	said := make([][]string, len(all))
 	for i := range all {
-		said[i] = words(all[i])
+		said[i] = wordsOf(all[i])
 	}
 	for round := range 2 {
 		for _, test := range []struct {
@@ -257,7 +234,7 @@ func TestSearchOverSpansAndFilters(t *testing.T) {
 		j = open(t, s, nil)
 		m := query("more", "Ping", `{"text":"word ok no 4999 completed"}`)
 		j.Record(in(m))
-		all, said = append(all, m), append(said, words(m))
+		all, said = append(all, m), append(said, wordsOf(m))
 	}
 }
 

@@ -28,7 +28,7 @@ var floors = [...][]string{
 	3: {"message/ndjson", "message/osevent", "store/*", "internal/cursor", "capability/script/engine", "capability/mcphost/client", "capability/model/cassette"},
 	4: {"kernel/idempotency", "kernel/principal"},
 	5: {"kernel"},
-	6: {"kernel/connection"},
+	6: {"kernel/connection", "journal/words"},
 	7: {"transport", "transport/rpc", "journal", "work", "kernel/kerneltest", "capability/model/conversation"},
 	8: {"capability/script", "capability/model/demo", "transport/mcp/jsonrpc"},
 	9: {"capability/*", "transport/*", "transport/mcp/bridge"},

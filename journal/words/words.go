@@ -1,4 +1,5 @@
-package journal
+// Package words finds the words of messages and of queries, for the index of the journal.
+package words
 
 import (
 	"bytes"
@@ -15,24 +16,24 @@ import (
 // maxWord is how many bytes of a word are kept.
 const maxWord = 64
 
-// A tokenizer finds the words of a text: runs of letters and digits, in lower case and
+// A Tokenizer finds the words of a text: runs of letters and digits, in lower case and
 // without accents. Characters of scripts that put nothing between words are words
 // by themselves. It keeps memory from one text to the next.
-type tokenizer struct {
+type Tokenizer struct {
 	word []byte // the word that is being read
 	norm []byte
-	emit func(word []byte) // called for each word, which is valid until it returns
+	Emit func(word []byte) // called for each word, which is valid until it returns
 }
 
-// message finds the words of a message: of its type, and of the names, strings and numbers
+// Message finds the words of a message: of its type, and of the names, strings and numbers
 // of its data. What stands for something that is not recorded has none.
-func (t *tokenizer) message(typ, data []byte) {
+func (t *Tokenizer) Message(typ, data []byte) {
 	t.text(typ, true)
 	t.json(data)
 }
 
 // json finds the words of data, which may be anything.
-func (t *tokenizer) json(b []byte) {
+func (t *Tokenizer) json(b []byte) {
 	for i := 0; i < len(b); {
 		switch c := b[i]; {
 		case c == '"':
@@ -54,7 +55,7 @@ func isWordByte(c byte) bool {
 }
 
 // quoted finds the words of the string at b[i] and returns the offset after it.
-func (t *tokenizer) quoted(b []byte, i int) int {
+func (t *Tokenizer) quoted(b []byte, i int) int {
 	end, escaped, err := jsonscan.String(b, i)
 	if err != nil {
 		return len(b) // not JSON: the end of the string isn't known
@@ -78,7 +79,7 @@ func (t *tokenizer) quoted(b []byte, i int) int {
 
 // text finds the words of a text. If it is a name, parts of a word that begin with a
 // capital letter are words too.
-func (t *tokenizer) text(b []byte, isName bool) {
+func (t *Tokenizer) text(b []byte, isName bool) {
 	for i := 0; i < len(b); {
 		start := i
 		ascii := true
@@ -112,7 +113,7 @@ func (t *tokenizer) text(b []byte, isName bool) {
 }
 
 // plain emits a word of ASCII.
-func (t *tokenizer) plain(w []byte, isName bool) {
+func (t *Tokenizer) plain(w []byte, isName bool) {
 	if isName {
 		t.parts(w)
 	}
@@ -126,12 +127,12 @@ func (t *tokenizer) plain(w []byte, isName bool) {
 		}
 		t.word = append(t.word, c)
 	}
-	t.emit(t.word)
+	t.Emit(t.word)
 }
 
 // parts emits the parts of a word that is made of several: MemorySet has memory and set,
 // VFSRead has vfs and read.
-func (t *tokenizer) parts(w []byte) {
+func (t *Tokenizer) parts(w []byte) {
 	start := 0
 	for i := 1; i < len(w); i++ {
 		if !isUpper(w[i]) || isUpper(w[i-1]) && (i+1 >= len(w) || isUpper(w[i+1])) {
@@ -148,7 +149,7 @@ func (t *tokenizer) parts(w []byte) {
 func isUpper(c byte) bool { return 'A' <= c && c <= 'Z' }
 
 // folded emits the words of a run that is not all ASCII.
-func (t *tokenizer) folded(w []byte) {
+func (t *Tokenizer) folded(w []byte) {
 	// A run may be as long as a message; no more of it than a few words is of any use.
 	const most = 64 * maxWord
 	if len(w) > most {
@@ -177,7 +178,7 @@ func (t *tokenizer) folded(w []byte) {
 }
 
 // flush emits the word that has been read, if there is one.
-func (t *tokenizer) flush() {
+func (t *Tokenizer) flush() {
 	w := t.word
 	if len(w) > maxWord {
 		cut := maxWord
@@ -187,7 +188,7 @@ func (t *tokenizer) flush() {
 		w = w[:cut]
 	}
 	if len(w) > 0 {
-		t.emit(w)
+		t.Emit(w)
 	}
 	t.word = t.word[:0]
 }
@@ -200,10 +201,10 @@ func alone(r rune) bool {
 // maxQueryWords is how many words of a query are searched for.
 const maxQueryWords = 32
 
-// queryWords returns the words of a query, each once, in order, and at most 32 of them.
-func queryWords(text string) [][]byte {
+// OfQuery returns the words of a query, each once, in order, and at most 32 of them.
+func OfQuery(text string) [][]byte {
 	var words [][]byte
-	t := tokenizer{emit: func(w []byte) {
+	t := Tokenizer{Emit: func(w []byte) {
 		if len(words) < maxQueryWords && !slices.ContainsFunc(words, func(o []byte) bool { return bytes.Equal(o, w) }) {
 			words = append(words, bytes.Clone(w))
 		}
