@@ -26,7 +26,7 @@ type Catalog struct {
 	Hash    string
 	Modules []Module
 
-	// Stale says why the catalog could not be compared with the server, and may be out of
+	// Stale reports why the catalog could not be compared with the server, and may be out of
 	// date; nil if it was. A program that shows the catalog shows this too.
 	Stale error
 

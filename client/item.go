@@ -37,7 +37,7 @@ type Item struct {
 	Guidance *Guidance `json:"-"`
 }
 
-// Guidance says what is wrong with a call, and what to do about it.
+// Guidance explains what is wrong with a call, and what to do about it.
 type Guidance struct {
 	ErrorKind string `json:"error_kind"`
 	Module    string `json:"module,omitempty"`

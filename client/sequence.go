@@ -2,7 +2,7 @@ package client
 
 import "fmt"
 
-// CheckSequence says which rule of the protocol the items of a whole stream break, or
+// CheckSequence reports which rule of the protocol the items of a whole stream break, or
 // returns nil: progress and data come before done; an error may end them, and guidance
 // stands right before its error; done comes once, at the end, after an error too. Items
 // that are numbered are numbered from one on without a gap.

@@ -55,7 +55,7 @@ type endpoint struct {
 	transport *http.Transport
 }
 
-// Check says what is wrong with the target's address, or returns nil.
+// Check reports what is wrong with the target's address, or returns nil.
 func (t Target) Check() error {
 	_, err := t.endpoint()
 	return err
@@ -109,7 +109,7 @@ type Upgraded struct {
 	conn   net.Conn
 }
 
-// CloseWrite says that nothing more is written. What the server still sends can be read.
+// CloseWrite ends writing. What the server still sends can be read.
 func (u *Upgraded) CloseWrite() error {
 	if half, ok := u.conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

@@ -51,7 +51,7 @@ type Options struct {
 	// needs it, and a message that needs none costs no disk.
 	Unrecorded bool
 
-	// NoJobs says that the process ends with its caller: jobs can be looked at, and neither be
+	// NoJobs means that the process ends with its caller: jobs can be looked at, and neither be
 	// started nor run.
 	NoJobs bool
 
@@ -59,7 +59,7 @@ type Options struct {
 	// package model.
 	Models map[string]json.RawMessage
 
-	// Embeddings says what turns texts into vectors, for searches by meaning: english (the
+	// Embeddings chooses what turns texts into vectors, for searches by meaning: english (the
 	// default, which is inside), encoder, or the settings of an endpoint as JSON. See
 	// docs/VECTORS.md.
 	Embeddings string
@@ -70,7 +70,7 @@ type Options struct {
 	Keys      Keys
 	Limits    Limits
 
-	// Execute says which tools may be executed to describe themselves. "" means
+	// Execute decides which tools may be executed to describe themselves. "" means
 	// [content.ExecuteLocal].
 	Execute content.Policy
 
@@ -105,14 +105,14 @@ type Options struct {
 	StoreOpened func()
 }
 
-// Retention says how much is kept of what happened.
+// Retention sets how much is kept of what happened.
 type Retention struct {
 	MaxAge   time.Duration // age of messages in the journal, at least journal.MinAge; 0 means no limit
 	MaxBytes int64         // bytes of the journal; 0 means DefaultJournalBytes, and less than 0 no limit
 	Outcomes time.Duration // how long outcomes of commands with an idempotency key are kept; 0 means kernel.DefaultIdempotencyTTL
 }
 
-// Files says what is in the tree of files.
+// Files lists what is in the tree of files.
 type Files struct {
 	// Mounts are directories and https servers in the tree: PATH=TARGET[:ro][:noexec].
 	Mounts []string
@@ -125,7 +125,7 @@ type Files struct {
 	Development bool
 }
 
-// Fetch says where requests may go that callers cause. By default the owner reaches everything but
+// Fetch decides where requests may go that callers cause. By default the owner reaches everything but
 // link-local addresses, and public addresses only if other machines can call the kernel. Tokens
 // reach public addresses only, and what Allow names.
 type Fetch struct {
@@ -136,7 +136,7 @@ type Fetch struct {
 	Retries int      // attempts to repeat a safe request if the network fails; at most 10
 }
 
-// Keys says what seals and opens.
+// Keys decides what seals and opens.
 type Keys struct {
 	Agent        string // the socket of an ssh-agent; "" means none
 	Seal         string // the fingerprint of the key that seals; "" means the agent's first one that can

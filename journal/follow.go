@@ -11,7 +11,7 @@ import (
 	"kernos/store"
 )
 
-// Missed says that messages were dropped before they could be shown. It is not the end: what
+// Missed means that messages were dropped before they could be shown. It is not the end: what
 // is there comes next.
 type Missed struct {
 	From, To uint64 // the numbers of the first and the last of them

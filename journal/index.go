@@ -42,7 +42,7 @@ type index struct {
 	doc    []*postings          // postings of the message that is being read
 }
 
-// indexed says how far the words are indexed.
+// indexed records how far the words are indexed.
 type indexed struct {
 	seq   uint64 // number of the last indexed message
 	first uint64 // number of the first message of the span that is not full

@@ -135,7 +135,7 @@ func (m *matcher) name() name {
 	return 0
 }
 
-// wantedData says which messages are wanted with their data.
+// wantedData decides which messages are wanted with their data.
 type wantedData byte
 
 const (

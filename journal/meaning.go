@@ -230,7 +230,7 @@ func (a *accepting) accept(seq uint64) bool {
 	return wanted[seq]
 }
 
-// Embedded says how far it is known what messages mean.
+// Embedded reports how far it is known what messages mean.
 type Embedded struct {
 	vectors.Progress
 	Behind uint64 // messages that aren't embedded yet

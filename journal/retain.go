@@ -16,7 +16,7 @@ import (
 // may change it must not be able to remove the traces of what was done just now.
 const MinAge = time.Hour
 
-// Retention says how much is kept. What is 0 has no limit.
+// Retention sets how much is kept. What is 0 has no limit.
 type Retention struct {
 	MaxAge   time.Duration // must be at least MinAge
 	MaxBytes int64         // bytes of the pages of records, as stored

@@ -79,7 +79,7 @@ func (j *Journal) Dropped() (Dropped, error) {
 	return d, nil
 }
 
-// hint says why a message may be missing.
+// hint reports why a message may be missing.
 func (d *Dropped) hint() string {
 	var reasons []string
 	if d.Messages > 0 {

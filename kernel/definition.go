@@ -29,7 +29,7 @@ type Definition struct {
 	// * stands for all members. A replay doesn't compare them.
 	Volatile []string
 
-	// Short says that Output describes every reply: a reply fits into a line if its request
+	// Short means that Output describes every reply: a reply fits into a line if its request
 	// does, or has a reference of its own for what may not. Other replies may be a
 	// [Reference].
 	Short bool
@@ -62,11 +62,11 @@ type Definition struct {
 	// Repeat is what running a command a second time with the same data does.
 	Repeat Repeat
 
-	// Destroys says that a command takes something away that no other syscall brings back. Clients
+	// Destroys means that a command takes something away that no other syscall brings back. Clients
 	// may ask a person first.
 	Destroys bool
 
-	// Allowed says that the owner lets sessions call it without asking, although it acts outside of
+	// Allowed means that the owner lets sessions call it without asking, although it acts outside of
 	// the kernel. The rules of a session come first. It is part of the definition, so that what is
 	// allowed is what the definition describes: one that has changed is no longer allowed.
 	Allowed bool

@@ -34,7 +34,7 @@ type Record struct {
 	// of an unknown type, an event from outside.
 	Syscall *Syscall
 
-	// Refused says that the message was never given to a handler, or is the answer to
+	// Refused means that the message was never given to a handler, or is the answer to
 	// such a message. What it says may be anything, and its data is not recorded;
 	// that of an error that answers it is.
 	Refused bool
@@ -42,7 +42,7 @@ type Record struct {
 	// Sender is who sent the message or, if it is an answer, whom it answers.
 	Sender Sender
 
-	// Claim says that the message says what a program claims: a reply or an error that a
+	// Claim means that the message says what a program claims: a reply or an error that a
 	// connection has sent without being asked, which answers nothing, or an event of a type
 	// that is the kernel's.
 	Claim bool

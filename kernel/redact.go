@@ -183,7 +183,7 @@ func isCrypto(t message.Type) bool {
 	return len(t) > len(domain) && t[len(domain)] == '.' && strings.EqualFold(string(t[:len(domain)]), domain)
 }
 
-// noSecrets says that a call knows none, as nearly all calls.
+// noSecrets is the value for a call that knows no secrets, as nearly all calls.
 var noSecrets = new(secret.Values)
 
 // setSecrets notes what [Redact] has taken out of the call's request, which left data, and

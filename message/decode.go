@@ -306,7 +306,7 @@ func Describe(text []byte) string {
 	return "the number " + Clip(string(text), 40)
 }
 
-// kindName says what kind of value a JSON text is, and nothing of what it says: it may be
+// kindName reports what kind of value a JSON text is, and nothing of what it says: it may be
 // anything, a secret too.
 func kindName(text []byte) string {
 	switch {

@@ -20,7 +20,7 @@ const (
 // broken is the error for a text that isn't a schema.
 func broken(err error) error { return fmt.Errorf("not a JSON Schema: %s", mistakes(err)) }
 
-// mistakes says where a schema is wrong, and why. The library tells it as a tree, in which
+// mistakes reports where a schema is wrong, and why. The library tells it as a tree, in which
 // only the leaves say something.
 func mistakes(err error) string {
 	invalid, ok := errors.AsType[*jsonschema.SchemaValidationError](err)

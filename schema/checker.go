@@ -116,7 +116,7 @@ func (s *Schema) release(k *checker) {
 // samples are the smallest values of each type.
 var samples = []any{nil, false, json.Number("0"), "", []any{}, map[string]any{}}
 
-// affordable says why no value can be checked against the schema, or nil. What depends on
+// affordable reports why no value can be checked against the schema, or nil. What depends on
 // the value shows when there is one.
 func (s *Schema) affordable() error {
 	k, err := s.checker()

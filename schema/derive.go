@@ -92,7 +92,7 @@ func (d *derivation) schema(t reflect.Type) *jsonschema.Schema {
 	return s
 }
 
-// listed says what is in the list of a field that takes one value or a list of such values (oneof_type=string;array):
+// listed reports what is in the list of a field that takes one value or a list of such values (oneof_type=string;array):
 // some clients of models refuse a list that doesn't say so.
 func listed(forms []*jsonschema.Schema) {
 	if len(forms) == 2 && forms[1].Type == "array" && forms[1].Items == nil {
@@ -143,7 +143,7 @@ func fit(t reflect.Type) error {
 	return nil
 }
 
-// unfit says why a type has no schema, or returns "". Only fields that are on the wire
+// unfit reports why a type has no schema, or returns "". Only fields that are on the wire
 // count. A kernel asks about all its types when it starts; reading tags would take most of the time, and few tags have
 // what is looked for.
 func unfit(t reflect.Type, outer []reflect.Type) string {

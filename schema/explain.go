@@ -143,7 +143,7 @@ func (x *explainer) about(path, expected, format string, args ...any) {
 	x.problems = append(x.problems, Problem{Path: path, Expected: expected, Text: cmp.Or(path, "the value") + rest, Rest: rest, rank: 1})
 }
 
-// wants says what should be at a path and what is there.
+// wants reports what should be at a path and what is there.
 func (x *explainer) wants(v *jsonschema.ValidationError, format string, args ...any) {
 	path := x.path(v.InstanceLocation)
 	expected := fmt.Sprintf(format, args...)
@@ -263,7 +263,7 @@ func (x *explainer) part(v *jsonschema.ValidationError) *jsonschema.Schema {
 	return new(jsonschema.Schema)
 }
 
-// came says what is at a location. If the schema has a secret anywhere, it says only
+// came reports what is at a location. If the schema has a secret anywhere, it says only
 // what kind of value that is: a secret must not come back in an error, and it may
 // have been put into the wrong field.
 func (x *explainer) came(location []string) string {

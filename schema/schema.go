@@ -88,7 +88,7 @@ func written(text json.RawMessage) *Schema {
 	return &Schema{source: func() (json.RawMessage, error) { return jsonscan.AppendCompact(nil, text), nil }}
 }
 
-// Check says what is wrong with the schema itself, or returns nil.
+// Check reports what is wrong with the schema itself, or returns nil.
 func (s *Schema) Check() error {
 	if err := s.Err(); err != nil {
 		return err
@@ -118,7 +118,7 @@ func (s *Schema) Example(value string) *Schema {
 	})
 }
 
-// Items says what is in the list of a field whose Go type can't say it. It returns the schema, and is called before the
+// Items sets what is in the list of a field whose Go type can't say it. It returns the schema, and is called before the
 // first use.
 func (s *Schema) Items(field, schema string) *Schema {
 	return s.change(func(keywords jsonvalue.Object) jsonvalue.Object {
@@ -153,7 +153,7 @@ func (s *Schema) change(f func(keywords jsonvalue.Object) jsonvalue.Object) *Sch
 	return s
 }
 
-// Err says why a Go type has no schema, or returns nil.
+// Err reports why a Go type has no schema, or returns nil.
 func (s *Schema) Err() error {
 	if s.goType == nil {
 		return nil

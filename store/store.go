@@ -43,7 +43,7 @@ const (
 // grow, across restarts too, and may leave numbers out.
 type Revision uint64
 
-// MaxRevision is more than any store reaches: a million batches a second for two thousand years.
+// MaxRevision is more than any store reaches: a million batches per second for two thousand years.
 // A store that was given such revisions by a file could not count on.
 const MaxRevision Revision = 1 << 56
 

@@ -231,7 +231,7 @@ func (s *stream) Left(finished <-chan struct{}) bool {
 	return s.opts.Left != nil && s.opts.Left(finished)
 }
 
-// reject says how a line that isn't a message is answered. Errors that no line is to blame
+// reject reports how a line that isn't a message is answered. Errors that no line is to blame
 // for are returned as they are.
 func (s *stream) reject(err error) (*message.Message, kernel.Emit, error) {
 	long, tooLong := errors.AsType[*ndjson.TooLong](err)

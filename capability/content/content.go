@@ -90,7 +90,7 @@ type Entry struct {
 	Version string // "" if it is not known
 }
 
-// Policy says which tools are executed.
+// Policy decides which tools are executed.
 type Policy string
 
 const (
@@ -112,7 +112,7 @@ type Options struct {
 	// Meaning finds skills and agents by what they are for. Nil means by the model that is inside.
 	Meaning *ranked.Meaning
 
-	// Execute says which tools are executed. "" means ExecuteLocal.
+	// Execute decides which tools are executed. "" means ExecuteLocal.
 	Execute Policy
 }
 

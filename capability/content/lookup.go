@@ -55,7 +55,7 @@ type target struct {
 	found   string          // the versions that exist, for noVersion
 }
 
-// find says what a dependency is, which stands in a list of skills or in one of tools.
+// find reports what a dependency is, which stands in a list of skills or in one of tools.
 func (l *lookup) find(d *dependency, folder string) target {
 	file := target{uri: d.uri, problem: d.problem}
 	if d.written == "" {

@@ -10,7 +10,7 @@ import (
 	"kernos/journal"
 )
 
-// missing says what a watch leaves out, and is the data of [missedEvent]. Like a
+// missing reports what a watch leaves out, and is the data of [missedEvent]. Like a
 // *journal.Missed it does not end the iteration.
 type missing struct {
 	From  uint64 `json:"from"`

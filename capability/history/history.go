@@ -39,10 +39,10 @@ type Journal interface {
 	// recorded later, until ctx is done or something is wrong; it ends with the error.
 	Follow(ctx context.Context, after uint64, f journal.Filter) iter.Seq2[journal.Entry, error]
 
-	// Dropped says what the journal had and has no more.
+	// Dropped reports what the journal had and has no more.
 	Dropped() (journal.Dropped, error)
 
-	// Stats says what the journal has.
+	// Stats reports what the journal has.
 	Stats() (journal.Stats, error)
 }
 

@@ -47,7 +47,7 @@ func gapOf(d *journal.Dropped, since, until int64) *gap {
 	return g
 }
 
-// String says in words what is missing.
+// String reports in words what is missing.
 func (g *gap) String() string {
 	clock := func(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
 	var parts []string

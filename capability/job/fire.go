@@ -72,7 +72,7 @@ func (j *Jobs) pauseIn(b *store.Batch, r *record, why string) (applied func(*sto
 	return func(*store.Commit) { j.opts.Log.Warn("a schedule is paused", "job", r.ID, "why", why) }
 }
 
-// Restored says that a store was restored from a backup. What its jobs have done since the backup
+// Restored notes that a store was restored from a backup. What its jobs have done since the backup
 // isn't known, so schedules are paused, and jobs that were running wait, until Job.Resume. It
 // reports whether the store has unfinished jobs; if it has none, nothing waits.
 func Restored(s store.Store) (unfinished bool, err error) {

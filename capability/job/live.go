@@ -92,14 +92,14 @@ func (j *Jobs) find(id string) *live {
 	return j.live[id]
 }
 
-// run says that the job runs.
+// run notes that the job runs.
 func (l *live) run(s *spec, from kernel.Sender) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.spec, l.from = s, from
 }
 
-// stop says that the job runs no more: what it still says isn't stored.
+// stop notes that the job runs no more: what it still says isn't stored.
 func (l *live) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

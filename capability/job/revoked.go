@@ -14,7 +14,7 @@ import (
 	"kernos/store"
 )
 
-// Ended says that a principal has ended, since its token was revoked or has expired: its schedules
+// Ended notes that a principal has ended, since its token was revoked or has expired: its schedules
 // are paused, and its unfinished jobs fail. That happens in the background while Run runs; a job
 // that is due before fails all the same.
 func (j *Jobs) Ended(id principal.ID) {

@@ -392,7 +392,7 @@ func chain(e *message.Error, earlier []jsontext.Value) jsontext.Value {
 	return top.Append(nil)
 }
 
-// setEnded says what happens when the batch that ends the lease is applied.
+// setEnded sets what happens when the batch that ends the lease is applied.
 func (w *attempt) setEnded(ended func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

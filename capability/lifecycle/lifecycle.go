@@ -20,7 +20,7 @@ type Options struct {
 	// Registry is what the kernel serves.
 	Registry *kernel.Registry
 
-	// Status says how the kernel is doing. It fills in everything but what is served and what
+	// Status reports how the kernel is doing. It fills in everything but what is served and what
 	// waits in the kernel's queues. Nil means that no more is known.
 	Status func() Status
 

@@ -218,7 +218,7 @@ func (s *server) readPrompt(ctx context.Context, file string) ([]byte, error) {
 	return []byte(strings.TrimRight(b.String(), "\n") + "\n"), nil
 }
 
-// usage says which arguments a prompt needs.
+// usage reports which arguments a prompt needs.
 func (p *prompt) usage(uri string) string {
 	var b strings.Builder
 	var query []string

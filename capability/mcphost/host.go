@@ -106,7 +106,7 @@ func New(r *kernel.Registry, opts *Options) *Host {
 	return h
 }
 
-// Begin says which kernel records that servers have changed.
+// Begin sets which kernel records that servers have changed.
 func (h *Host) Begin(k *kernel.Kernel) { h.kernel.Store(k) }
 
 // Close ends the connections to all servers, and their processes.

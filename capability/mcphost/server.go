@@ -75,7 +75,7 @@ func (r *record) timeout() time.Duration {
 	return cmp.Or(time.Duration(r.Timeout)*time.Millisecond, callTime)
 }
 
-// target says how a server is reached, for people.
+// target describes how a server is reached, for people.
 func (r *record) target() string {
 	if r.URL != "" {
 		return r.URL

@@ -308,7 +308,7 @@ func fits(key memoryKey, text []byte) error {
 	return nil
 }
 
-// modelFault says what keeps a JSON value from being kept as the settings of a model, or returns
+// modelFault reports what keeps a JSON value from being kept as the settings of a model, or returns
 // "". Only what may be a secret is looked at: a key that isn't sealed, or a text that isn't a name.
 func modelFault(value []byte) string {
 	switch value[0] {
@@ -328,7 +328,7 @@ func modelFault(value []byte) string {
 	return ""
 }
 
-// sealedFault says what keeps a JSON value from being a sealed string, or returns "". It looks
+// sealedFault reports what keeps a JSON value from being a sealed string, or returns "". It looks
 // at the form only: without the key, it is not known whether the string opens. A text without
 // the prefix is plain.
 func sealedFault(value []byte) (fault string, plain bool) {

@@ -133,7 +133,7 @@ func emits(events []kernel.EventDefinition, t message.Type) bool {
 	return slices.ContainsFunc(events, func(e kernel.EventDefinition) bool { return e.Type == t })
 }
 
-// agrees says in what another definition of the same type differs. Descriptions are for
+// agrees reports in what another definition of the same type differs. Descriptions are for
 // people, and may.
 func (d *definition) agrees(o *definition) error {
 	var differs []string

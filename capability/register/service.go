@@ -28,7 +28,7 @@ type service struct {
 	holder  *principal.Principal // the principal that registered the syscall first
 	begun   time.Time
 	servers atomic.Pointer[[]*server] // changed with directory.mu held
-	turn    atomic.Uint64             // round-robin counter
+	next    atomic.Uint64             // round-robin counter
 }
 
 // A server is a connection that serves a type. One that fails again and again rests, while
@@ -90,7 +90,7 @@ func (s *service) pick() *server {
 		return nil
 	}
 	now := s.now()
-	first := int(s.turn.Add(1) % uint64(len(all)))
+	first := int(s.next.Add(1) % uint64(len(all)))
 	var best *server
 	var least int64
 	rests := false

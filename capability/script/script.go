@@ -154,8 +154,8 @@ type split struct {
 	script   *script
 	author   principal.Claim
 	versions []*version
-	ends     []uint64 // end of each version's part in the sum of all weights
-	turn     atomic.Uint64
+	ends     []uint64      // end of each version's part in the sum of all weights
+	calls    atomic.Uint64 // calls so far: they spread over the versions by weight
 }
 
 // split returns the versions that have a weight.
@@ -178,7 +178,7 @@ func (sp *split) pick() *version {
 		return sp.versions[0]
 	}
 	sum := sp.ends[len(sp.ends)-1]
-	at := (sp.turn.Add(1) * 0x9E3779B97F4A7C15 >> 32) * sum >> 32
+	at := (sp.calls.Add(1) * 0x9E3779B97F4A7C15 >> 32) * sum >> 32
 	i, found := slices.BinarySearch(sp.ends, at)
 	if found {
 		i++

@@ -74,7 +74,7 @@ type parentOf struct {
 	Depth   int    `json:"depth"`
 }
 
-// forkedAt says whose messages up to a seq are the first of a fork.
+// forkedAt records whose messages up to a seq are the first of a fork.
 type forkedAt struct {
 	Session string `json:"session"`
 	Seq     uint64 `json:"seq"`
@@ -293,7 +293,7 @@ func (x *Sessions) unrefer(b *store.Batch, data, key []byte) {
 	}
 }
 
-// Restored says that a store was restored from a backup: what open turns have done since isn't
+// Restored notes that a store was restored from a backup: what open turns have done since isn't
 // known, so they wait for Session.Continue. It reports whether there are any.
 func Restored(s store.Store) (open bool, err error) {
 	var b store.Batch

@@ -159,7 +159,7 @@ func (r *runner) persist(fill func(*change) error) bool {
 	return false
 }
 
-// errNothing says that nothing is to be changed.
+// errNothing means that nothing is to be changed.
 var errNothing = errors.New("nothing to change")
 
 // finish does what follows when the change has been applied by the kernel itself.

@@ -72,7 +72,7 @@ func (x *Sessions) find(id string) *live {
 	return x.live[id]
 }
 
-// stored says that a session has changed in the store.
+// stored notes that a session has changed in the store.
 func (x *Sessions) stored(id string) {
 	l := x.find(id)
 	if l == nil {
@@ -94,7 +94,7 @@ func (x *Sessions) growing(id string) bool {
 	return l != nil && len(l.parts()) > 0
 }
 
-// run says who runs the turn; nil means that none does. What grew then grows no more.
+// run notes who runs the turn; nil means that none does. What grew then grows no more.
 func (l *live) run(r *runner) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -151,7 +151,7 @@ func (l *live) discard() {
 	}
 }
 
-// finish says that what grew is stored whole.
+// finish notes that what grew is stored whole.
 func (l *live) finish() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -379,7 +379,7 @@ func (f *follower) messages(ctx context.Context, s *session) (full bool, err err
 // has reports whether a turn of the session is open.
 func (s *session) has(turn string) bool { return s.turn != nil && s.turn.ID == turn }
 
-// discard says that messages which grew are withdrawn.
+// discard notes that messages which grew are withdrawn.
 func (f *follower) discard(parts []part) error {
 	var ids []string
 	for id := range f.sent {

@@ -98,7 +98,7 @@ func New(o *Options) *Directory {
 	return d
 }
 
-// SetFile says where the secret of the default token is.
+// SetFile sets where the secret of the default token is.
 func (d *Directory) SetFile(f File) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Can says what a driver can do.
+// Can describes what a driver can do.
 type Can struct {
 	Read, Write, Execute bool
 
@@ -35,10 +35,10 @@ func (c Can) String() string {
 // Its errors are *message.Error for the caller, or wrap [fs.ErrNotExist],
 // [fs.ErrPermission] or an error of the context. What else they say goes to the log.
 type Driver interface {
-	// Can says what the driver can do now.
+	// Can describes what the driver can do now.
 	Can() Can
 
-	// String says what is mounted, for people: directory /srv/os. No secrets.
+	// String reports what is mounted, for people: directory /srv/os. No secrets.
 	String() string
 
 	// Read returns a file whole. The data belongs to the caller. The tree fills in the URI.

@@ -58,7 +58,7 @@ func NoMount(path string) error {
 	return message.Errorf(502, "VFS fetch failed: no matching mount for os:///%s and root is undefined", message.Clip(path, 400))
 }
 
-// ErrUnnamed says that a directory has an entry that no URI can name.
+// ErrUnnamed means that a directory has an entry that no URI can name.
 var ErrUnnamed = errors.New("the name can't be written in a URI")
 
 // Check fails unless a file has the version that is expected; [Absent] is that of a file that

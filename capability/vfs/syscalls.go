@@ -60,7 +60,7 @@ func (t *Tree) readCall(ctx context.Context, in readInput) (readOutput, error) {
 	return out, err
 }
 
-// mediaType says what a file is: by the ending of its name or, failing that, by its content.
+// mediaType reports what a file is: by the ending of its name or, failing that, by its content.
 func mediaType(uri string, data []byte) string {
 	return cmp.Or(mime.TypeByExtension(path.Ext(uri)), http.DetectContentType(data))
 }

@@ -75,7 +75,7 @@ func floor(folder string) (int, bool) {
 	return 0, false
 }
 
-// violation says what is wrong with one import, or returns "".
+// violation reports what is wrong with one import, or returns "".
 func violation(folder, imported string) string {
 	from, ok := floor(folder)
 	if !ok {

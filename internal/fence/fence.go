@@ -26,10 +26,10 @@ import (
 )
 
 var (
-	// ErrPrivate says that a file or a directory belongs to the kernel.
+	// ErrPrivate means that a file or a directory belongs to the kernel.
 	ErrPrivate = errors.New("it belongs to the kernel")
 
-	// ErrMoved says that another file has taken the place of the one that was opened, so that
+	// ErrMoved means that another file has taken the place of the one that was opened, so that
 	// it is not known where that is. It may be opened again.
 	ErrMoved = errors.New("it was exchanged while it was opened")
 )

@@ -20,7 +20,7 @@ type tokenizer struct {
 	control  map[string]Token
 }
 
-// merge says which token two neighbours become, and how early.
+// merge is the token that two neighbours become, and how early they do.
 type merge struct {
 	rank int
 	to   Token

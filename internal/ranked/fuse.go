@@ -42,7 +42,7 @@ type Worded[K comparable] struct {
 	// Cover is how much of the query its words are, from 0 to 1.
 	Cover float64
 
-	// Exact says that it has all words of the query, or all that are names, codes and ids
+	// Exact means that it has all words of the query, or all that are names, codes and ids
 	// ([Names]). What is exact comes first in the list.
 	Exact bool
 }

@@ -33,7 +33,7 @@ func Derive(secret []byte) ([]byte, error) {
 	return hkdf.Key(sha256.New, secret, []byte(salt), info, KeySize)
 }
 
-// ErrAltered says that a sealed string does not open: it is not as it was sealed, or was
+// ErrAltered means that a sealed string does not open: it is not as it was sealed, or was
 // sealed with another key than this one.
 var ErrAltered = errors.New("it was changed, or sealed with another key")
 

@@ -52,7 +52,7 @@ type Options struct {
 	// limits say.
 	InFlight int
 
-	// NoRequests says that the wire carries no requests to its peer: [PeerOf] finds none.
+	// NoRequests means that the wire carries no requests to its peer: [PeerOf] finds none.
 	NoRequests bool
 }
 

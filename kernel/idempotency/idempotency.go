@@ -174,7 +174,7 @@ func (run *Run) Look() (*Kept, error) {
 	}
 }
 
-// OfWork says that the run is a part of some work, which keeps the outcome itself, in one batch
+// OfWork notes that the run is a part of some work, which keeps the outcome itself, in one batch
 // with the effect: an intent then doesn't expire, however long the kernel doesn't run, and Drop
 // takes the place of Keep.
 func (run *Run) OfWork() { run.work = true }
@@ -235,7 +235,7 @@ func (run *Run) Intend() (*Intent, error) {
 	return &Intent{commit, run, expires}, nil
 }
 
-// Accept says that the command is going to run.
+// Accept notes that the command is going to run.
 func (i *Intent) Accept() {
 	i.run.revision, i.run.expires, i.run.intended = i.Commit.Revision, i.expires, true
 }

@@ -116,7 +116,7 @@ func (d *Dir) aside(h Hash) string {
 	return filepath.Join(dir, asidePrefix+name)
 }
 
-// ErrDamaged says that a file does not hold the data that it was made for.
+// ErrDamaged means that a file does not hold the data that it was made for.
 var ErrDamaged = errors.New("the content of the file is not what it was")
 
 // Read returns the content of a blob, which is held against its hash.

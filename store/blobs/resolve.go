@@ -98,7 +98,7 @@ func tooLarge(limit int64) *message.Error {
 	return message.Errorf(413, "The data is larger than %d bytes, which is the most that is taken", limit)
 }
 
-// notRegular says what to point to instead of a directory, a device or a pipe.
+// notRegular reports what to point to instead of a directory, a device or a pipe.
 func notRegular(path string) error {
 	return message.Errorf(422, "%s is not a regular file: point to a file", message.Clip(path, 400))
 }

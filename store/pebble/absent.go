@@ -21,21 +21,21 @@ import (
 // again when that pays off. Snapshots don't use it: they may have keys that were deleted
 // before the filter was made.
 type absence struct {
-	filter atomic.Pointer[filter] // nil if there is none
-	missed atomic.Int64           // lookups in vain since the last filter was dropped
-	worth  int64                  // lookups in vain that pay for a filter; guarded by Engine.applyLock
-	limit  int                    // keys that Pebble may have, and again that may be added
+	filter    atomic.Pointer[filter] // nil if there is none
+	missed    atomic.Int64           // lookups in vain since the last filter was dropped
+	threshold int64                  // lookups in vain that pay for a filter; guarded by Engine.applyLock
+	limit     int                    // keys that Pebble may have, and again that may be added
 }
 
 const (
-	filterWords  = 1 << 18               // 64-bit words: 2 MB
-	filterLimit  = filterWords * 64 / 16 // keys: with twice as many, 2 % of absent keys are not recognised
-	filterWorth  = 4096                  // lookups in vain that cost about as much as to read all keys
-	filterProbes = 4                     // bits per key
-	largeEntry   = 512                   // bytes; a larger entry counts as several keys, since it is read as well
+	filterWords     = 1 << 18               // 64-bit words: 2 MB
+	filterLimit     = filterWords * 64 / 16 // keys: with twice as many, 2 % of absent keys are not recognised
+	filterThreshold = 4096                  // lookups in vain that cost about as much as to read all keys
+	filterProbes    = 4                     // bits per key
+	largeEntry      = 512                   // bytes; a larger entry counts as several keys, since it is read as well
 )
 
-func newAbsence() *absence { return &absence{worth: filterWorth, limit: filterLimit} }
+func newAbsence() *absence { return &absence{threshold: filterThreshold, limit: filterLimit} }
 
 // A filter is a set of keys that may have other keys in it.
 type filter struct {
@@ -103,7 +103,7 @@ func (a *absence) miss(key []byte) {
 func (a *absence) add(b *store.Batch) (fresh *filter) {
 	f := a.filter.Load()
 	if f == nil {
-		if a.missed.Load() < a.worth {
+		if a.missed.Load() < a.threshold {
 			return nil
 		}
 		fresh = &filter{seed: maphash.MakeSeed(), words: make([]atomic.Uint64, filterWords)}
@@ -118,7 +118,7 @@ func (a *absence) add(b *store.Batch) (fresh *filter) {
 	}
 	switch state := f.state.Load(); {
 	case state == failed:
-		a.worth *= 16
+		a.threshold *= 16
 		a.filter.Store(nil)
 	case state == complete && f.added > a.limit:
 		a.filter.Store(nil)

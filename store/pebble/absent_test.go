@@ -21,7 +21,7 @@ import (
 // eager makes an engine that was not used yet make filters after one lookup in vain, each
 // with room for some keys.
 func eager(e *Engine, limit int) *absence {
-	e.absence.worth, e.absence.limit = 1, limit
+	e.absence.threshold, e.absence.limit = 1, limit
 	return e.absence
 }
 
@@ -29,7 +29,7 @@ func eager(e *Engine, limit int) *absence {
 func filtered(t *testing.T, e *Engine) *filter {
 	t.Helper()
 	a := e.absence
-	a.missed.Store(a.worth)
+	a.missed.Store(a.threshold)
 	before := a.filter.Load()
 	apply(t, e, "m/filtered", "x")
 	e.filling.Wait()
@@ -249,8 +249,8 @@ func TestAFilterIsGivenUp(t *testing.T) {
 			}
 			present(t, e, map[string]bool{"m/00000004": true, "m/none": false})
 			apply(t, e, "m/1", "x")
-			if f := a.filter.Load(); f != nil || a.worth != 16 {
-				t.Errorf("there is a filter %v, and %d lookups pay for the next one", f, a.worth)
+			if f := a.filter.Load(); f != nil || a.threshold != 16 {
+				t.Errorf("there is a filter %v, and %d lookups pay for the next one", f, a.threshold)
 			}
 			present(t, e, map[string]bool{"m/00000004": true, "m/none": false})
 		})
@@ -258,7 +258,7 @@ func TestAFilterIsGivenUp(t *testing.T) {
 }
 
 func TestAFilterIsDroppedWhenItIsFull(t *testing.T) {
-	a := &absence{worth: 10, limit: 64}
+	a := &absence{threshold: 10, limit: 64}
 	keys := 0
 	change := func(n int) *filter {
 		var b store.Batch
@@ -361,7 +361,7 @@ func TestCloseWhileAFilterIsFilled(t *testing.T) {
 	s.on.Store(true)
 	s.Lock()
 	a := e.absence
-	a.missed.Store(a.worth)
+	a.missed.Store(a.threshold)
 	apply(t, e, "m/1", "x")
 	<-s.hits
 	if !a.filter.Load().has([]byte("m/1")) {
@@ -390,7 +390,7 @@ func TestAFilterOfADiskThatFails(t *testing.T) {
 	want := map[string]bool{"m/00000001": true, "m/filtered": true, "m/none": false}
 	present(t, e, want)
 	apply(t, e, "m/1", "x")
-	if e.absence.filter.Load() != nil || e.absence.worth != 16*filterWorth {
+	if e.absence.filter.Load() != nil || e.absence.threshold != 16*filterThreshold {
 		t.Error("the filter is still there, or the next one comes too soon")
 	}
 	if f := filtered(t, e); f.state.Load() != complete {

@@ -18,7 +18,7 @@ import (
 )
 
 // lockName is the file that the process which has the store open holds a lock on. Its
-// content says who that is.
+// content names that process.
 const lockName = "LOCK.kernos"
 
 // A Holder is a process that has a store open.

@@ -2,6 +2,6 @@
 
 package storetest
 
-// raced says that the race detector is at work, which makes everything several times as
+// raced means that the race detector is at work, which makes everything several times as
 // slow.
 const raced = true

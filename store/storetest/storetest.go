@@ -72,15 +72,15 @@ type Engine struct {
 	// OpenFS is Open on another file system, which may forget, fail and come to an end.
 	OpenFS func(fs vfs.FS, dir string) (store.Store, error)
 
-	// NoFS says why there is no OpenFS, and so nothing that cuts the power and injects
+	// NoFS reports why there is no OpenFS, and so nothing that cuts the power and injects
 	// errors.
 	NoFS string
 
-	// Variant says that the engine is one that passes the suite as well, but for what it keeps in memory. A
+	// Variant means that the engine is one that passes the suite as well, but for what it keeps in memory. A
 	// short run then fails every fourth call of the file system only.
 	Variant bool
 
-	// NoKill says why no process that has the store open is killed, and NoPowerCut why the power
+	// NoKill reports why no process that has the store open is killed, and NoPowerCut why the power
 	// isn't cut.
 	NoKill, NoPowerCut string
 }
@@ -223,7 +223,7 @@ func (f *fixture) wait(c *store.Commit) {
 	}
 }
 
-// errHanging says that something took longer than it may.
+// errHanging means that something took longer than it may.
 var errHanging = errors.New("nothing has happened for too long")
 
 // await waits for a commit, but not for ever.

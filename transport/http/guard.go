@@ -32,7 +32,7 @@ type Guard struct {
 	// is that of the door itself, behind a proxy that has TLS.
 	Origins []string
 
-	// Private says that no browser reaches this door, as none does that of a unix socket:
+	// Private means that no browser reaches this door, as none does that of a unix socket:
 	// neither Host nor Origin is looked at.
 	Private bool
 

@@ -6,7 +6,7 @@ import (
 	"kernos/transport"
 )
 
-// healthz says that the process lives.
+// healthz reports that the process lives.
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 	transport.WriteJSON(w, http.StatusOK, []byte(`{"status":"ok"}`+"\n"))
 }

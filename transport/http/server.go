@@ -71,7 +71,7 @@ type Options struct {
 	// ReachesBlob reports whether a caller may have a blob. Nil means all of them.
 	ReachesBlob func(*principal.Principal, blobs.Hash) (bool, error)
 
-	// Ready says why the kernel can't do its work at the moment. Nil means that it can.
+	// Ready reports why the kernel can't do its work at the moment. Nil means that it can.
 	Ready func() error
 
 	// Collect adds metrics to those that the server knows of. May be nil.
@@ -130,7 +130,7 @@ type Door struct {
 	// Certificate, if there is one, makes this a door for TLS.
 	Certificate *Certificate
 
-	// Remote says that clients may be on another machine: pointers in what they send
+	// Remote means that clients may be on another machine: pointers in what they send
 	// may not mean files of this one.
 	Remote bool
 }

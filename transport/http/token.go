@@ -118,7 +118,7 @@ func readToken(path string) (string, error) {
 	return token, nil
 }
 
-// checkToken says what is wrong with a token: it must be fit for a header and for the
+// checkToken reports what is wrong with a token: it must be fit for a header and for the
 // protocol of a WebSocket, and not be guessed.
 func checkToken(token string) error {
 	const signs = "-._~!#$%&'*+^`|"

@@ -39,8 +39,8 @@ func (x *exchange) approval(m *message.Message) {
 		return
 	}
 	life := x.s.life
-	if x.among != nil {
-		life = x.among.life
+	if x.session != nil {
+		life = x.session.life
 	}
 	ctx, cancel := context.WithCancel(life)
 	if x.approvals == nil {

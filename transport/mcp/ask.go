@@ -298,15 +298,15 @@ func (x *exchange) resume() (bool, *jsonrpc.Failure) {
 		return false, jsonrpc.Invalid("Invalid params: requestState isn't that of a request which waits for an answer; send the request again without it")
 	}
 	delete(p.all, state)
-	if x.among != nil {
-		x.among.done(x)
+	if x.session != nil {
+		x.session.done(x)
 	}
 	y.mu.Lock()
-	y.Frame, y.client, y.out, y.over, y.away, y.among = x.Frame, x.client, x.out, false, false, x.among
+	y.Frame, y.client, y.out, y.over, y.away, y.session = x.Frame, x.client, x.out, false, false, x.session
 	outcome := y.outcome
 	y.mu.Unlock()
-	if y.among != nil {
-		y.among.begin(y)
+	if y.session != nil {
+		y.session.begin(y)
 	}
 	close(y.again)
 	if outcome != nil {

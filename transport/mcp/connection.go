@@ -251,7 +251,7 @@ func (c *conn) receive(line []byte) {
 			return
 		}
 	}
-	x := &exchange{s: c.s, work: c.s.conns, Frame: f, client: client, choice: c.choice, ctx: c.ctx, out: c, among: c.session}
+	x := &exchange{s: c.s, work: c.s.conns, Frame: f, client: client, choice: c.choice, ctx: c.ctx, out: c, session: c.session}
 	m, bad := client.find(f.Method)
 	if bad != nil {
 		x.fail(bad)

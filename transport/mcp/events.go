@@ -21,15 +21,15 @@ type eventStream struct {
 	session *session // nil in the stateless era
 	id      int64
 
-	mu     sync.Mutex
-	done   chan struct{}       // closed at the end; nil until the goroutine of the request waits for it
-	w      http.ResponseWriter // nil while no client reads
-	events *transport.Events   // to w; nil if it hasn't got any
-	over   bool
-	seq    int64
-	final  []byte // the response, if it is the whole answer
-	status int    // HTTP status of the answer
-	alone  bool   // the goroutine of the request doesn't come to serve
+	mu       sync.Mutex
+	done     chan struct{}       // closed at the end; nil until the goroutine of the request waits for it
+	w        http.ResponseWriter // nil while no client reads
+	events   *transport.Events   // to w; nil if it hasn't got any
+	over     bool
+	seq      int64
+	final    []byte // the response, if it is the whole answer
+	status   int    // HTTP status of the answer
+	detached bool   // the goroutine of the request doesn't come to serve
 }
 
 func newEventStream(n *session, w http.ResponseWriter) *eventStream {
@@ -66,7 +66,7 @@ func (e *eventStream) respond(frame []byte, f *jsonrpc.Failure) {
 		// The goroutine that waits in serve writes it: its stack is large enough already, which saves a
 		// seventh of the time of a call.
 		e.final, e.status = frame, statusOf(f, e.session == nil)
-		if e.alone {
+		if e.detached {
 			e.writeFinal()
 		}
 	} else {
@@ -80,7 +80,7 @@ func (e *eventStream) respond(frame []byte, f *jsonrpc.Failure) {
 func (e *eventStream) late() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.alone = true
+	e.detached = true
 	e.writeFinal()
 }
 
@@ -89,13 +89,13 @@ func (e *eventStream) writeFinal() {
 	if e.final == nil || e.w == nil {
 		return
 	}
-	if e.alone {
+	if e.detached {
 		h := e.w.Header()
 		h.Set("Connection", "close") // the next request would wait for the handler
 		h.Set("Content-Length", strconv.Itoa(len(e.final)))
 	}
 	transport.WriteJSON(e.w, e.status, e.final)
-	if e.alone {
+	if e.detached {
 		_ = http.NewResponseController(e.w).Flush()
 	}
 	e.w = nil

@@ -31,7 +31,7 @@ type exchange struct {
 	replied bool                               // the reply names a job, which the client follows
 	asked   message.ID                         // id of the message that calls the tool, or ""
 	cancel  func()                             // nil for an exchange that doesn't wait; guarded by mu
-	among   *session                           // the session that knows the exchange by its id; nil if none
+	session *session                           // the session that knows the exchange by its id; nil if none
 
 	asking sync.Mutex    // the client is asked one thing at a time
 	again  chan struct{} // closed when the client has come back with an answer; guarded by the parking
@@ -172,8 +172,8 @@ func (x *exchange) send(response []byte, f *jsonrpc.Failure) {
 		for _, withdraw := range x.approvals {
 			withdraw()
 		}
-		if x.among != nil {
-			x.among.done(x)
+		if x.session != nil {
+			x.session.done(x)
 		}
 		if f != nil {
 			response = jsonrpc.AppendFailure(nil, x.ID, f)
@@ -269,7 +269,7 @@ func (x *exchange) unanswered(err error) {
 func (x *exchange) abandon() {
 	x.mu.Lock()
 	x.over = true
-	x.among.done(x)
+	x.session.done(x)
 	if e, ok := x.out.(*eventStream); ok {
 		e.leave()
 	}

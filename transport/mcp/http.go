@@ -203,15 +203,15 @@ func (s *Server) named(w http.ResponseWriter, r *http.Request, id []byte) *sessi
 
 // answer serves an exchange over HTTP.
 func (s *Server) answer(requests *transport.Server, w http.ResponseWriter, r *http.Request, f *jsonrpc.Frame, c *client) {
-	h := &httpExchange{events: newEventStream(c.session, w), w: w, exchange: exchange{s: s, work: requests, Frame: *f, client: c, choice: choiceOf(r), among: c.session}}
+	h := &httpExchange{events: newEventStream(c.session, w), w: w, exchange: exchange{s: s, work: requests, Frame: *f, client: c, choice: choiceOf(r), session: c.session}}
 	x := &h.exchange
 	h.lasting = lasting{requests.Work(), r.Context(), x}
 	x.ctx, x.out, x.run = &h.lasting, h.events, h.call
 	if c.modern {
 		x.header = r.Header
 	}
-	if x.among != nil {
-		x.among.begin(x)
+	if x.session != nil {
+		x.session.begin(x)
 	}
 	m, bad := c.find(f.Method)
 	switch {
@@ -320,7 +320,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 	e.write([]byte(":\n\n"))
 	e.mu.Unlock()
 	n.mu.Lock()
-	n.alone = e
+	n.general = e
 	n.mu.Unlock()
 	e.serve(w, r, stopping.Done())
 }

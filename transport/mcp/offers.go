@@ -18,7 +18,7 @@ type Offer struct {
 	// Tool is the name of the tool. "" means the usual one.
 	Tool string
 
-	// Task says whether calls of the tool become tasks.
+	// Task decides whether calls of the tool become tasks.
 	Task TaskSupport
 
 	// Prompt is the name of the prompt. Its arguments are the members of the syscall's data, and its

@@ -68,7 +68,7 @@ type resourceKind struct {
 	// complete returns values for the variable of the template that begin with some text. May be nil.
 	complete func(x *exchange, begin string) ([]string, error)
 
-	// fixed says that a resource that isn't there won't come to be, so that it can't be watched.
+	// fixed means that a resource that isn't there won't come to be, so that it can't be watched.
 	fixed bool
 }
 

@@ -45,7 +45,7 @@ type session struct {
 	last    int64                  // number of the last stream
 	log     []loggedEvent
 	bytes   int          // bytes of log
-	alone   *eventStream // the stream that the client has opened for messages that belong to no request
+	general *eventStream // the stream that the client has opened for messages that belong to no request
 }
 
 // newSession returns the session of a principal. It ends with the context, or with end.
@@ -60,14 +60,14 @@ func newSession(ctx context.Context, work *transport.Server, p *principal.Princi
 	return n
 }
 
-// open makes a session of HTTP. If there are too many, one ends: see givesWay.
+// open makes a session of HTTP. If there are too many, one ends: see toEvict.
 func (s *Server) open(requests *transport.Server, p *principal.Principal) *session {
 	n := newSession(s.life, requests, p)
 	n.id = rand.Text()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.sessions) >= s.opts.MaxSessions {
-		old := s.givesWay(p)
+		old := s.toEvict(p)
 		delete(s.sessions, old.id)
 		old.end()
 	}
@@ -75,10 +75,10 @@ func (s *Server) open(requests *transport.Server, p *principal.Principal) *sessi
 	return n
 }
 
-// givesWay returns the session that ends so that a principal can have another one. It is a session of the principal
+// toEvict returns the session that ends so that a principal can have another one. It is a session of the principal
 // that has the most of them, so that none can end those of the others by opening many: the one that no client reads
 // from, and was idle for longest. The caller holds s.mu.
-func (s *Server) givesWay(p *principal.Principal) (chosen *session) {
+func (s *Server) toEvict(p *principal.Principal) (chosen *session) {
 	count := map[principal.ID]int{p.ID(): 1} // the new one
 	for _, n := range s.sessions {
 		count[n.principal.ID()]++
@@ -149,13 +149,13 @@ func (n *session) end() {
 // isn't told.
 func (n *session) tell(frame []byte) {
 	n.mu.Lock()
-	out, alone := n.out, n.alone
+	out, general := n.out, n.general
 	n.mu.Unlock()
 	switch {
 	case out != nil:
 		out.notify(frame)
-	case alone != nil:
-		alone.notify(frame)
+	case general != nil:
+		general.notify(frame)
 	}
 }
 

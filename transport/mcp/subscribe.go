@@ -112,7 +112,7 @@ func listen(x *exchange) {
 	tell := func(method, uri string, all ...watch) {
 		params := marshal(heardParams{Meta: meta, URI: uri})
 		for _, w := range all {
-			w = x.among.missed(w)
+			w = x.session.missed(w)
 			watches.Go(func() {
 				<-acknowledged
 				w.each(func() { x.notify(method, params) })

@@ -19,7 +19,7 @@ import (
 // tasksExtension is the name of the extension for tasks (SEP-2663). A task is a job.
 const tasksExtension = "io.modelcontextprotocol/tasks"
 
-// TaskSupport says how the calls of a syscall become tasks, for clients that can follow tasks.
+// TaskSupport decides how the calls of a syscall become tasks, for clients that can follow tasks.
 type TaskSupport byte
 
 const (

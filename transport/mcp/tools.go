@@ -115,7 +115,7 @@ func (c choice) has(d *kernel.Definition) bool {
 	return false
 }
 
-// unmatched says which patterns of a choice match no tool that the caller may call, and what was probably meant. It is "" if
+// unmatched reports which patterns of a choice match no tool that the caller may call, and what was probably meant. It is "" if
 // there are none. Such a pattern may be right: programs come and go.
 func (s *Server) unmatched(caller *principal.Principal, c choice) string {
 	var notes []string

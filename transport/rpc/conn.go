@@ -36,7 +36,7 @@ type conn struct {
 
 	mu       sync.Mutex
 	streams  map[uint64]*stream // calls of this connection that can be resumed, by number
-	guests   map[*stream]bool   // streams of other connections that were resumed here
+	resumed  map[*stream]bool   // streams of other connections that were resumed here
 	last     uint64             // number of the newest stream
 	open     int                // streams whose items go here, and that are not done
 	running  int                // calls that came over this connection and are not done
@@ -70,7 +70,7 @@ func (c *conn) newStream() *stream {
 		c.svc.kept.add(c)
 	}
 	c.last++
-	st := &stream{svc: c.svc, caller: c.caller, home: c, number: c.last, at: c}
+	st := &stream{svc: c.svc, caller: c.caller, origin: c, number: c.last, at: c}
 	c.streams[st.number] = st
 	c.open++
 	c.running++
@@ -85,7 +85,7 @@ func (c *conn) forget(st *stream) {
 	if len(c.streams) == 0 {
 		c.svc.kept.remove(c)
 	}
-	st.refund(math.MaxInt)
+	st.release(math.MaxInt)
 }
 
 // finish notes that a stream is done that came over this connection. Its lock is held.
@@ -114,7 +114,7 @@ func (c *conn) retire(st *stream) {
 // bound forgets the first of the streams that are done, if they are too many.
 func (c *conn) bound() {
 	for first := c.surplus(); first != nil; first = c.surplus() {
-		first.home.forget(first)
+		first.origin.forget(first)
 	}
 }
 
@@ -126,7 +126,7 @@ func (c *conn) surplus() *stream {
 	}
 	first := c.finished[0]
 	c.unretire(first)
-	delete(c.guests, first)
+	delete(c.resumed, first)
 	return first
 }
 

@@ -12,7 +12,7 @@ const maxItem = 1<<20 - 4096
 
 // emit takes what the kernel has to say about the call. It has the type [kernel.Emit].
 func (st *stream) emit(m message.Message) {
-	if len(m.Data) > maxItem && st.home != nil {
+	if len(m.Data) > maxItem && st.origin != nil {
 		m = st.svc.k.Fit(kernel.ActFor(context.Background(), kernel.From(st.caller, "")), m, maxItem, func(m *message.Message) int { return len(m.Data) })
 	}
 	st.mu.Lock()
@@ -34,7 +34,7 @@ func (st *stream) emit(m message.Message) {
 		st.fail(e)
 	case message.KindEvent:
 		switch {
-		case st.home == nil:
+		case st.origin == nil:
 		case m.Type == kernel.Progressed:
 			dst := st.begin(typeProgress, m.Via)
 			st.put(appendProgress(dst, m.Data), false)

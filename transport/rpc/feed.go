@@ -12,7 +12,7 @@ type Reader interface {
 	// waits with it.
 	Item(Item)
 
-	// Flush says that for the moment no more items follow.
+	// Flush notes that for the moment no more items follow.
 	Flush()
 }
 

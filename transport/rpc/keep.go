@@ -71,15 +71,15 @@ func (k *keep) find(caller *principal.Principal, id string) *stream {
 func (k *keep) lose(st *stream) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	st.lost, st.lostAt, st.weight = k.lost.PushBack(st), time.Now(), lostSize+len(st.log)
+	st.lost, st.lostAt, st.keptBytes = k.lost.PushBack(st), time.Now(), lostSize+len(st.log)
 	if !st.over {
-		st.weight += lostRunning
+		st.keptBytes += lostRunning
 		st.endless = st.route != nil && st.route.Syscall.Runs == kernel.Endless
 	}
 	if st.endless {
 		k.endless++
 	}
-	k.bytes += st.weight
+	k.bytes += st.keptBytes
 	if k.expiry == nil {
 		k.expiry = time.AfterFunc(k.opts.KeepFor, k.sweep)
 	}
@@ -91,7 +91,7 @@ func (k *keep) found(st *stream) {
 	defer k.mu.Unlock()
 	if st.lost != nil {
 		k.lost.Remove(st.lost)
-		k.bytes -= st.weight
+		k.bytes -= st.keptBytes
 		k.end(st)
 		st.lost = nil
 	}
@@ -116,7 +116,7 @@ func (k *keep) end(st *stream) {
 func (k *keep) grow(st *stream, n int, tooLarge bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	st.weight += n
+	st.keptBytes += n
 	k.bytes += n
 	if tooLarge {
 		k.lost.MoveToFront(st.lost)

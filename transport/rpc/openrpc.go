@@ -54,7 +54,7 @@ type openRPCParam struct {
 	Schema      json.RawMessage `json:"schema"`
 }
 
-// openRPCStream says what the items of a method carry.
+// openRPCStream describes what the items of a method carry.
 type openRPCStream struct {
 	Notification string          `json:"notification"`
 	ContentType  string          `json:"content_type"`

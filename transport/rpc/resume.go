@@ -13,7 +13,7 @@ import (
 func (c *conn) all() []*stream {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.AppendSeq(slices.Collect(maps.Values(c.streams)), maps.Keys(c.guests))
+	return slices.AppendSeq(slices.Collect(maps.Values(c.streams)), maps.Keys(c.resumed))
 }
 
 // leave gives up what a peer had that said goodbye.
@@ -60,11 +60,11 @@ func (st *stream) moveTo(c *conn, after int64) *failure {
 	c.mu.Lock()
 	full := !st.over && c.open >= c.svc.opts.Subscriptions
 	if !full {
-		if st.home != c {
-			if c.guests == nil {
-				c.guests = make(map[*stream]bool)
+		if st.origin != c {
+			if c.resumed == nil {
+				c.resumed = make(map[*stream]bool)
 			}
-			c.guests[st] = true
+			c.resumed[st] = true
 		}
 		if st.over {
 			c.retire(st)

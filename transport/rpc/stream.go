@@ -31,8 +31,8 @@ type stream struct {
 	route     *kernel.Route        // nil for methods of the service itself
 	outcome   *Outcome             // takes the outcome of a call whose items are not sent; or nil
 
-	home    *conn      // the connection that the call came over; nil if there are no items
-	number  uint64     // the stream's number in home
+	origin  *conn      // the connection that the call came over; nil if there are no items
+	number  uint64     // the stream's number in origin
 	request message.ID // the call's id in the kernel
 
 	mu      sync.Mutex
@@ -46,13 +46,13 @@ type stream struct {
 	logged  int    // number of items in log
 	counted int    // bytes of log when the stream was done
 
-	charged atomic.Int64 // bytes of log that are taken from the kernel's budget
+	reserved atomic.Int64 // bytes of log that are taken from the kernel's budget
 
 	// For a stream that was lost; the lock of keep guards these.
-	lost    *list.Element
-	lostAt  time.Time
-	weight  int
-	endless bool // the call does not end by itself
+	lost      *list.Element
+	lostAt    time.Time
+	keptBytes int
+	endless   bool // the call does not end by itself
 
 	event   message.Type // the type of the last event
 	content string       // the content type of event
@@ -70,7 +70,7 @@ func (st *stream) answer(contentType string, data json.RawMessage) {
 
 // reply, data, fail and done put items. They are called with mu held, as all that follows.
 func (st *stream) reply(contentType string, data []byte) {
-	if st.home != nil {
+	if st.origin != nil {
 		st.data(contentType, data, nil, true)
 	} else if st.outcome != nil {
 		st.outcome.Data = bytes.Clone(data)
@@ -83,7 +83,7 @@ func (st *stream) data(contentType string, data []byte, via *message.Via, more b
 }
 
 func (st *stream) fail(e *message.Error) {
-	if st.home != nil {
+	if st.origin != nil {
 		st.put(appendError(st.begin(typeError, e.Nested()), e, recoverable(e.Code)), true)
 	} else if st.outcome != nil {
 		st.outcome.Err = e
@@ -94,7 +94,7 @@ func (st *stream) fail(e *message.Error) {
 func (st *stream) done() {
 	st.over = true
 	st.params = nil
-	if st.home == nil {
+	if st.origin == nil {
 		return
 	}
 	if st.at == nil {
@@ -103,12 +103,12 @@ func (st *stream) done() {
 	// The kernel flushes when a call that isn't slow ends.
 	more := st.route != nil && st.route.Syscall.Runs == kernel.Inline
 	st.put(st.begin(typeDone, nil), more)
-	st.home.finish(st)
+	st.origin.finish(st)
 }
 
 // guide puts guidance. It is part of the outcome too, as the item that it would be.
 func (st *stream) guide(g *guidance) {
-	if st.home != nil {
+	if st.origin != nil {
 		st.put(g.append(st.begin(typeGuidance, nil)), true)
 	} else if st.outcome != nil {
 		st.outcome.Guidance = st.endItem(g.append(st.beginItem(nil, typeGuidance, nil)))
@@ -157,7 +157,7 @@ func (st *stream) put(dst []byte, more bool) {
 	st.log = dst
 	st.logged++
 	opts := &st.svc.opts
-	affordable := cap(dst) <= smallLog || st.charge(cap(dst))
+	affordable := cap(dst) <= smallLog || st.reserve(cap(dst))
 	tooLarge := st.logged > 1 && (st.logged > opts.KeepItems || len(st.log) > opts.KeepBytes || !affordable)
 	if st.at == nil {
 		st.svc.kept.grow(st, len(dst)-start+4, tooLarge)
@@ -170,7 +170,7 @@ func (st *stream) put(dst []byte, more bool) {
 	if !affordable {
 		st.log = bytes.Clone(dst[start-4:])
 		st.logged = 1
-		st.charge(0)
+		st.reserve(0)
 	} else if tooLarge {
 		st.trim()
 	}
@@ -179,30 +179,30 @@ func (st *stream) put(dst []byte, more bool) {
 // smallLog is how large a log is that every stream may have.
 const smallLog = 4 << 10
 
-// charge takes the bytes of the log from the budget of the caller, and gives back what it has
+// reserve takes the bytes of the log from the budget of the caller, and gives back what it has
 // less. It reports whether there were as many: if not, nothing is kept but the last item.
-func (st *stream) charge(size int) bool {
-	more := size - int(st.charged.Load())
+func (st *stream) reserve(size int) bool {
+	more := size - int(st.reserved.Load())
 	if more > 0 {
 		if st.svc.k.Kept().Take(st.caller, more) != nil {
 			return false
 		}
-		st.charged.Add(int64(more))
+		st.reserved.Add(int64(more))
 		return true
 	}
-	st.refund(-more)
+	st.release(-more)
 	return true
 }
 
-// refund gives bytes back to the budget, but not more than were taken. It needs no lock.
-func (st *stream) refund(n int) {
+// release gives bytes back to the budget, but not more than were taken. It needs no lock.
+func (st *stream) release(n int) {
 	for {
-		charged := st.charged.Load()
-		back := min(int64(n), charged)
+		taken := st.reserved.Load()
+		back := min(int64(n), taken)
 		if back <= 0 {
 			return
 		}
-		if st.charged.CompareAndSwap(charged, charged-back) {
+		if st.reserved.CompareAndSwap(taken, taken-back) {
 			st.svc.k.Kept().Give(st.caller, int(back))
 			return
 		}
@@ -235,7 +235,7 @@ func (st *stream) after(n int64) (frames []byte, ok bool) {
 // appendID appends the id of the stream: the name of its connection, which can't be guessed,
 // and its number there.
 func (st *stream) appendID(dst []byte) []byte {
-	dst = append(append(dst, st.home.name...), '-')
+	dst = append(append(dst, st.origin.name...), '-')
 	return strconv.AppendUint(dst, st.number, 10)
 }
 
@@ -264,23 +264,23 @@ func (st *stream) abandon(unread func() bool) {
 	st.drop()
 	if !st.over {
 		st.over = true // whatever it may still say
-		st.home.finish(st)
+		st.origin.finish(st)
 	}
 	query := st.route != nil && st.route.Syscall.Kind == message.KindQuery
 	st.mu.Unlock()
 	if query {
 		st.abort()
 	}
-	st.home.forget(st)
+	st.origin.forget(st)
 }
 
 // drop forgets the items. mu is held.
 func (st *stream) drop() {
 	st.log, st.logged = nil, 0
-	st.charge(0)
+	st.reserve(0)
 }
 
-// detach says that the items of the stream go nowhere for the moment. mu is held.
+// detach notes that the items of the stream go nowhere for the moment. mu is held.
 func (st *stream) detach() {
 	at := st.at
 	if at == nil {
@@ -288,7 +288,7 @@ func (st *stream) detach() {
 		return
 	}
 	at.mu.Lock()
-	delete(at.guests, st)
+	delete(at.resumed, st)
 	if st.over {
 		at.unretire(st)
 	} else {
@@ -307,7 +307,7 @@ func (st *stream) abort() {
 	st.mu.Lock()
 	request := st.request
 	st.mu.Unlock()
-	if stop := st.home.stop; stop != nil && request != "" {
+	if stop := st.origin.stop; stop != nil && request != "" {
 		stop(request)
 	}
 }

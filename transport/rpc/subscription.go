@@ -33,20 +33,20 @@ func (s *Service) Open(ctx context.Context, c Call) (*Subscription, error) {
 	if s.closed.Load() {
 		return nil, ErrClosed
 	}
-	home := newFeeding(ctx, s)
-	st := home.newStream()
+	origin := newFeeding(ctx, s)
+	st := origin.newStream()
 	st.held = true // items wait until a reader follows
 	t, err := s.compose(st, c)
 	if err != nil {
-		home.forget(st)
+		origin.forget(st)
 		return nil, err
 	}
 	calling, cancel := context.WithCancel(ctx)
-	home.stop = func(message.ID) bool { // works before the kernel has begun, too
+	origin.stop = func(message.ID) bool { // works before the kernel has begun, too
 		cancel()
 		return true
 	}
-	return &Subscription{conn: home, st: st, task: t, ctx: calling, free: cancel}, nil
+	return &Subscription{conn: origin, st: st, task: t, ctx: calling, free: cancel}, nil
 }
 
 // newFeeding returns a connection that carries one stream.

@@ -34,7 +34,7 @@ const (
 	authPatience = 30 * time.Second
 )
 
-// signatureFormats says which signatures of which keys are good. A bare signature does not
+// signatureFormats lists which signatures of which keys are good. A bare signature does not
 // say how it was made, so all of them are tried. SHA-1 is not among them.
 var signatureFormats = map[string][]string{
 	ssh.KeyAlgoED25519: {ssh.KeyAlgoED25519},

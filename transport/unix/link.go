@@ -185,7 +185,7 @@ func (l *link) saw(p []byte) {
 	}
 }
 
-// expired says what it means that the deadline of a read that began at a time has passed,
+// expired reports what it means that the deadline of a read that began at a time has passed,
 // or sets the next one.
 func (l *link) expired(begun time.Time) error {
 	l.mu.Lock()

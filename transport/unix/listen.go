@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Info says who serves a socket. It lies beside the socket as JSON, in the file whose lock
+// Info describes who serves a socket. It lies beside the socket as JSON, in the file whose lock
 // makes a daemon the only one. Listen fills in a PID and a Started that are zero.
 type Info struct {
 	PID     int       `json:"pid"`
@@ -24,7 +24,7 @@ type Info struct {
 	Home    string    `json:"home"`
 	Origin  string    `json:"origin"`
 
-	// Auth says that the daemon wants a signature before it serves anything. Clients go
+	// Auth means that the daemon wants a signature before it serves anything. Clients go
 	// by it, so it must agree with the keys that the server has.
 	Auth bool `json:"auth"`
 
@@ -38,7 +38,7 @@ type Info struct {
 	Args []string `json:"args,omitempty"`
 	Env  []string `json:"env,omitempty"`
 
-	// Stopping says that the daemon finishes what runs and takes nothing new. It is said
+	// Stopping means that the daemon finishes what runs and takes nothing new. It is said
 	// before the socket is gone.
 	Stopping bool `json:"stopping,omitempty"`
 }

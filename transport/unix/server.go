@@ -265,14 +265,14 @@ func (s *Server) serve(l *link) {
 		return
 	}
 	transport.Start(kernel.ActFor(s.conns.Work(), kernel.From(nil, "unix")), s.k, l, l, l.options(), func(_ transport.Result, err error) {
-		s.part(l, err)
+		s.explainEnd(l, err)
 		_ = l.conn.Close()
 		s.ended(l)
 	})
 }
 
-// part tells the peer of a connection why it ends, if it can't know.
-func (s *Server) part(l *link, err error) {
+// explainEnd tells the peer of a connection why it ends, if it can't know.
+func (s *Server) explainEnd(l *link, err error) {
 	switch {
 	case err == nil && l.interrupted():
 		l.refuse(errStopping)

@@ -24,7 +24,7 @@ type File struct {
 	// Write takes a new value, a single line. Nil means that it can't be changed.
 	Write func(ctx context.Context, value string) error
 
-	// Cheap says that Read costs nothing, so that a listing may call it for the size and
+	// Cheap means that Read costs nothing, so that a listing may call it for the size and
 	// the version of the file.
 	Cheap bool
 }

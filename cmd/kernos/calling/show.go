@@ -48,7 +48,7 @@ func (c *call) showModule(ctx context.Context) error {
 	return exit.Wrap(err)
 }
 
-// showMethod says what a method takes.
+// showMethod prints what a method takes.
 func (c *call) showMethod() error {
 	if c.method == nil {
 		if c.unlisted {

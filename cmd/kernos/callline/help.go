@@ -139,7 +139,7 @@ func FieldHelp(f *client.Field) string {
 	return strings.Join(parts, " ")
 }
 
-// limits says between which numbers a value must be. That it must be exact in a float64 is
+// limits reports between which numbers a value must be. That it must be exact in a float64 is
 // nothing that people care about.
 func limits(f *client.Field) string {
 	const exact = 1<<53 - 1

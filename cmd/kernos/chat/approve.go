@@ -161,7 +161,7 @@ func (m *screen) edited(text string) tea.Cmd {
 	return m.decide(&r, "deny", "once", "call it with these arguments instead: "+string(args))
 }
 
-// explain says what a call would do, and what each key means.
+// explain explains what a call would do, and what each key means.
 func (m *screen) explain(r *entry) tea.Cmd {
 	name, rule := r.Name, r.Rule
 	return m.shows(func(s *terminal.Screen) error {

@@ -104,7 +104,7 @@ func (t *transcript) live() (lines []string) {
 	return lines
 }
 
-// doing says what the model is at while it says nothing; "" if it speaks.
+// doing reports what the model is at while it says nothing; "" if it speaks.
 func (t *transcript) doing() string {
 	for _, p := range t.growing {
 		switch {
@@ -303,7 +303,7 @@ func duration(milliseconds int64) string {
 	return d.Round(time.Second).String()
 }
 
-// decision says what was decided about a call.
+// decision reports what was decided about a call.
 func decision(m *entry) string {
 	text := "denied"
 	if m.Decision == "allow" {

@@ -18,7 +18,7 @@ import (
 	"kernos/internal/visible"
 )
 
-// Introduce says which model answers. If none is configured, it offers those that it finds.
+// Introduce prints which model answers. If none is configured, it offers those that it finds.
 func Introduce(ctx context.Context, call request.Caller, s *terminal.Screen, in *os.File, model string, local bool) error {
 	known, err := List(ctx, call)
 	if err != nil {

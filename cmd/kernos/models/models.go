@@ -74,7 +74,7 @@ const usualServers = "ollama=127.0.0.1:11434,llama-server=127.0.0.1:8080,lm-stud
 
 // Detect looks for models: servers first, which are asked for their models, and then keys in the
 // environment, which are sent nowhere. A kernel on another machine can't reach the servers of this one:
-// local says whether the kernel is here.
+// local reports whether the kernel is here.
 func Detect(ctx context.Context, local bool) []Found {
 	var found []Found
 	if local {
