@@ -162,8 +162,10 @@ func (w *child) request(ctx context.Context, r *outgoing, p *pending) error {
 		case <-w.c.life.Done():
 			return w.c.Err()
 		case err := <-sent:
-			if err != nil {
-				return &broken{fmt.Errorf("it doesn't read: %w", err)}
+			if err != nil { // how the process ends says more than that it doesn't read
+				_ = process.Kill(w.cmd)
+				<-w.c.life.Done()
+				return fmt.Errorf("it doesn't read: %w (%w)", w.c.Err(), err)
 			}
 			sent = nil
 		case <-ctx.Done():
