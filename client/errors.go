@@ -11,10 +11,6 @@ import (
 // ErrClosed is the error of calls on a client, or of a stream, that was closed.
 var ErrClosed = errors.New("the client was closed")
 
-// ErrStopping is why a connection is lost to a server that shuts down. A call that was not
-// acknowledged has not begun then.
-var ErrStopping = errors.New("the server is shutting down")
-
 // An Unreachable is the error of a server that can't be connected to.
 type Unreachable struct {
 	URL string

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"kernos/message"
 )
 
 // A Target says where a server is.
@@ -247,7 +249,7 @@ func (l *link) read(ctx context.Context) ([]byte, error) {
 	if c, ok := errors.AsType[websocket.CloseError](err); ok {
 		err = fmt.Errorf("the server has closed it with code %d", c.Code)
 		if c.Code == websocket.StatusGoingAway {
-			err = ErrStopping
+			err = message.ErrServerStopping
 		}
 		if c.Reason != "" {
 			err = fmt.Errorf("%w: %s", err, c.Reason)

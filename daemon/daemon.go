@@ -25,6 +25,7 @@ import (
 	"sync"
 	"time"
 
+	"kernos/capability/blob"
 	"kernos/capability/introspect"
 	"kernos/capability/job"
 	"kernos/capability/mcphost"
@@ -161,7 +162,7 @@ func Open(o *Options) (_ *Daemon, err error) {
 // openKernel builds the kernel, with the journal unless it is turned off.
 func (d *Daemon) openKernel() error {
 	settings := kernel.Options{
-		Timeout: d.opts.Limits.Timeout, Store: d.state.store, Blobs: d.state, IdempotencyTTL: d.state.outcomes, Rules: d.sessions.Rules, Needs: introspect.Needs,
+		Timeout: d.opts.Limits.Timeout, Store: d.state.store, Blobs: d.state, ReadBlob: blob.ReadType, IdempotencyTTL: d.state.outcomes, Rules: d.sessions.Rules, Needs: introspect.Needs,
 		InFlight: d.opts.Limits.InFlight, InFlightAll: d.opts.Limits.InFlightAll, Log: d.opts.Log,
 	}
 	if !d.opts.Unrecorded {

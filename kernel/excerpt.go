@@ -48,7 +48,10 @@ func (k *Kernel) Excerpt(ctx context.Context, reply []byte, begin int) (shown []
 			shown = jsonscan.AppendQuoted(append(shown, ':'), first)
 			note = fmt.Appendf(note, ", and %sBeginning the first %d", name, len(first))
 		}
-		note = fmt.Appendf(note, "; Blob.Read {ref: %sRef, offset: %d} reads on. ", name, len(first))
+		if k.opts.ReadBlob != "" {
+			note = fmt.Appendf(note, "; %s {ref: %sRef, offset: %d} reads on", k.opts.ReadBlob, name, len(first))
+		}
+		note = append(note, ". "...)
 		return true
 	})
 	if moved == nil {

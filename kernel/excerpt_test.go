@@ -28,7 +28,7 @@ func (s shelf) Beginning(_ context.Context, p message.BlobPointer, n int) ([]byt
 }
 
 func TestExcerptShowsWhereEachValueBegins(t *testing.T) {
-	k := kerneltest.New(t, &kernel.Options{Blobs: shelf{files: map[string]string{
+	k := kerneltest.New(t, &kernel.Options{ReadBlob: "Blob.Read", Blobs: shelf{files: map[string]string{
 		"/short": "hello", "/long": strings.Repeat("abc ", 1000), "/wide": strings.Repeat("€", 1000), "/lines": strings.Repeat("\x01\n", 1000), "/image": "\x89PNG\xff" + strings.Repeat("x", 100),
 	}}})
 	ref := func(path string) string { return `{"scheme":"file","path":"` + path + `"}` }

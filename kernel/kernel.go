@@ -45,6 +45,9 @@ type Options struct {
 	// error.
 	Blobs Blobs
 
+	// ReadBlob is the syscall that reads a blob, which an excerpt of a reply names; "" if there is none.
+	ReadBlob message.Type
+
 	// Store keeps what syscalls change. Nil means that those that change something
 	// durable fail, and commands with an idempotency key too.
 	Store store.Store

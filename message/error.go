@@ -98,6 +98,10 @@ func (e *Error) Nested() *Via {
 	return nil
 }
 
+// ErrServerStopping is why a connection has ended whose server shuts down. The server hasn't begun a request that it has
+// neither acknowledged nor answered.
+var ErrServerStopping = errors.New("the server is shutting down")
+
 // Is reports whether the reason of e is target.
 func (e *Error) Is(target error) bool { return e.Reason != nil && errors.Is(e.Reason, target) }
 

@@ -450,5 +450,5 @@ func (q *Queue) Oldest() (due time.Time, err error) {
 	return due, nil
 }
 
-// ErrStopping is the cause with which the context of a worker ends when the queue stops.
-var ErrStopping = errors.New("the kernel is shutting down")
+// ErrQueueStopping is the cause with which the context of a worker ends when the queue stops.
+var ErrQueueStopping = errors.New("the kernel is shutting down")

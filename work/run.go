@@ -60,7 +60,7 @@ func (q *Queue) Run(ctx context.Context) {
 	select {
 	case <-ended:
 	case <-time.After(q.opts.Grace):
-		stop(ErrStopping)
+		stop(ErrQueueStopping)
 		<-ended
 	}
 }
@@ -428,7 +428,7 @@ func (q *Queue) worker(l *Lease) {
 // do does a task. Its worker may end the goroutine.
 func (q *Queue) do(l *Lease) {
 	defer q.workers.Done()
-	defer func() { q.release(l, errors.Is(context.Cause(l.ctx), ErrStopping)) }()
+	defer func() { q.release(l, errors.Is(context.Cause(l.ctx), ErrQueueStopping)) }()
 	q.opts.Work(l.ctx, l)
 }
 

@@ -49,8 +49,11 @@ type readOutput struct {
 	Next   int64   `json:"next,omitzero" jsonschema_description:"The offset of the next part; absent if this is the last one."`
 }
 
+// ReadType is the syscall that reads a blob.
+const ReadType message.Type = "Blob.Read"
+
 var read = kernel.DefineQuery[readInput, readOutput](kernel.Definition{
-	Type:    "Blob.Read",
+	Type:    ReadType,
 	Summary: "Read data that a reply refers to (dataRef, bodyRef, contentRef, …), part by part.",
 	Input:   schema.Input[readInput]().Example(`{"ref":{"scheme":"file","path":"/…/blobs/ab/abcd…"},"offset":12000}`),
 	Errors: []kernel.ErrorDefinition{

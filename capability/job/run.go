@@ -295,7 +295,7 @@ func (w *attempt) Settle(b *store.Batch, outcome *message.Message) ([]message.Me
 	}
 	if w.stopped() {
 		if external(w.k, w.Name) {
-			return nil, work.ErrStopping // the outcome isn't known, which the next process reports
+			return nil, work.ErrQueueStopping // the outcome isn't known, which the next process reports
 		}
 		w.setEnded(w.lease.Again(b, now))
 		r.store(b)
@@ -317,7 +317,7 @@ func (w *attempt) Settle(b *store.Batch, outcome *message.Message) ([]message.Me
 }
 
 // stopped reports whether the kernel has stopped the job, and may continue it later.
-func (a *run) stopped() bool { return errors.Is(context.Cause(a.ctx), work.ErrStopping) }
+func (a *run) stopped() bool { return errors.Is(context.Cause(a.ctx), work.ErrQueueStopping) }
 
 // mayRetry reports whether a call is attempted again.
 func (a *run) mayRetry(t message.Type, rule *retryRule, failed int, e *message.Error) bool {

@@ -385,7 +385,7 @@ func (w *stepAttempt) Settle(b *store.Batch, outcome *message.Message) ([]messag
 		}
 		switch {
 		case w.stopped() && external(w.k, w.step.Name):
-			return nil, work.ErrStopping
+			return nil, work.ErrQueueStopping
 		case w.stopped():
 			st.Status = statusPending
 		case !w.final && w.mayRetry(w.step.Name, w.step.Retry, st.Attempt+1, e):

@@ -335,7 +335,7 @@ func (w *attempt) Settle(b *store.Batch, outcome *message.Message) ([]message.Me
 			return nil, err
 		}
 		if w.stopped() {
-			return nil, work.ErrStopping // the next process finds out what became of it
+			return nil, work.ErrQueueStopping // the next process finds out what became of it
 		}
 		kept.Result = failed(e)
 	}

@@ -286,7 +286,7 @@ func (x *Sessions) ask(ctx context.Context, in askInput, stream *kernel.Stream) 
 	}
 	f := follower{x: x, id: child.Session, until: child.Turn, quiet: true, stream: stream}
 	if err := f.follow(ctx); err != nil {
-		if context.Cause(ctx) != work.ErrStopping {
+		if context.Cause(ctx) != work.ErrQueueStopping {
 			err = errors.Join(err, x.stop(child.Session))
 		}
 		return out, err

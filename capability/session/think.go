@@ -133,7 +133,7 @@ func (w *thought) Settle(b *store.Batch, outcome *message.Message) ([]message.Me
 		return nil, err
 	}
 	if w.stopped() && outcome.Kind == message.KindError {
-		return nil, work.ErrStopping
+		return nil, work.ErrQueueStopping
 	}
 	s, err := w.x.load(w.id)
 	if err != nil {

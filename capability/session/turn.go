@@ -204,4 +204,4 @@ func (r *runner) fail(e *message.Error) {
 }
 
 // stopped reports whether the kernel stops: the next one continues the turn.
-func (r *runner) stopped() bool { return errors.Is(context.Cause(r.ctx), work.ErrStopping) }
+func (r *runner) stopped() bool { return errors.Is(context.Cause(r.ctx), work.ErrQueueStopping) }

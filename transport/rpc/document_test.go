@@ -188,7 +188,7 @@ func TestDocumentsDoNotDependOnOrder(t *testing.T) {
 	texts := func(s *Service) string {
 		one, _ := s.moduleSchema(whole(s), "odd")
 		two, _ := s.moduleSchema(whole(s), "more")
-		return strings.Join([]string{s.Hash(principal.TheOwner()), string(s.schema(whole(s))), string(one), string(two), string(discovered(s))}, "\n")
+		return strings.Join([]string{s.view(principal.TheOwner()).Hash(), string(s.schema(whole(s))), string(one), string(two), string(discovered(s))}, "\n")
 	}
 	first := made(modules)
 	want := texts(first)
@@ -207,20 +207,20 @@ func TestDocumentsDoNotDependOnOrder(t *testing.T) {
 			t.Fatal("another order gives other documents")
 		}
 	}
-	hash := first.Hash(principal.TheOwner())
+	hash := first.view(principal.TheOwner()).Hash()
 	changed := slices.Clone(modules)
 	changed[1].Version = "1.0.1"
-	if made(changed).Hash(principal.TheOwner()) == hash {
+	if made(changed).view(principal.TheOwner()).Hash() == hash {
 		t.Error("another version has the same hash")
 	}
 	if err := first.k.Registry().AddSyscall(modules[1], raw("More.Three", message.KindQuery, newGate().handle)); err != nil {
 		t.Fatal(err)
 	}
-	if first.Hash(principal.TheOwner()) == hash || !bytes.Contains(first.schema(whole(first)), []byte(`"three"`)) {
+	if first.view(principal.TheOwner()).Hash() == hash || !bytes.Contains(first.schema(whole(first)), []byte(`"three"`)) {
 		t.Error("a new method changes nothing")
 	}
 	first.k.Registry().RemoveSyscall("More.Three")
-	if first.Hash(principal.TheOwner()) != hash {
+	if first.view(principal.TheOwner()).Hash() != hash {
 		t.Error("a method that is gone is still in the hash")
 	}
 }

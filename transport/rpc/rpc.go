@@ -116,8 +116,5 @@ var ErrClosed = errors.New("the service is closed")
 // Kernel returns the kernel that is served.
 func (s *Service) Kernel() *kernel.Kernel { return s.k }
 
-// Hash is the hash that the items of the service carry for a caller.
-func (s *Service) Hash(caller *principal.Principal) string { return s.view(caller).Hash() }
-
 // view is what a caller sees of the kernel.
 func (s *Service) view(caller *principal.Principal) kernel.View { return s.k.Registry().For(caller) }

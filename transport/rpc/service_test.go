@@ -139,7 +139,7 @@ func TestEverySequenceEndsWithDone(t *testing.T) {
 				if got = append(got, i.Type); i.Type == "error" {
 					got = append(got, fmt.Sprint(i.Code))
 				}
-				if i.Hash != s.Hash(principal.TheOwner()) || len(i.Provenance) == 0 {
+				if i.Hash != s.view(principal.TheOwner()).Hash() || len(i.Provenance) == 0 {
 					t.Errorf("%s: got %+v", method, i)
 				}
 				if method == "test_nested" && strings.Join(i.Provenance, " ") != map[string]string{"progress": "test test"}[i.Type] && i.Type == "progress" {
@@ -227,7 +227,7 @@ func TestHiddenSyscallsAreCalledAndNotListed(t *testing.T) {
 	beside := raw("Note.Burn", message.KindQuery, hidden.Handler)
 	beside.Visibility = kernel.Hidden
 	s := newService(t, nil, hidden, beside)
-	if s.Hash(principal.TheOwner()) != plain.Hash(principal.TheOwner()) {
+	if s.view(principal.TheOwner()).Hash() != plain.view(principal.TheOwner()).Hash() {
 		t.Error("it changes the hash")
 	}
 	c := dial(t, s)

@@ -89,9 +89,6 @@ func (s *Service) Resume(ctx context.Context, id string, after int64, method str
 // ID is what the stream can be resumed by.
 func (sub *Subscription) ID() string { return string(sub.st.appendID(nil)) }
 
-// Method is what was called.
-func (sub *Subscription) Method() string { return sub.st.method }
-
 // Request is what the kernel knows the call by; "" if it never gets there.
 func (sub *Subscription) Request() message.ID { return sub.st.request }
 

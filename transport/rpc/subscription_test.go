@@ -112,7 +112,7 @@ func TestSubscriptionGivesItemsInOrder(t *testing.T) {
 			kind, _, _ := strings.Cut(c.next(t), " ")
 			got = append(got, kind)
 		}
-		if line := strings.Join(got, " "); line != one.want || c.flushed == 0 || sub.Method() != one.method {
+		if line := strings.Join(got, " "); line != one.want || c.flushed == 0 || sub.st.method != one.method {
 			t.Errorf("%s %s: got %s, want %s", one.method, one.params, line, one.want)
 		}
 	}
@@ -136,8 +136,8 @@ func TestSubscriptionIsResumed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if second.ID() != first.ID() || second.Method() != "test_wait" || second.Request() != first.Request() || second.Request() == "" {
-		t.Errorf("it is another stream: %s %s %s", second.ID(), second.Method(), second.Request())
+	if second.ID() != first.ID() || second.st.method != "test_wait" || second.Request() != first.Request() || second.Request() == "" {
+		t.Errorf("it is another stream: %s %s %s", second.ID(), second.st.method, second.Request())
 	}
 	g.steps <- "4" // before it is followed
 	two := newCollector()

@@ -377,7 +377,7 @@ func TestDialKnowsThatTheDaemonEnds(t *testing.T) {
 		}
 		return ed25519.Sign(key.private.(ed25519.PrivateKey), challenge), nil
 	}}
-	if _, err := late.Dial(t.Context(), d.path); !errors.Is(err, ErrStopping) {
+	if _, err := late.Dial(t.Context(), d.path); !errors.Is(err, message.ErrServerStopping) {
 		t.Errorf("got %v", err)
 	}
 }

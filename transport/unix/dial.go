@@ -125,10 +125,6 @@ func (c *Conn) authenticate(ctx context.Context, path string, sign func(challeng
 	return nil
 }
 
-// ErrStopping is the reason of the error with which a daemon that shuts down closes its
-// connections. The daemon has not begun any request that it has not answered by then.
-var ErrStopping = errors.New("the daemon is shutting down")
-
 // answerChallenge answers the challenge, which is the first line. A daemon that is not
 // convinced closes the connection without a message, so it is sent a Ping.
 func (c *Conn) answerChallenge(sign func(challenge []byte) ([]byte, error)) error {
@@ -169,7 +165,7 @@ func (c *Conn) answerChallenge(sign func(challenge []byte) ([]byte, error)) erro
 }
 
 // Disconnection returns why the daemon closes the connection, if m is the message that says
-// so. The reason of the error is [ErrStopping] or [ErrFull] where one of them is.
+// so. The reason of the error is [message.ErrServerStopping] or [ErrFull] where one of them is.
 func Disconnection(m message.Message) (error, bool) {
 	if m.Type != transport.Disconnected || m.Kind != message.KindError {
 		return nil, false
@@ -182,7 +178,7 @@ func Disconnection(m message.Message) (error, bool) {
 	case 429:
 		e.Reason = ErrFull
 	case 503:
-		e.Reason = ErrStopping
+		e.Reason = message.ErrServerStopping
 	}
 	return e, true
 }

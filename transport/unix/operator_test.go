@@ -97,7 +97,7 @@ func TestAskNamesAFullServer(t *testing.T) {
 		operator.want(`s "fine"`)
 	}
 	_, err := d.connect().Ask(t.Context(), message.Message{Kind: message.KindCommand, Type: "Syscall.Shutdown", Data: []byte("{}")})
-	if !errors.Is(err, ErrFull) || errors.Is(err, ErrStopping) {
+	if !errors.Is(err, ErrFull) || errors.Is(err, message.ErrServerStopping) {
 		t.Errorf("got %v", err)
 	}
 }

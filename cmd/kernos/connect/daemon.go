@@ -25,6 +25,7 @@ import (
 	"kernos/cmd/kernos/settings"
 	"kernos/daemon"
 	"kernos/internal/backoff"
+	"kernos/message"
 	"kernos/transport/unix"
 )
 
@@ -118,7 +119,7 @@ func (d *Daemon) Connect(ctx context.Context) (conn *unix.Conn, err error) {
 		switch {
 		case err == nil, !running && absent(err):
 			return false, nil
-		case !absent(err) && !errors.Is(err, unix.ErrStopping) && waiting.Err() == nil:
+		case !absent(err) && !errors.Is(err, message.ErrServerStopping) && waiting.Err() == nil:
 			return false, unreachable(err)
 		}
 		return true, unreachable(fmt.Errorf(

@@ -161,7 +161,7 @@ func (k *Kernel) leave(gone *client.Client) error {
 func isGone(err error) bool {
 	_, unreachable := errors.AsType[*client.Unreachable](err)
 	_, refused := errors.AsType[*client.Refused](err)
-	return unreachable || refused || errors.Is(err, client.ErrStopping) || errors.Is(err, store.ErrInUse)
+	return unreachable || refused || errors.Is(err, message.ErrServerStopping) || errors.Is(err, store.ErrInUse)
 }
 
 // Call sends a request; see [request.Caller]. A request that was not begun because the kernel is

@@ -126,7 +126,7 @@ func (e *unasked) Error() string { return e.cause.Error() }
 func (d *Daemon) shutDown(ctx context.Context) error {
 	_, err := d.operate(ctx, message.KindCommand, "Syscall.Shutdown")
 	_, lost := errors.AsType[*unix.Lost](err)
-	turnedAway := errors.Is(err, unix.ErrFull) || errors.Is(err, unix.ErrStopping)
+	turnedAway := errors.Is(err, unix.ErrFull) || errors.Is(err, message.ErrServerStopping)
 	if err != nil && (absent(err) || turnedAway || lost && errors.Is(err, io.EOF)) {
 		return &unasked{err}
 	}

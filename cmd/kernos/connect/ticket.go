@@ -23,7 +23,7 @@ func (d *Daemon) ticket(ctx context.Context) (string, error) {
 		return "", &client.Unreachable{URL: d.target().URL, Err: errNotRunning}
 	}
 	data, err := ask(ctx, conn, message.KindQuery, daemon.TicketType)
-	if lost, ok := errors.AsType[*unix.Lost](err); ok && errors.Is(lost, unix.ErrStopping) {
+	if lost, ok := errors.AsType[*unix.Lost](err); ok && errors.Is(lost, message.ErrServerStopping) {
 		return "", &client.Unreachable{URL: d.target().URL, Err: lost}
 	}
 	if err != nil {

@@ -305,7 +305,7 @@ func stopping(line []byte) bool {
 		return false
 	}
 	reason, _ := unix.Disconnection(m)
-	return errors.Is(reason, unix.ErrStopping)
+	return errors.Is(reason, message.ErrServerStopping)
 }
 
 // pass writes answers to the output.
@@ -364,7 +364,7 @@ func lives(ctx context.Context, d *connect.Daemon, info unix.Info) bool {
 	now, err := d.Status(ctx)
 	if err != nil {
 		_, said := errors.AsType[*message.Error](err) // such as that it has too many connections
-		return said && !errors.Is(err, unix.ErrStopping)
+		return said && !errors.Is(err, message.ErrServerStopping)
 	}
 	return info.PID == 0 || now.PID == info.PID // the process is unknown if the lock was deleted
 }
