@@ -13,7 +13,7 @@ import (
 type Stream struct {
 	client *Client
 	items  chan Item
-	closed chan struct{} // closed by Close: items have no reader any more
+	closed chan struct{} // closed by Close: items have no reader
 
 	// Guarded by the client's lock.
 	id   json.RawMessage // the subscription; nil until it is acknowledged
@@ -21,7 +21,7 @@ type Stream struct {
 	any  bool            // an item has come
 
 	finishing sync.Once
-	finished  chan struct{} // closed when no item comes any more
+	finished  chan struct{} // closed when no further item comes
 	err       error         // valid then; nil after done
 	closing   sync.Once
 }

@@ -102,7 +102,7 @@ type follower struct {
 	// What the last portion was.
 	missed  *Missed
 	entries []Entry
-	more    bool // there may be more by now
+	more    bool // further messages may have come by now
 }
 
 func (c *follower) read(ctx context.Context) error {

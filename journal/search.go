@@ -554,7 +554,7 @@ func (x *search) filterSpan(first uint64) error {
 func (x *search) filterPages(first uint64) error {
 	span := bounds{low: first, high: first + uint64(len(x.matched))}
 	var f found
-	next := 0 // a message before it is not looked for any more
+	next := 0 // earlier messages are no longer looked for
 	for seq, err := range x.pages(span) {
 		if err != nil {
 			return err

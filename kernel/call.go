@@ -187,7 +187,7 @@ func (c *Call) startOver() bool {
 	switch {
 	case !again:
 		return false
-	case called: // what a nested call has changed must not be changed twice
+	case called: // the changes of a nested call must not be made twice
 		c.giveUp("%s met a concurrent change of the same data after it had changed something else; check what is there, and decide again", c.request.Type)
 		return false
 	case c.run != nil:

@@ -24,7 +24,7 @@ type Lease struct {
 	cancel   context.CancelCauseFunc
 
 	mu   sync.Mutex
-	lost error    // why the lease is not valid any more
+	lost error    // why the lease is no longer valid
 	then []func() // called when the worker has returned: the task waits at another place
 }
 

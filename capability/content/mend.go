@@ -149,7 +149,7 @@ func strays(value string) bool {
 			return goesOn(value[i+1:])
 		}
 	}
-	return false // it ends on another line, or never
+	return false // the text ends on another line, or never
 }
 
 // straysFlow is strays for a list or a mapping.
@@ -166,7 +166,7 @@ func straysFlow(value string) bool {
 			return goesOn(value[i+1:])
 		}
 	}
-	return false // it ends on another line, or never
+	return false // the text ends on another line, or never
 }
 
 func goesOn(behind string) bool {

@@ -52,7 +52,7 @@ type notation struct {
 	node       func(n *node) (open string, end [4]string) // around the label
 	newline    string                                     // a line break in a label
 	entity     string                                     // how an entity begins
-	backslash  string                                     // what follows the entity of a backslash
+	backslash  string                                     // text after the entity of a backslash
 	more       string                                     // the node for the rest of the workflow
 	comment    string
 	claims     string // stands at the end if there are claims

@@ -113,7 +113,7 @@ func (r *request) setHeaders(given json.RawMessage) (err error) {
 	if _, ok := r.header["Range"]; ok { // a part of something compressed can't be decoded
 		defaultTo("Accept-Encoding", "identity")
 	}
-	defaultTo("Accept-Encoding", "gzip, zstd") // what a decoder knows
+	defaultTo("Accept-Encoding", "gzip, zstd") // the codings that are decoded here
 	if r.body != "" {
 		defaultTo("Content-Type", "text/plain;charset=UTF-8")
 	}

@@ -125,7 +125,7 @@ func helpCommand() *cobra.Command {
 		Example: `  kernos help serve
   kernos help memory
   kernos help memory set --context office`,
-		DisableFlagParsing:    true, // they are those of kernos call
+		DisableFlagParsing:    true, // kernos call parses the flags
 		DisableFlagsInUseLine: true,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 && (args[0] == "-h" || args[0] == "--help") {

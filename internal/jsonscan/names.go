@@ -21,7 +21,7 @@ type names struct {
 // object is the names' view of one open object.
 type object struct {
 	base  int    // index of its first name in list
-	large uint64 // its number, 0 while it has few names
+	large uint64 // the object's number, 0 while it has few names
 }
 
 // maxKept is how many names a scanner keeps room for from one text to the next.

@@ -26,7 +26,7 @@ type redactor struct {
 	Look
 	jsonscan.Rewriter
 	src   []byte
-	named bool // there may be names of credentials
+	named bool // the text may hold names of credentials
 }
 
 // value goes over the value at src[i] and returns the offset after it.

@@ -31,7 +31,7 @@ type Reader struct {
 	buf   []byte // buf[start:end] is read and not yet taken
 	start int
 	end   int
-	begun bool  // a byte order mark can't come any more
+	begun bool  // a byte order mark can no longer come
 	err   error // the error of from
 
 	name, id []byte // name and id of the event; copies, since buf may change before it ends

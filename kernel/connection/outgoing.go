@@ -22,8 +22,8 @@ type outgoing struct {
 	offered atomic.Int64 // types that the peer serves
 
 	mu       sync.Mutex // guards the fields below, and the unread messages of requests
-	leaving  bool       // nothing is added to whenGone any more
-	over     bool       // nothing is sent any more
+	leaving  bool       // nothing more is added to whenGone
+	over     bool       // nothing more is sent
 	whenGone []func()
 	requests map[message.ID]*request
 	offers   map[message.Type]func() bool // types that the peer serves; the function reports whether it gets no requests for a while

@@ -30,7 +30,7 @@ type health struct {
 // A condition is a state of health. It never changes, it is replaced.
 type condition struct {
 	err   error         // why nothing can be written, or nil
-	fails chan struct{} // closed when nothing can be written any more
+	fails chan struct{} // closed when nothing more can be written
 }
 
 // maxUnflushed is how many full memtables may wait while flushes fail. One more and

@@ -54,7 +54,7 @@ func testEmpty(f *fixture) {
 			f.Errorf("a new store shows %s", show(all))
 		}
 		f.wait(f.store.Barrier())
-		f.reopen() // what the engine itself keeps must not be seen either
+		f.reopen() // the engine's own keys must not be seen either
 	}
 	f.wait(f.apply(new(store.Batch)))
 	if all := f.everything(); len(all) != 0 {

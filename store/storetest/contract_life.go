@@ -42,7 +42,7 @@ func testCommits(f *fixture) {
 			f.Errorf("commit %d has revision %d, the one before it %d", i, c.Revision, commits[i-1].Revision)
 		}
 	}
-	f.close() // what it told is told by now
+	f.close() // all callbacks have returned by now
 	mu.Lock()
 	defer mu.Unlock()
 	if len(decided) != steps || !slices.IsSorted(decided) {
@@ -72,7 +72,7 @@ func testWatch(f *fixture) {
 	f.set("m/0", "before")
 	prefix := []byte("m/1")
 	some, other := f.store.Watch(prefix), f.store.Watch([]byte("m/2"))
-	overwrite(prefix) // it was copied
+	overwrite(prefix) // Watch must have copied the prefix
 	every, stopped := f.store.Watch(nil), f.store.Watch([]byte("m/1"))
 	defer some.Stop()
 	defer other.Stop()

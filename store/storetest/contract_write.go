@@ -295,7 +295,7 @@ func testCounter(f *fixture) {
 				}
 				n := 0
 				if e.Revision != 0 {
-					_, _ = fmt.Sscan(string(e.Value), &n) // what is unreadable fails below
+					_, _ = fmt.Sscan(string(e.Value), &n) // an unreadable value fails below
 				}
 				var b store.Batch
 				b.IfRevision(key, e.Revision)

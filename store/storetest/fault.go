@@ -82,7 +82,7 @@ type faulty struct {
 	mu     sync.Mutex
 	calls  int
 	hit    string // the call that failed first
-	read   bool   // it was a reading one
+	read   bool   // the failed call was reading
 	healed bool
 
 	batches      int

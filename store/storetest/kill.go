@@ -82,7 +82,7 @@ func share(left, rounds int, random *rand.Rand) int {
 
 // work is what the victim does. It does not return.
 func (v Victim) work(dir string) {
-	go func() { // it does not outlive its killer
+	go func() { // the victim does not outlive its killer
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(3)
 	}()
@@ -139,7 +139,7 @@ func kill(t *testing.T, dir string, share int, random *rand.Rand) ([]string, err
 	for {
 		line, err := in.ReadString('\n')
 		if err != nil {
-			break // what has no end was not reported
+			break // a line without an end was not reported
 		}
 		reported = append(reported, strings.TrimSuffix(line, "\n"))
 		switch {

@@ -23,8 +23,8 @@ type Memory struct {
 	syncing sync.Mutex // held while commits are resolved, so that they are in order
 
 	mu      sync.Mutex
-	now     state   // what readers see
-	durable state   // what a crash leaves
+	now     state   // the state that readers see
+	durable state   // the state that a crash leaves
 	pending []state // applied or waited for, and not durable; the oldest is first
 	manual  bool
 	closed  bool
@@ -76,7 +76,7 @@ func (m *Memory) Sync() error {
 	waiting = slices.Clone(waiting)
 	m.mu.Unlock()
 	for _, s := range waiting {
-		s.commit.Resolve(err) // those that have failed before stay as they are
+		s.commit.Resolve(err) // commits that have failed before stay as they are
 	}
 	return err
 }

@@ -47,8 +47,8 @@ type workload struct {
 
 // A cut is what one power cut has left.
 type cut struct {
-	at           int    // the number of the change that did not happen any more
-	call         string // what it was
+	at           int    // the number of the first change that did not happen
+	call         string // the call that made this change
 	percent      int    // of what was not synced that survived
 	acknowledged store.Revision
 	disk         *vfs.MemFS

@@ -83,7 +83,7 @@ func (p *pair) key() []byte {
 }
 
 func (p *pair) applyBoth() {
-	var ours, theirs store.Batch // they differ in revisions only
+	var ours, theirs store.Batch // the two batches differ in revisions only
 	for range p.random.IntN(6) {
 		key := p.key()
 		switch p.random.IntN(8) {

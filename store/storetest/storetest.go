@@ -56,7 +56,7 @@ func noise(random *rand.Rand, size int) []byte {
 	var seed [32]byte
 	binary.LittleEndian.PutUint64(seed[:], random.Uint64())
 	value := make([]byte, size)
-	_, _ = rand.NewChaCha8(seed).Read(value) // it never fails
+	_, _ = rand.NewChaCha8(seed).Read(value) // ChaCha8 never fails
 	return value
 }
 

@@ -250,7 +250,7 @@ func (s *Server) server(d Door) *http.Server {
 
 // drain ends the connections and requests of all doors in order, and WebSockets with them.
 func (s *Server) drain(servers []*http.Server) error {
-	s.opts.RPC.Close() // streams that were lost are not resumed any more
+	s.opts.RPC.Close() // streams that were lost can no longer be resumed
 	grace, cancel := context.WithTimeout(context.Background(), s.opts.Grace)
 	defer cancel()
 	var drained sync.WaitGroup

@@ -337,7 +337,7 @@ func (l *link) disconnect(reason transport.Reason, why *message.Error) {
 // close closes the connection so that what the peer was told arrives: a connection that is
 // closed while something is unread is reset instead.
 func (l *link) close() {
-	_ = l.conn.CloseRead() // nothing comes any more
+	_ = l.conn.CloseRead() // nothing more comes
 	l.discard()
 	_ = l.conn.Close()
 }

@@ -46,7 +46,7 @@ type wire struct {
 
 	mu      sync.Mutex
 	stopped bool // reading has stopped
-	ended   bool // alive does not fire any more
+	ended   bool // alive no longer fires
 }
 
 // newWire returns a wire that has no connection yet.

@@ -49,7 +49,7 @@ type Engine struct {
 	active      chan struct{} // one element for each call of JavaScript that runs or waits
 	modular     chan struct{} // one element for each call of a WebAssembly handler, whose stack isn't counted and may have 100 MB
 	translating chan struct{} // one element for each source that is being translated
-	budget      atomic.Int64  // what is left of options.Memory
+	budget      atomic.Int64  // the unused part of options.Memory
 
 	programs atomic.Uint64          // how many there have been
 	modules  *recent.Cache[*module] // WebAssembly handlers that ran lately

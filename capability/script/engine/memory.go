@@ -6,7 +6,7 @@ import (
 
 // A linear is the memory of one instance. Instances of an engine share a budget.
 type linear struct {
-	budget *atomic.Int64 // what is left
+	budget *atomic.Int64 // bytes that are left
 	max    uint64
 	buffer []byte
 

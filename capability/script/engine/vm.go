@@ -49,7 +49,7 @@ type vm struct {
 	scanner      jsonscan.Scanner // checks what QuickJS gives out
 
 	run *run  // the call that is running
-	err error // why the instance can't be used any more
+	err error // why the instance can no longer be used
 
 	// Go calls these functions while QuickJS isn't running.
 	eval, invoke, pending, job, exception, limit function

@@ -58,7 +58,7 @@ func (s state) version() string {
 	b = strconv.AppendInt(b, s.modified.UnixNano(), 36)
 	b = strconv.AppendInt(append(b, '-'), s.size, 36)
 	b = strconv.AppendUint(append(b, '-'), s.inode, 36)
-	if s.mode&0o111 != 0 { // a tool that may not be executed any more is another one
+	if s.mode&0o111 != 0 { // a tool that may no longer be executed has another version
 		b = append(b, 'x')
 	}
 	return string(b)

@@ -21,7 +21,7 @@ import (
 // can be replaced.
 type pause struct {
 	*connect.Daemon
-	daemon unix.Info // its PID is 0 if none runs
+	daemon unix.Info // the PID is 0 if no daemon runs
 	begun  bool
 }
 

@@ -26,7 +26,7 @@ type transcript struct {
 
 	growing []*part
 	open    []openCall // calls without a result
-	began   bool       // there is a block already
+	began   bool       // a block was printed already
 	thought string     // the last reasoning
 }
 

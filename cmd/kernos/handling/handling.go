@@ -123,7 +123,7 @@ func (c *connection) serve(ctx context.Context, drain <-chan struct{}) error {
 	close(over)
 	draining.Wait()
 	forget()
-	cancel() // answers can't be delivered any more, so what still runs is killed
+	cancel() // answers can no longer be delivered, so what still runs is killed
 	c.runs.Wait()
 	_ = c.conn.Close()
 	return err

@@ -26,7 +26,7 @@ import (
 type Found struct {
 	Name      string   `json:"name"`               // name of the setting: models/NAME
 	Dialect   string   `json:"dialect"`            // the dialect of its API
-	BaseURL   string   `json:"baseUrl"`            // its address
+	BaseURL   string   `json:"baseUrl"`            // the server's address
 	Model     string   `json:"model"`              // the model that is connected, unless another one is chosen
 	Models    []string `json:"models,omitzero"`    // all models of a server
 	Variable  string   `json:"variable,omitempty"` // the environment variable with the key; "" for a server

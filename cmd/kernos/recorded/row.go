@@ -51,7 +51,7 @@ type shown struct {
 	kind message.Kind
 	typ  string
 	id   string
-	text string // what it says, on one line
+	text string // the message's content, on one line
 
 	wholeID, causation, correlation string // as they are, which may be hostile
 }

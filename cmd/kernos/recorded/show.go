@@ -17,7 +17,7 @@ type explained struct {
 	Message json.RawMessage   `json:"message"`
 	Record  record            `json:"record"`
 	Cause   json.RawMessage   `json:"cause,omitempty"`   // the message that caused it, if the journal has it
-	Effects []json.RawMessage `json:"effects,omitempty"` // what it caused, the oldest first
+	Effects []json.RawMessage `json:"effects,omitempty"` // messages that this one caused, the oldest first
 }
 
 // maxEffects is how many effects of a message are shown.

@@ -24,12 +24,12 @@ import (
 func Inline(ctx context.Context, o *daemon.Options, opts *transport.Options) (err error) {
 	o.Level = new(slog.LevelVar)
 	o.Level.Set(slog.LevelWarn)
-	o.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: o.Level})) // what callers must not see
+	o.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: o.Level})) // details that callers must not see
 	if err := crypto.Harden(); err != nil {
 		o.Log.Warn("a core dump of this process could hold secrets", "error", err)
 	}
 	o.StoreOpened = func() { SetGarbage(storeGarbage) }
-	o.NoJobs = true // they would end with this process
+	o.NoJobs = true // jobs would end with this process
 	d, err := daemon.Open(o)
 	if err != nil {
 		return settings.Explain(err)

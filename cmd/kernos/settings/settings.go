@@ -121,7 +121,7 @@ func Complete(c *cobra.Command) error {
 
 // A configLine is one setting in the configuration file.
 type configLine struct {
-	values []string // one, except for lists
+	values []string // one value, except for lists
 	place  string   // file and line
 }
 

@@ -13,7 +13,7 @@ import (
 type Place struct {
 	screen *Screen
 	before string
-	lines  int // that are shown
+	lines  int // number of lines that are shown
 }
 
 // NewPlace returns a place at the end of what the screen shows.
@@ -30,7 +30,7 @@ func (p *Place) Show(text string) error {
 	}
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	if rows := heightOf(p.screen); rows > 1 && len(lines) >= rows {
-		lines = lines[:rows-1] // what has left the terminal can't be replaced
+		lines = lines[:rows-1] // lines that have scrolled off the terminal can't be replaced
 	}
 	var b strings.Builder
 	if p.lines > 0 {

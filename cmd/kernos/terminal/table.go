@@ -26,7 +26,7 @@ func (s *Screen) Table(titles []string, rows [][]string) error {
 		}
 		line := strings.TrimRight(strings.Join(cells, "  "), " ")
 		if s.IsTerminal() {
-			line = Clip(line, s.Width) // there may be more columns than the terminal has room for
+			line = Clip(line, s.Width) // the columns may be wider than the terminal
 		}
 		return s.Line(s.Paint(st, line))
 	}
