@@ -80,8 +80,8 @@ func (c *cutter) cut() {
 	c.open = nil
 }
 
-// newKernel serves a kernel with one syscall that counts, and returns its address.
-func newKernel(t *testing.T, next <-chan int) string {
+// serveCounting serves a kernel with one syscall that counts, and returns its address.
+func serveCounting(t *testing.T, next <-chan int) string {
 	t.Helper()
 	count := kernel.Syscall{
 		Definition: kernel.Definition{
@@ -111,7 +111,7 @@ func newKernel(t *testing.T, next <-chan int) string {
 func TestResumeOfTheKernel(t *testing.T) {
 	const cuts, each = 5, 20
 	next := make(chan int)
-	proxy := newCutter(t, newKernel(t, next))
+	proxy := newCutter(t, serveCounting(t, next))
 	c, err := Dial(testContext(t), Target{URL: "ws://" + proxy.Addr().String() + "/", Patience: testkit.Patience})
 	if err != nil {
 		t.Fatal(err)
@@ -152,7 +152,7 @@ func TestResumeOfTheKernel(t *testing.T) {
 func TestKernelThatIsDiscovered(t *testing.T) {
 	next := make(chan int)
 	close(next)
-	address := newKernel(t, next)
+	address := serveCounting(t, next)
 	c, err := Dial(testContext(t), Target{URL: "ws://" + address + "/ws"})
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"kernos/internal/testkit"
 	"kernos/store"
 	"kernos/store/storetest"
 	"kernos/work"
@@ -324,16 +325,13 @@ func TestHeldTasksWait(t *testing.T) {
 // A clock that is set forward or back makes timers early or late, and loses none.
 func TestTheClockIsSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var offset time.Duration
-		var mu sync.Mutex
-		set := func(d time.Duration) { mu.Lock(); offset = d; mu.Unlock() }
-		now := func() time.Time { mu.Lock(); defer mu.Unlock(); return time.Now().Add(offset) }
-		b := start(t, storetest.NewMemory(), work.Options{Now: now}, nil)
-		b.add(work.Task{ID: "a", Due: now().Add(30 * time.Minute)}, work.Task{ID: "b", Due: now().Add(90 * time.Minute)})
-		set(time.Hour)
+		var clock testkit.Clock
+		b := start(t, storetest.NewMemory(), work.Options{Now: clock.Now}, nil)
+		b.add(work.Task{ID: "a", Due: clock.Now().Add(30 * time.Minute)}, work.Task{ID: "b", Due: clock.Now().Add(90 * time.Minute)})
+		clock.Advance(time.Hour)
 		time.Sleep(time.Minute)
 		b.wants("an hour forward", "a")
-		set(0)
+		clock.Advance(-time.Hour)
 		time.Sleep(88 * time.Minute)
 		b.wants("and back", "")
 		time.Sleep(time.Minute)

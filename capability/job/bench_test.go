@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kernos/capability/job"
+	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -46,7 +47,7 @@ func BenchmarkDue(b *testing.B) {
 	starting.Wait()
 	b.ResetTimer()
 	cpu := cpuTime()
-	w.offset.Store(int64(2 * time.Hour))
+	w.clock.Advance(2 * time.Hour)
 	w.start(`{"name":"Test.Nothing","payload":{"key":"a"},"delay":1}`) // wakes the queue
 	w.wait(b.N + 1)
 	b.StopTimer()
@@ -67,7 +68,7 @@ type benched struct {
 	b      *testing.B
 	jobs   *job.Jobs
 	kernel *kernel.Kernel
-	offset atomic.Int64 // of the clock
+	clock  testkit.Clock
 	calls  atomic.Int64
 }
 
@@ -80,7 +81,7 @@ func newBenched(b *testing.B) *benched {
 	w.jobs = job.New(&job.Options{
 		Store: s,
 		Find:  func(principal.ID) (*principal.Principal, error) { return principal.TheOwner(), nil },
-		Now:   func() time.Time { return time.Now().Add(time.Duration(w.offset.Load())) },
+		Now:   w.clock.Now,
 	})
 	nothing := kernel.Query(kernel.Definition{Type: "Test.Nothing", Summary: "Does nothing."}, func(_ context.Context, in countData) (countData, error) {
 		w.calls.Add(1)

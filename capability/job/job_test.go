@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"kernos/capability/job"
+	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/kernel/kerneltest"
 	"kernos/kernel/principal"
@@ -31,11 +32,11 @@ type world struct {
 	*job.Jobs
 	kernel *kernel.Kernel
 	stop   func()
+	clock  testkit.Clock
 
 	mu     sync.Mutex
 	tokens map[principal.ID]*principal.Principal
-	seen   []string // what the syscalls of the tests have done outside of the store
-	offset time.Duration
+	seen   []string               // what the syscalls of the tests have done outside of the store
 	fail   func(key string) error // what Test.Count fails with
 	times  map[string][]time.Time // when Test.When was called
 	known  map[message.Type]bool  // what programs serve, whether or not they are connected
@@ -55,7 +56,7 @@ type countData struct {
 // open starts a kernel over the store, as another process would.
 func (w *world) open() {
 	w.t.Helper()
-	w.Jobs = job.New(&job.Options{Store: w.store, Find: w.find, Known: w.knows, Now: w.now})
+	w.Jobs = job.New(&job.Options{Store: w.store, Find: w.find, Known: w.knows, Now: w.clock.Now})
 	// In the store: counts a key.
 	count := kernel.Command(kernel.Definition{Type: "Test.Count", Summary: "Count."}, func(ctx context.Context, in countData) (countData, error) {
 		if w.fail != nil {
@@ -96,7 +97,7 @@ func (w *world) open() {
 		return in, ctx.Err()
 	})
 	when := kernel.Query(kernel.Definition{Type: "Test.When", Summary: "Note the time."}, func(_ context.Context, in countData) (countData, error) {
-		now := w.now()
+		now := w.clock.Now()
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.times == nil {
@@ -112,19 +113,6 @@ func (w *world) open() {
 	w.stop = sync.OnceFunc(func() { cancel(); <-ended })
 	w.t.Cleanup(w.stop)
 	synctest.Wait()
-}
-
-func (w *world) now() time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return time.Now().Add(w.offset)
-}
-
-// set sets the clock.
-func (w *world) set(offset time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.offset = offset
 }
 
 func (w *world) find(id principal.ID) (*principal.Principal, error) {
@@ -268,13 +256,13 @@ func TestAJobRunsOnce(t *testing.T) {
 		}
 	})
 	test(t, "later", func(t *testing.T, w *world) {
-		begun := w.now().UnixMilli()
+		begun := w.clock.Now().UnixMilli()
 		for data, due := range map[string]time.Duration{
 			`"delay":60000`:                       time.Minute,
 			`"delay":"1m30s"`:                     90 * time.Second,
 			`"at":"2m"`:                           2 * time.Minute,
 			fmt.Sprintf(`"at":%d`, begun+180_000): 3 * time.Minute,
-			`"at":"` + w.now().Add(4*time.Minute).Format(time.RFC3339Nano) + `"`: 4 * time.Minute,
+			`"at":"` + w.clock.Now().Add(4*time.Minute).Format(time.RFC3339Nano) + `"`: 4 * time.Minute,
 		} {
 			key := due.String()
 			id := w.start(fmt.Sprintf(`{"name":"Test.Count","payload":{"key":%q},%s}`, key, data))
@@ -288,7 +276,7 @@ func TestAJobRunsOnce(t *testing.T) {
 				t.Errorf("%s has run early", want)
 			}
 			d, _ := time.ParseDuration(want)
-			time.Sleep(d - time.Duration(w.now().UnixMilli()-begun)*time.Millisecond + time.Second)
+			time.Sleep(d - time.Duration(w.clock.Now().UnixMilli()-begun)*time.Millisecond + time.Second)
 			if w.counted(want) != 1 {
 				t.Errorf("%s has run %d times", want, w.counted(want))
 			}
@@ -541,7 +529,7 @@ func TestFinishedJobsAreForgotten(t *testing.T) {
 		sweep := func() {
 			time.Sleep(time.Millisecond)
 			synctest.Wait()
-			if _, err := w.Sweep(t.Context(), w.now()); err != nil {
+			if _, err := w.Sweep(t.Context(), w.clock.Now()); err != nil {
 				t.Error(err)
 			}
 		}

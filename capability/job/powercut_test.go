@@ -20,7 +20,7 @@ func TestThePowerIsCut(t *testing.T) {
 		random := rand.New(rand.NewPCG(3, 4))
 		w.store.Manual()
 		var acknowledged []string
-		schedule, begin := "", w.now()
+		schedule, begin := "", w.clock.Now()
 		for cut := range cuts {
 			var mu sync.Mutex // guards acknowledged and the schedule
 			var starting sync.WaitGroup

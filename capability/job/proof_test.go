@@ -72,7 +72,7 @@ func TestTheStoreFails(t *testing.T) {
 					w.start(fmt.Sprintf(`{"delay":%d,"steps":[{"id":"a","name":"Test.Count","payload":{"key":"a%d"}},{"id":"b","name":"Test.Outside","payload":{"key":"b%d"},"needs":["a"]},{"id":"c","name":"Test.Count","payload":{"key":"c%d"},"needs":["b"]}]}`, 1000*i, i, i, i)))
 			}
 			schedule := w.schedule("s", "@every 1s", "", "")
-			begin := w.now()
+			begin := w.clock.Now()
 			random := rand.New(rand.NewPCG(1, 2))
 			var mu sync.Mutex
 			for range 30 { // it fails and heals again and again
@@ -102,7 +102,7 @@ func TestTheStoreFails(t *testing.T) {
 			if n := len(w.seen); n != 40 {
 				t.Errorf("%d were done outside, want 40", n)
 			}
-			if i := w.status(schedule); i.Paused != "" || i.Runs+i.Missed != int(time.UnixMilli(i.Last).Sub(begin)/time.Second) || w.now().UnixMilli()-i.Last > 1000 {
+			if i := w.status(schedule); i.Paused != "" || i.Runs+i.Missed != int(time.UnixMilli(i.Last).Sub(begin)/time.Second) || w.clock.Now().UnixMilli()-i.Last > 1000 {
 				t.Errorf("the schedule: %+v", i)
 			}
 		})

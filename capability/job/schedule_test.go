@@ -206,17 +206,17 @@ func TestTheClockJumps(t *testing.T) {
 		for _, catchUp := range []bool{false, true} {
 			test(t, fmt.Sprintf("%v, catchUp %t", hour, catchUp), func(t *testing.T, w *world) {
 				id := w.schedule("x", "* * * * *", "UTC", fmt.Sprintf(`,"catchUp":%t`, catchUp))
-				begin := w.now()
+				begin := w.clock.Now()
 				time.Sleep(10*time.Minute + time.Second)
-				w.set(hour)
+				w.clock.Advance(hour)
 				time.Sleep(2 * time.Hour)
-				w.set(0)
+				w.clock.Advance(-hour)
 				time.Sleep(3 * time.Hour)
 				i := w.status(id)
 				last := time.UnixMilli(i.Last)
 				passed := int(last.Sub(begin) / time.Minute)
-				if w.now().Sub(last) > time.Minute {
-					t.Errorf("it is %v, and it ran at %v last", w.now(), last)
+				if w.clock.Now().Sub(last) > time.Minute {
+					t.Errorf("it is %v, and it ran at %v last", w.clock.Now(), last)
 				}
 				if i.Runs+i.Missed != passed || i.Runs != len(w.ran("x")) {
 					t.Errorf("%d times have passed: %d runs, of which %d were done, and %d missed", passed, i.Runs, len(w.ran("x")), i.Missed)
