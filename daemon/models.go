@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"kernos/capability/model"
+	"kernos/message"
 )
 
 // modelKeys is the folder of the memory with the settings of language models.
@@ -23,7 +24,7 @@ func (s *state) models(o *Options) *model.Options {
 		Names: func() ([]string, error) {
 			return s.memory.List(context.Background(), modelKeys, "", maxModels, false)
 		},
-		Configured: o.Models, Client: s.asking, Open: s.keys.Open, Resolve: s.resolve, Blobs: s,
+		Configured: o.Models, BuiltIn: func(t message.Type) bool { return s.process.Registry.BuiltIn(t) }, Client: s.asking, Open: s.keys.Open, Resolve: s.resolve, Blobs: s,
 		Cassettes: filepath.Join(s.home.Dir, "cassettes"), Log: o.Log,
 	}
 }

@@ -30,6 +30,35 @@ func TestDefinitionsAreThoseOfTheKernel(t *testing.T) {
 	}
 }
 
+// TestProgramsCantRegisterInDomainsOfModules: the domains are those that names of Kernos have, now and
+// in earlier versions, in any case; Service is kept free.
+func TestProgramsCantRegisterInDomainsOfModules(t *testing.T) {
+	r, err := Definitions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range r.All().Modules() {
+		for _, s := range m.Syscalls {
+			for _, name := range append([]message.Type{s.Type}, s.Aliases...) {
+				if !r.BuiltIn(name) {
+					t.Errorf("programs can register in the domain of %s: the module %s doesn't have it in Domains", name, m.Name)
+				}
+			}
+		}
+	}
+	for _, domain := range strings.Fields(`Agent Blob Content Crypto Event FileSystem Http Job Kernel Mcp Memory Message
+		Model Network Service Session Sys Syscall Token VFS Vector`) {
+		for _, name := range []string{domain, strings.ToUpper(domain)} {
+			if !r.BuiltIn(message.Type(name + ".Other")) {
+				t.Errorf("programs can register in the domain %s", name)
+			}
+		}
+	}
+	if r.BuiltIn("Text.Shout") {
+		t.Error("programs can't register in a domain of their own")
+	}
+}
+
 // TestEverySyscallDescribesItself holds the definitions against what a caller who
 // knows nothing needs: section 4.8 of the specification.
 func TestEverySyscallDescribesItself(t *testing.T) {

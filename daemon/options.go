@@ -225,7 +225,7 @@ func (o *Options) Check() error {
 		return &OptionError{"seal-key", err}
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Models)) {
-		if err := model.CheckSettings(name, o.Models[name]); err != nil {
+		if err := model.CheckSettings(name, o.Models[name], builtIn); err != nil {
 			return wrong("models", "%s: %w", name, err)
 		}
 	}

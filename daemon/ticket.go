@@ -26,6 +26,7 @@ func issueTickets(r *kernel.Registry) (authenticate func(string) (*principal.Pri
 	s := kernel.Query(
 		kernel.Definition{
 			Type:       TicketType,
+			Access:     principal.OwnerOnly,
 			Summary:    "Get the token for HTTP on the socket of a daemon that wants signatures.",
 			Visibility: kernel.Hidden,
 		},

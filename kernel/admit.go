@@ -74,7 +74,7 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origi
 			if s != nil && s.Answers == FromJournal {
 				s = nil // an event was not read from the journal
 			}
-			k.recordCopy(*m, Record{Way: way, Syscall: s, Sender: sender, Claim: way == In && claims(m)})
+			k.recordCopy(*m, Record{Way: way, Syscall: s, Sender: sender, Claim: way == In && k.claims(m)})
 		}
 		return nil
 	}

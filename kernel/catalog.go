@@ -24,6 +24,7 @@ type catalog struct {
 	methods  *table[string, *Route]        // by RPC method name
 	folded   *table[string, message.Type]  // listed types by their names in lower case
 	events   map[message.Type]message.Type // event types of built-in syscalls, and the syscall that emits each
+	domains  []string                      // the domains that belong to modules
 
 	modules func() []Module
 	types   func() []message.Type // sorted, without aliases and what is hidden
@@ -62,7 +63,7 @@ func newEntry(module string, s Syscall) *entry {
 // edit returns a catalog with what c has, to be changed and then finished.
 func (c *catalog) edit() *catalog {
 	return &catalog{
-		sections: slices.Clone(c.sections), events: c.events,
+		sections: slices.Clone(c.sections), events: c.events, domains: c.domains,
 		byType: c.byType.copy(), methods: c.methods.copy(), folded: c.folded.copy(),
 	}
 }
@@ -188,10 +189,11 @@ func (c *catalog) remove(t message.Type) bool {
 	return true
 }
 
-// gatherEvents finds the events of built-in syscalls. A program sends its events from outside.
-func (c *catalog) gatherEvents() {
-	c.events = make(map[message.Type]message.Type)
+// gatherBuiltIn finds the events of built-in syscalls, and the domains of modules. A program sends its events from outside.
+func (c *catalog) gatherBuiltIn() {
+	c.events, c.domains = make(map[message.Type]message.Type), nil
 	for _, s := range c.sections {
+		c.domains = append(c.domains, s.Domains...)
 		for _, e := range s.entries {
 			for _, event := range e.Emits {
 				if _, known := c.events[event.Type]; !known && e.Provider == BuiltIn {

@@ -34,12 +34,13 @@ type Definition struct {
 	// [Reference].
 	Short bool
 
-	Visibility Visibility   // Listed or Hidden
-	Runs       RunMode      // Inline, Slow or Endless
-	Provider   Provider     // BuiltIn, Program, Code or Mounted
-	Answers    AnswerSource // Fresh, FromStore or FromJournal
-	Effect     Effect       // InStore, External, Transient or Delegated
-	Recording  Recording    // Always or InWorkflows
+	Access     principal.Access // which presets of tokens include it: ForAgents, ForHandlers, ForPeople, ByName, OwnerOnly or ForAll
+	Visibility Visibility       // Listed or Hidden
+	Runs       RunMode          // Inline, Slow or Endless
+	Provider   Provider         // BuiltIn, Program, Code or Mounted
+	Answers    AnswerSource     // Fresh, FromStore or FromJournal
+	Effect     Effect           // InStore, External, Transient or Delegated
+	Recording  Recording        // Always or InWorkflows
 
 	// Redact returns the data of a request as it may be kept, for secrets that the
 	// schema can't mark because it depends on other fields whether they are any. It is also
@@ -251,6 +252,7 @@ type Module struct {
 	Name     string // lower case: memory
 	Version  string // a semantic version
 	Summary  string
+	Domains  []string // what belongs to the module, such as Memory: programs and code can't register syscalls there
 	Syscalls []Syscall
 }
 

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"slices"
 
-	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/store"
 )
@@ -86,7 +85,7 @@ func (c *Call) Record(m message.Message, way Way) {
 		return
 	}
 	misplaced := way == In && m.Kind == message.KindReply && c.syscall.Output.Sensitive() && c.syscall.Output.Validate(m.Data) != nil
-	claim := m.Kind == message.KindEvent && c.syscall.Provider == Program && claims(&m)
+	claim := m.Kind == message.KindEvent && c.syscall.Provider == Program && c.k.claims(&m)
 	c.k.recordCopy(m, Record{Way: way, Syscall: c.syscall, Refused: misplaced, Sender: c.sender, Claim: claim, call: c})
 }
 
@@ -117,8 +116,8 @@ func (r *Record) Brief(data json.RawMessage) (json.RawMessage, bool) {
 
 // claims reports whether a message that a program has sent without being asked says what only
 // the kernel can know: that a request was answered, or what has happened in the kernel.
-func claims(m *message.Message) bool {
-	return m.Kind.Answers() || m.Kind == message.KindEvent && !Universal(m.Type) && principal.Builtin(m.Type)
+func (k *Kernel) claims(m *message.Message) bool {
+	return m.Kind.Answers() || m.Kind == message.KindEvent && !Universal(m.Type) && k.registry.BuiltIn(m.Type)
 }
 
 // recordOutcome records the outcome of a call without an effect, and what it published.

@@ -52,7 +52,7 @@ func NewRegistry(modules ...Module) (*Registry, error) {
 			return nil, err
 		}
 	}
-	c.gatherEvents()
+	c.gatherBuiltIn()
 	r := new(Registry)
 	r.state.Store(c.finish())
 	return r, nil
@@ -93,7 +93,7 @@ func (r *Registry) Add(m Module) error {
 	if err := c.addModule(m); err != nil {
 		return err
 	}
-	c.gatherEvents()
+	c.gatherBuiltIn()
 	r.put(c.finish())
 	return nil
 }
@@ -137,7 +137,7 @@ func (r *Registry) Change(remove []message.Type, add ...Addition) (removed int, 
 		builtIn = builtIn || a.Syscall.Provider == BuiltIn
 	}
 	if builtIn {
-		c.gatherEvents()
+		c.gatherBuiltIn()
 	}
 	if removed > 0 || len(add) > 0 {
 		r.put(c.finish())
@@ -188,6 +188,13 @@ func (r *Registry) CheckNames(patterns []string) error {
 		}
 	}
 	return nil
+}
+
+// BuiltIn reports whether a type is in a domain of the framework or of a module, or in none: programs
+// can't register it. Some callers can't tell upper and lower case apart, so neither does BuiltIn.
+func (r *Registry) BuiltIn(t message.Type) bool {
+	d := t.Domain()
+	return d == "" || Reserved(t) || slices.ContainsFunc(r.state.Load().domains, func(own string) bool { return strings.EqualFold(own, d) })
 }
 
 // Reserved reports whether a type belongs to the framework: code that is registered at run

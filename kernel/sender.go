@@ -92,8 +92,8 @@ func ReceiverOf(ctx context.Context) *principal.Principal {
 }
 
 // Target is the syscall as the rules of a principal see it.
-func (s *Syscall) Target() principal.Target {
-	return principal.Target{Type: s.Type, Kind: s.Kind}
+func (d *Definition) Target() principal.Target {
+	return principal.Target{Type: d.Type, Kind: d.Kind, Access: d.Access}
 }
 
 // permit returns the error for a request that its sender may not send.

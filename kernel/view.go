@@ -117,6 +117,6 @@ func (c *catalog) part(p *principal.Principal) *catalog {
 			}
 		}
 	}
-	part.events = c.events
+	part.events, part.domains = c.events, c.domains
 	return part.finish()
 }

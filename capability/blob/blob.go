@@ -70,6 +70,7 @@ func Definitions() kernel.Module {
 		Name:     "blob",
 		Version:  "1.0.0",
 		Summary:  "Large data that messages refer to.",
+		Domains:  []string{"Blob"},
 		Syscalls: kernel.Unbound(read.Definition),
 	}
 }

@@ -154,6 +154,7 @@ func Definitions() kernel.Module {
 		Name:     "content",
 		Version:  "1.0.0",
 		Summary:  "Agents and skills, with their dependencies.",
+		Domains:  []string{"Content", "FileSystem"},
 		Syscalls: kernel.Unbound(hydrate.Definition, index.Definition, search.Definition),
 	}
 }

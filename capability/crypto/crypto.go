@@ -176,6 +176,7 @@ func Definitions() kernel.Module {
 		Name:     "crypto",
 		Version:  "1.0.0",
 		Summary:  "Secrets, sealed for one identity and opened by it. The key never leaves memory.",
+		Domains:  []string{"Crypto"},
 		Syscalls: kernel.Unbound(seal.Definition, open.Definition, derive.Definition),
 	}
 }

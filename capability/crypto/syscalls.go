@@ -9,6 +9,7 @@ import (
 
 	"kernos/internal/sealed"
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
 )
@@ -99,6 +100,7 @@ type openInput struct {
 
 var open = kernel.DefineQuery[openInput, string](kernel.Definition{
 	Type:    "Crypto.Open",
+	Access:  principal.ByName,
 	Errors:  []kernel.ErrorDefinition{{Code: 403, When: "the string is sealed for another use"}, {Code: 422, When: "the string isn't a sealed one, or was altered"}, {Code: 500, When: "its key can't be used; the cause says why"}},
 	Summary: "Decrypt a sealed string (pwenc:v1:… or pwenc:v2:…). The reply is the secret.",
 	Output:  schema.Written(`{"type":"string","writeOnly":true,"description":"The plaintext. It is not recorded."}`),
@@ -144,6 +146,7 @@ type deriveOutput struct {
 
 var derive = kernel.DefineQuery[deriveInput, deriveOutput](kernel.Definition{
 	Type:    "Crypto.Derive",
+	Access:  principal.ForPeople,
 	Errors:  []kernel.ErrorDefinition{{Code: 400, When: "the key isn't the id of one"}, {Code: 500, When: "the key can't be used; the cause says why"}},
 	Summary: "Derive a key and identify it: its id and its source, never the key itself.",
 	Runs:    kernel.Slow,

@@ -52,6 +52,7 @@ func Definitions() kernel.Module {
 		Name:    "history",
 		Version: "1.0.0",
 		Summary: "Recorded messages: by id, workflow, type, time and words; as a graph; live; replayed.",
+		Domains: []string{"Message", "Event"},
 		Syscalls: kernel.Unbound(get.Definition, list.Definition, search.Definition, graphDefinition.Definition,
 			replay.Definition, watch.Definition, stats.Definition),
 	}

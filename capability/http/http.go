@@ -119,6 +119,7 @@ func Definitions() kernel.Module {
 		Name:     "http",
 		Version:  "1.0.0",
 		Summary:  "Web servers, asked from here.",
+		Domains:  []string{"Http", "Network"},
 		Syscalls: kernel.Unbound(fetch.Definition),
 	}
 }

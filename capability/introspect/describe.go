@@ -43,6 +43,7 @@ type failure struct {
 
 var describe = kernel.DefineQuery[describeInput, kernel.Raw](kernel.Definition{
 	Type:      "Syscall.Describe",
+	Access:    principal.ForAll,
 	Summary:   "Describe a syscall: its kind, its input and output as JSON Schema, its events and errors, an example. Without a name: describe messages.",
 	Input:     schema.Input[describeInput]().Example(`{"name":"Memory.Get"}`),
 	Output:    schema.Output[description]().Or(envelopeSchema),
@@ -98,6 +99,7 @@ type olderInput struct {
 // olderDescribe is Syscall.Describe under its older name and in its older form.
 var olderDescribe = kernel.DefineQuery[olderInput, olderDescription](kernel.Definition{
 	Type:       "Sys.Describe",
+	Access:     principal.ForAll,
 	Summary:    "Describe a syscall in the form of the older specification.",
 	Visibility: kernel.Hidden,
 	Recording:  kernel.InWorkflows,

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
 )
@@ -37,6 +38,7 @@ type pingData struct {
 var Ping = kernel.Syscall{
 	Definition: kernel.Definition{
 		Type:    message.Ping,
+		Access:  principal.ForAll,
 		Kind:    message.KindQuery,
 		Summary: "Return any JSON value unchanged.",
 		Short:   true,

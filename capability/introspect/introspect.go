@@ -13,6 +13,7 @@ func Definitions() kernel.Module {
 		Name:    "syscall",
 		Version: "1.0.0",
 		Summary: "The kernel itself: which syscalls exist, what they take, and whether the kernel answers.",
+		Domains: []string{"Syscall", "Sys"},
 		Syscalls: kernel.Unbound(echo.Definition, Ping.Definition, describe.Definition, olderDescribe.Definition, list.Definition,
 			search.Definition, call.Definition),
 	}

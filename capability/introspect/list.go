@@ -6,6 +6,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
 )
@@ -19,6 +20,7 @@ type listOutput struct {
 
 var list = kernel.DefineQuery[listInput, kernel.Raw](kernel.Definition{
 	Type:      "Syscall.List",
+	Access:    principal.ForAll,
 	Summary:   "List the types of all syscalls, with a summary of each. Syscall.Describe reports what one of them takes and returns.",
 	Output:    schema.Output[listOutput](),
 	Recording: kernel.InWorkflows,

@@ -8,6 +8,7 @@ import (
 
 	"kernos/internal/ranked"
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
 )
@@ -32,6 +33,7 @@ type hit struct {
 
 var search = kernel.DefineQuery[searchInput, searchOutput](kernel.Definition{
 	Type:      "Syscall.Search",
+	Access:    principal.ForAll,
 	Summary:   "Find syscalls by what they do, in words of one's own, best first.",
 	Recording: kernel.InWorkflows,
 })
@@ -55,6 +57,7 @@ type callInput struct {
 // call is answered by the kernel: see [kernel.ThroughType].
 var call = kernel.DefineQuery[callInput, jsontext.Value](kernel.Definition{
 	Type:    kernel.ThroughType,
+	Access:  principal.ForAll, // the syscall that it calls is checked itself
 	Summary: "Call any syscall by its name. The reply is that of the syscall, and so are all rules.",
 	Effect:  kernel.Delegated,
 	Input:   schema.Input[callInput]().Example(`{"type":"Memory.Get","data":{"key":"notes/1"}}`),

@@ -140,6 +140,7 @@ func Definitions() kernel.Module {
 		Name:    "job",
 		Version: "1.0.0",
 		Summary: "Work in the background: any syscall as a job, now, later or on a schedule, alone or as steps.",
+		Domains: []string{"Job"},
 		Syscalls: kernel.Unbound(start.Definition, status.Definition, list.Definition, result.Definition, wait.Definition,
 			cancel.Definition, retry.Definition, pause.Definition, resume.Definition),
 	}

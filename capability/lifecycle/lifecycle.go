@@ -11,6 +11,7 @@ import (
 
 	"kernos/kernel"
 	"kernos/kernel/connection"
+	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/store/archive"
 )
@@ -40,6 +41,7 @@ func Definitions() kernel.Module {
 		Name:     "kernel",
 		Version:  "1.0.0",
 		Summary:  "The kernel as a process: its status, its modules, cancelling requests, backups, and shutting down.",
+		Domains:  []string{"Kernel"},
 		Syscalls: kernel.Unbound(status.Definition, modules.Definition, cancel.Definition, shutdown.Definition, backup.Definition),
 	}
 }
@@ -57,6 +59,7 @@ type shutdownOutput struct {
 
 var shutdown = kernel.DefineCommand[nothing, shutdownOutput](kernel.Definition{
 	Type:    kernel.ShutdownType,
+	Access:  principal.ByName,
 	Errors:  []kernel.ErrorDefinition{{Code: 403, When: "the kernel runs inside the calling program"}},
 	Summary: "Shut the kernel down: it accepts nothing new, finishes running requests, and exits.",
 	Effect:  kernel.Transient,
@@ -80,6 +83,7 @@ type cancelOutput struct {
 
 var cancel = kernel.DefineCommand[cancelInput, cancelOutput](kernel.Definition{
 	Type:    kernel.CancelType,
+	Access:  principal.ForAll,
 	Summary: "Cancel a request of the same connection that is still running.",
 	Effect:  kernel.Transient,
 })

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/message"
 )
 
@@ -30,6 +31,7 @@ type Entry struct {
 
 var modules = kernel.DefineQuery[nothing, Catalog](kernel.Definition{
 	Type:      "Kernel.Modules",
+	Access:    principal.ForAll,
 	Summary:   "List the modules, with a summary of each of their syscalls.",
 	Recording: kernel.InWorkflows,
 })

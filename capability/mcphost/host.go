@@ -127,6 +127,7 @@ func Definitions() kernel.Module {
 		Name:     "mcp",
 		Version:  "1.0.0",
 		Summary:  "Servers of the Model Context Protocol that are mounted: their tools are syscalls, their resources files.",
+		Domains:  []string{"Mcp"},
 		Syscalls: kernel.Unbound(add.Definition, remove.Definition, list.Definition, show.Definition, allow.Definition, refresh.Definition),
 	}
 }

@@ -91,6 +91,7 @@ type promptInfo struct {
 
 var add = kernel.DefineCommand[addInput, serverInfo](kernel.Definition{
 	Type:    "Mcp.Add",
+	Access:  principal.OwnerOnly,
 	Summary: "Mount a server of the Model Context Protocol, for good: its tools become syscalls, its resources and prompts files below os://mcp/NAME. The server is started and asked what it offers.",
 	Errors: []kernel.ErrorDefinition{
 		{Code: 403, When: "the caller isn't the owner"},
@@ -105,7 +106,7 @@ var add = kernel.DefineCommand[addInput, serverInfo](kernel.Definition{
 })
 
 func (h *Host) add(ctx context.Context, in addInput, stream *kernel.Stream) (out serverInfo, err error) {
-	r, err := in.read()
+	r, err := in.read(h.registry)
 	if err != nil {
 		return out, err
 	}
@@ -175,12 +176,12 @@ func (s *server) mount(ctx context.Context, x *reading) error {
 }
 
 // read checks what is to be mounted.
-func (in *addInput) read() (*record, error) {
+func (in *addInput) read(registry *kernel.Registry) (*record, error) {
 	r := &record{Name: in.Name, Domain: pascal(in.Name), Command: in.Command, Dir: in.Directory, URL: in.URL, Client: in.Client, Protocol: in.Protocol, Fill: in.Forms == "defaults", Timeout: in.Timeout}
 	switch {
 	case !nameForm().MatchString(in.Name):
 		return nil, message.Invalid("name", "name: expected a letter, then letters, digits, - and _, got %q", message.Clip(in.Name, 64))
-	case principal.Builtin(message.Type(r.Domain + ".Tool")):
+	case registry.BuiltIn(message.Type(r.Domain + ".Tool")):
 		return nil, message.Errorf(409, "%s.* is reserved for the kernel; choose another name for the server", r.Domain)
 	case (len(in.Command) == 0) == (in.URL == ""):
 		return nil, message.Invalid("command", "expected one of command and url")
@@ -273,6 +274,7 @@ type removeOutput struct {
 
 var remove = kernel.DefineCommand[nameInput, removeOutput](kernel.Definition{
 	Type:     "Mcp.Remove",
+	Access:   principal.OwnerOnly,
 	Summary:  "Take a mounted MCP server away: its process ends, and its tools and files are gone.",
 	Errors:   []kernel.ErrorDefinition{{Code: 404, When: "no server has this name"}},
 	Effect:   kernel.External,
@@ -315,6 +317,7 @@ type listOutput struct {
 
 var list = kernel.DefineQuery[struct{}, listOutput](kernel.Definition{
 	Type:     "Mcp.List",
+	Access:   principal.OwnerOnly,
 	Summary:  "List the MCP servers that are mounted.",
 	Volatile: []string{"servers.state", "servers.starts", "servers.error"},
 })
@@ -331,6 +334,7 @@ func (h *Host) list(context.Context, struct{}) (listOutput, error) {
 
 var show = kernel.DefineQuery[nameInput, serverInfo](kernel.Definition{
 	Type:     "Mcp.Show",
+	Access:   principal.OwnerOnly,
 	Summary:  "Show a mounted MCP server: its tools, which of them sessions may call, what has changed, its files, and what was left out.",
 	Errors:   []kernel.ErrorDefinition{{Code: 404, When: "no server has this name"}},
 	Volatile: []string{"state", "starts", "error"},
@@ -411,6 +415,7 @@ type allowOutput struct {
 
 var allow = kernel.DefineCommand[allowInput, allowOutput](kernel.Definition{
 	Type:    "Mcp.Allow",
+	Access:  principal.OwnerOnly,
 	Summary: "Let sessions call the tools of a mounted MCP server without asking, and accept them as the server describes them now. A tool that is added or changed later asks again.",
 	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no server has this name, or it has no such tool"}},
 	Input:   schema.Input[allowInput]().Example(`{"name":"github","tools":["create_issue"]}`),
@@ -457,6 +462,7 @@ func (t *tool) is(name string) bool {
 
 var refresh = kernel.DefineCommand[nameInput, serverInfo](kernel.Definition{
 	Type:    "Mcp.Refresh",
+	Access:  principal.OwnerOnly,
 	Summary: "Ask a mounted MCP server again what it offers. It is started if it doesn't run; if it wants a person to log in, an event says where.",
 	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no server has this name"}, {Code: 502, When: "the server can't be started or reached"}, {Code: 503, When: "the server wants credentials and gets none"}},
 	Emits: []kernel.EventDefinition{

@@ -124,6 +124,7 @@ func Definitions() kernel.Module {
 		Name:     "memory",
 		Version:  "1.0.0",
 		Summary:  "Durable JSON values under keys that are paths, with their history.",
+		Domains:  []string{"Memory"},
 		Syscalls: kernel.Unbound(get, set.Definition, increment.Definition, remove.Definition, list.Definition, search.Definition, history.Definition),
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"kernos/kernel/principal"
-	"kernos/message"
 	"kernos/store"
 	"kernos/store/blobs"
 )
@@ -32,7 +31,7 @@ func (m *Memory) reached(ctx context.Context, hashes []blobs.Hash) ([]blobs.Hash
 
 // PointsTo reports whether a value that a principal may read is kept in a blob, or points to it.
 func (m *Memory) PointsTo(p *principal.Principal, h blobs.Hash) (bool, error) {
-	if p.May(principal.Target{Type: get.Type, Kind: message.KindQuery}) != nil {
+	if p.May(get.Target()) != nil {
 		return false, nil
 	}
 	above := []byte{store.SpaceMemory, former}

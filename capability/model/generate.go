@@ -99,7 +99,7 @@ func (m *models) prepare(ctx context.Context, p *provider, in *generateInput) (*
 	for _, t := range in.Tools {
 		g.tools[conversation.ToolName(t.Name)] = t.Name
 	}
-	if p.Dialect == "syscall" {
+	if p.Dialect == servedDialect {
 		return g, nil // a program gets the messages as they are
 	}
 	var err error

@@ -67,6 +67,10 @@ type Options struct {
 	// Blobs keeps what doesn't fit into a request to a program. Nil means that such a request fails.
 	Blobs kernel.BlobPutter
 
+	// BuiltIn reports whether programs can't serve a syscall, so that it is no model. Nil means that they can serve
+	// whatever isn't the framework's.
+	BuiltIn func(message.Type) bool
+
 	// Cassettes is the directory of recorded exchanges. "" means that there are none.
 	Cassettes string
 
@@ -135,6 +139,7 @@ func Definitions() kernel.Module {
 		Name:     "model",
 		Version:  "1.0.0",
 		Summary:  "Language models, at providers or served by programs.",
+		Domains:  []string{"Model"},
 		Syscalls: kernel.Unbound(generate.Definition, check.Definition, list.Definition),
 	}
 }
@@ -158,6 +163,9 @@ func newModels(opts *Options) *models {
 	}
 	if m.Client == nil {
 		m.Client = outbound.NewClient(outbound.Policy{}, nil)
+	}
+	if m.BuiltIn == nil {
+		m.BuiltIn = kernel.Reserved
 	}
 	return m
 }

@@ -21,7 +21,6 @@ import (
 	"kernos/capability/model/demo"
 	"kernos/internal/nearest"
 	"kernos/internal/sealed"
-	"kernos/kernel/principal"
 	"kernos/message"
 )
 
@@ -72,7 +71,7 @@ type dialect func(ctx context.Context, m *models, g *generation, a *conversation
 var dialects = map[string]dialect{
 	"openai-chat":        openAI,
 	"anthropic-messages": anthropic,
-	"syscall":            served,
+	servedDialect:        served,
 	demo.Name:            inside,
 }
 
@@ -81,12 +80,15 @@ func inside(ctx context.Context, m *models, g *generation, a *conversation.Answe
 	return m.demo.Generate(ctx, &demo.Request{Conversation: g.conversation, Tools: g.in.Tools, MaxTokens: g.maxTokens}, a)
 }
 
-const replayed = "replay"
+const (
+	replayed      = "replay"
+	servedDialect = "syscall"
+)
 
 var nameForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`) })
 
 // readProvider reads the settings of a model. The errors are for people, and don't quote the key.
-func readProvider(name string, text json.RawMessage) (*provider, error) {
+func readProvider(name string, text json.RawMessage, builtIn func(message.Type) bool) (*provider, error) {
 	p := &provider{name: name}
 	if err := jsonv2.Unmarshal(text, p, jsonv2.RejectUnknownMembers(true)); err != nil {
 		words := "a member has the wrong type"
@@ -95,18 +97,24 @@ func readProvider(name string, text json.RawMessage) (*provider, error) {
 		}
 		return nil, fmt.Errorf("%s; expected {dialect, baseUrl, model, key?, contextWindow?, maxTokens?, price?, quirks?, extra?, record?, retries?}", words)
 	}
-	return p, p.check()
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	if p.Dialect == servedDialect && (!p.Type.Valid() || builtIn(p.Type)) {
+		return nil, fmt.Errorf("type: the dialect syscall needs the name of a syscall that a program serves, such as Llama.Generate, got %q", message.Clip(string(p.Type), 64))
+	}
+	return p, nil
 }
 
-// CheckSettings returns what is wrong with the settings of a model.
-func CheckSettings(name string, text json.RawMessage) error {
+// CheckSettings returns what is wrong with the settings of a model. For builtIn see [Options].
+func CheckSettings(name string, text json.RawMessage, builtIn func(message.Type) bool) error {
 	if !nameForm().MatchString(name) {
 		return fmt.Errorf("expected a name of letters, digits, dots and dashes")
 	}
 	if len(text) > 0 && text[0] == '"' { // the name of another one
 		return nil
 	}
-	_, err := readProvider(name, text)
+	_, err := readProvider(name, text, builtIn)
 	return err
 }
 
@@ -134,12 +142,7 @@ func (p *provider) check() (err error) {
 			return fmt.Errorf("cassette: the dialect replay needs the name of a cassette")
 		}
 		return nil
-	case demo.Name:
-		return nil
-	case "syscall":
-		if !p.Type.Valid() || principal.Builtin(p.Type) {
-			return fmt.Errorf("type: the dialect syscall needs the name of a syscall that a program serves, such as Llama.Generate, got %q", message.Clip(string(p.Type), 64))
-		}
+	case demo.Name, servedDialect:
 		return nil
 	}
 	if p.url, err = url.Parse(p.BaseURL); err != nil || p.url.Scheme != "http" && p.url.Scheme != "https" || p.url.Hostname() == "" || p.url.User != nil || p.url.RawQuery != "" {
@@ -244,7 +247,7 @@ func (m *models) find(name string) (*provider, error) {
 		}
 		return nil, message.Errorf(404, "The model %q isn't configured%s (Model.List lists those that are)", message.Clip(name, 64), hint)
 	}
-	p, err := readProvider(name, text)
+	p, err := readProvider(name, text, m.BuiltIn)
 	if err != nil {
 		return nil, message.Errorf(500, "The settings of the model %s can't be used: models/%s: %v", name, name, err)
 	}
@@ -361,7 +364,7 @@ func (m *models) list(context.Context, struct{}) (listOutput, error) {
 				e, _ := message.ErrorOf(err)
 				l.Problem = fmt.Sprintf("it stands for %s: %s", l.Model, lower(e.Message))
 			}
-		} else if p, err := readProvider(name, text); err != nil {
+		} else if p, err := readProvider(name, text, m.BuiltIn); err != nil {
 			l.Problem = err.Error()
 		} else {
 			l.Dialect, l.Model, l.BaseURL, l.Type, l.Key = p.Dialect, p.Model, p.BaseURL, string(p.Type), p.Key != ""

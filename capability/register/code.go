@@ -16,14 +16,14 @@ import (
 // other registrations don't wait for it.
 func (d *directory) registerCode(ctx context.Context, in *registerInput) (out registerOutput, err error) {
 	t := message.Type(in.Name)
-	if err := checkName("name", t); err != nil {
+	if err := checkName(d.registry, "name", t); err != nil {
 		return out, err
 	}
 	author := kernel.PrincipalOf(ctx)
 	if refusal := author.RegistersCode(t); refusal != nil {
 		return out, refusal
 	}
-	events, err := in.events()
+	events, err := in.events(d.registry)
 	if err != nil {
 		return out, err
 	}
@@ -97,6 +97,7 @@ type unregisterOutput struct {
 
 var unregister = kernel.DefineCommand[unregisterInput, unregisterOutput](kernel.Definition{
 	Type:     "Syscall.Unregister",
+	Access:   principal.ForHandlers,
 	Destroys: true, Repeat: kernel.Idempotent,
 	Summary: "Stop serving a syscall on this connection, or remove the code of one, with all its versions.",
 	Errors:  []kernel.ErrorDefinition{{Code: 403, When: "the code belongs to another caller"}},

@@ -12,7 +12,6 @@ import (
 
 	"kernos/capability/script"
 	"kernos/kernel"
-	"kernos/kernel/principal"
 	"kernos/message"
 )
 
@@ -46,9 +45,9 @@ type definition struct {
 }
 
 // read checks what is to be registered.
-func (in *registerInput) read() (*definition, error) {
+func (in *registerInput) read(r *kernel.Registry) (*definition, error) {
 	t := message.Type(in.Name)
-	if err := checkName("name", t); err != nil {
+	if err := checkName(r, "name", t); err != nil {
 		return nil, err
 	}
 	switch {
@@ -72,7 +71,7 @@ func (in *registerInput) read() (*definition, error) {
 		Runs: kernel.Slow, Provider: kernel.Program, Effect: kernel.External, Timeout: time.Duration(in.Timeout) * time.Millisecond,
 	}}
 	var err error
-	if def.Emits, err = in.events(); err != nil {
+	if def.Emits, err = in.events(r); err != nil {
 		return nil, err
 	}
 	if def.Input, def.input, err = script.ReadSchema("inputSchema", in.InputSchema); err != nil {
@@ -96,11 +95,11 @@ func (in *registerInput) outputSchema() jsontext.Value {
 }
 
 // events checks the events that the syscall emits.
-func (in *registerInput) events() (events []kernel.EventDefinition, err error) {
+func (in *registerInput) events(r *kernel.Registry) (events []kernel.EventDefinition, err error) {
 	for i, e := range in.Emits {
 		field := fmt.Sprintf("emits[%d].type", i)
 		t := message.Type(e.Type)
-		if err := checkName(field, t); err != nil {
+		if err := checkName(r, field, t); err != nil {
 			return nil, err
 		}
 		if emits(events, t) {
@@ -112,7 +111,7 @@ func (in *registerInput) events() (events []kernel.EventDefinition, err error) {
 }
 
 // checkName refuses names that can't be registered.
-func checkName(field string, t message.Type) error {
+func checkName(r *kernel.Registry, field string, t message.Type) error {
 	if t == message.Echo || t == message.Ping {
 		return message.Errorf(403, "%s: %s is built in and can't be replaced; choose another name", field, t)
 	}
@@ -123,7 +122,7 @@ func checkName(field string, t message.Type) error {
 		}
 		return message.Invalid(field, "%s: expected Domain.Action in PascalCase, at most %d bytes, got %q%s", field, message.MaxTypeLength, message.Clip(string(t), 64), hint)
 	}
-	if principal.Builtin(t) {
+	if r.BuiltIn(t) {
 		return message.Errorf(403, "%s: %s is reserved, as all of %s.* is; choose another domain", field, t, t.Domain())
 	}
 	return nil

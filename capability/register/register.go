@@ -73,6 +73,7 @@ func Definitions() kernel.Module {
 		Name:     "register",
 		Version:  "1.0.0",
 		Summary:  "Syscalls that are added while the kernel runs: programs on connections serve them, or the kernel runs their code.",
+		Domains:  []string{"Syscall", "Sys", "Service"},
 		Syscalls: kernel.Unbound(register.Definition, unregister.Definition),
 	}
 }
@@ -110,7 +111,8 @@ type directory struct {
 }
 
 var register = kernel.DefineCommand[registerInput, registerOutput](kernel.Definition{
-	Type: "Syscall.Register",
+	Type:   "Syscall.Register",
+	Access: principal.ForHandlers,
 	Errors: []kernel.ErrorDefinition{
 		{Code: 403, When: "the name is reserved, or that of something that is built in; or the caller may only register code, or only serve"},
 		{Code: 409, When: "the name belongs to another caller, the definition differs from the one that is served, or the version has other code"},
@@ -167,7 +169,7 @@ func (d *directory) register(ctx context.Context, in registerInput) (registerOut
 	if request.Metadata.IdempotencyKey != "" {
 		return registerOutput{}, message.Invalid("metadata.idempotencyKey", "a registration ends with its connection, and must not be answered from memory; send it without an idempotencyKey")
 	}
-	def, err := in.read()
+	def, err := in.read(d.registry)
 	if err != nil {
 		return registerOutput{}, err
 	}

@@ -156,7 +156,7 @@ func TestWhatCanNotBeRegistered(t *testing.T) {
 func TestASchemaMayNotBeTooLarge(t *testing.T) {
 	in := registerInput{Name: "Text.Count", Kind: "query", Description: "Count.", Handler: "connection", OutputSchema: []byte(`{}`)}
 	in.InputSchema = []byte(`{"description":"` + strings.Repeat("x", message.MaxLine) + `"}`)
-	if _, err := in.read(); err == nil || err.Error() != "Schema validation failed: inputSchema: expected at most 16384 bytes, got 16402" {
+	if _, err := in.read(newKernel(t, nil, nil).Registry()); err == nil || err.Error() != "Schema validation failed: inputSchema: expected at most 16384 bytes, got 16402" {
 		t.Errorf("got %v", err)
 	}
 }

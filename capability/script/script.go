@@ -104,6 +104,7 @@ func Definitions() kernel.Module {
 		Name:     "script",
 		Version:  "1.0.0",
 		Summary:  "Syscalls that are code: TypeScript, JavaScript or WebAssembly, registered while the kernel runs, in versions.",
+		Domains:  []string{"Syscall"},
 		Syscalls: kernel.Unbound(versions.Definition, rollback.Definition, test.Definition),
 	}
 }

@@ -66,7 +66,7 @@ func TestDecisions(t *testing.T) {
 		agent := w.token("ci", principal.Grant{Preset: principal.Agent})
 		other2 := w.token("other", principal.Grant{Allow: []string{"Session.*"}})
 		allow := decision(id, call, `"decision":"allow"`)
-		w.wants(403, w.callAs(agent, "Session.Decide", allow, nil), "excludes Session.Decide")
+		w.wants(403, w.callAs(agent, "Session.Decide", allow, nil), "its preset agent doesn't include it")
 		w.wants(404, w.callAs(other2, "Session.Decide", allow, nil), "not found")
 		w.wants(403, w.callWith(kernel.ActFor(t.Context(), kernel.Sender{}.In(id)), "Session.Decide", allow, nil, nil), "")
 		w.wants(409, w.callAs(nil, "Session.Decide", decision(id, "call_forged", `"decision":"allow"`), nil), "doesn't wait")

@@ -138,6 +138,7 @@ func Definitions() kernel.Module {
 		Name:    "session",
 		Version: "1.0.0",
 		Summary: "Conversations with a model that calls syscalls: a stream of messages that can be read, resumed and branched.",
+		Domains: []string{"Session", "Agent"},
 		Syscalls: kernel.Unbound(create.Definition, get.Definition, list.Definition, messages.Definition, appendTo.Definition,
 			export.Definition, remove.Definition, watch.Definition, defineType.Definition, send.Definition, cancel.Definition,
 			resume.Definition, decide.Definition, compact.Definition, fork.Definition, rewind.Definition, ask.Definition),

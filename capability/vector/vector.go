@@ -61,6 +61,7 @@ func Definitions() kernel.Module {
 		Name:     "vector",
 		Version:  "1.0.0",
 		Summary:  "Texts and vectors of one's own, found by meaning and by metadata.",
+		Domains:  []string{"Vector"},
 		Syscalls: kernel.Unbound(upsert.Definition, query.Definition, remove.Definition, collections.Definition),
 	}
 }

@@ -124,6 +124,7 @@ func Definitions() kernel.Module {
 		Name:     "vfs",
 		Version:  "1.0.0",
 		Summary:  "One tree of files, os://: directories, https servers, the memory, settings and the state of the kernel.",
+		Domains:  []string{"VFS", "FileSystem"},
 		Syscalls: kernel.Unbound(read.Definition, write.Definition, list.Definition, remove.Definition, resolve.Definition),
 	}
 }

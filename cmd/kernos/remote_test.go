@@ -52,8 +52,8 @@ func TestABackupOfAServerElsewhere(t *testing.T) {
 		text   string
 		args   []string
 	}{
-		{exit.Forbidden, "its preset viewer excludes Kernel.Backup; the owner can allow it: kernos token update views --allow Kernel.Backup", []string{"--context", "views"}},
-		{exit.Forbidden, "its preset console excludes Kernel.Backup", []string{"--context", "rules"}},
+		{exit.Forbidden, "its preset viewer doesn't include it; the owner can allow it: kernos token update views --allow Kernel.Backup", []string{"--context", "views"}},
+		{exit.Forbidden, "its preset console doesn't include it", []string{"--context", "rules"}},
 		{exit.Forbidden, "use a token without --memory and --files", []string{"--context", "part"}},
 		{exit.Usage, "never sends its sealing key; run kernos backup --with-key on its machine", []string{"--context", "saves", "--with-key"}},
 		{0, "/key of the server, or run kernos backup --with-key there", []string{"--context", "saves"}},
@@ -99,7 +99,7 @@ func TestStopOfAServerElsewhere(t *testing.T) {
 	h := newHouse(t)
 	_, s := remote(t, h, map[string][]string{"ends": {"--preset", "viewer", "--allow", "Syscall.Shutdown"}, "rules": {"--preset", "console"}})
 	_, notes, status := h.run("", "stop", "--context", "rules")
-	if status != exit.Forbidden || !strings.Contains(notes, "its preset console excludes Syscall.Shutdown; the owner can allow it: kernos token update rules --allow Syscall.Shutdown") {
+	if status != exit.Forbidden || !strings.Contains(notes, "its preset console doesn't include it; the owner can allow it: kernos token update rules --allow Syscall.Shutdown") {
 		t.Errorf("status %d: %s", status, notes)
 	}
 	if out, notes, status := h.run("", "stop", "--context", "ends"); status != 0 || out != "the server of context ends has stopped\n" {

@@ -40,12 +40,22 @@ const (
 // Presets are the presets that a token can have.
 var Presets = []Preset{Agent, Handler, Viewer, Console}
 
+// An Access is which presets include a syscall. It is a part of the syscall's definition.
+type Access byte
+
+const (
+	ForAgents   Access = iota // agent, console, and viewer if the syscall is a query
+	ForHandlers               // these, and handler
+	ForPeople                 // console, and viewer if the syscall is a query: a person decides
+	ByName                    // no preset: the owner, and tokens that are allowed it by a pattern
+	OwnerOnly                 // no token, whatever its grant says: making tokens, running programs with the owner's rights
+	ForAll                    // every token, whatever its grant says: a caller finds out what it may do
+)
+
 // A preset says what a principal may call, and what it reaches.
 type preset struct {
-	allow    []string // patterns
-	deny     []string
-	queries  bool // may send all queries
-	others   bool // may call what is not built in: what programs serve, and what an embedding program adds
+	includes []Access
+	queries  bool // may send queries only
 	history  bool // sees the messages of all principals
 	settings bool // may change settings of the kernel
 	serves   bool // may serve requests of other principals over its connections
@@ -53,42 +63,12 @@ type preset struct {
 }
 
 var presets = map[Preset]preset{
-	Owner: {allow: []string{"*"}, history: true, settings: true, serves: true, code: true},
-	Agent: {
-		allow: []string{
-			"Memory.*", "VFS.*", "Content.*", "Http.Fetch", "Crypto.Seal", "Message.*", "Blob.*", "Echo", "Kernel.Status",
-			"Job.*", "Session.*", "Model.*", "Agent.*", "Vector.*", "Mcp.Ask", "Mcp.Client",
-			"Syscall.Register", "Syscall.Unregister", "Syscall.Versions", "Syscall.Rollback", "Syscall.Test",
-		},
-		deny:   []string{"Session.Decide"}, // a person decides
-		others: true,
-		code:   true,
-	},
-	Handler: {allow: []string{"Syscall.Register", "Syscall.Unregister"}, serves: true},
-	Viewer:  {queries: true, history: true, deny: []string{"Crypto.Open", "Kernel.Backup"}},
-	Console: {allow: []string{"*"}, history: true, settings: true, serves: true, code: true, deny: []string{"Crypto.Open", "Kernel.Backup", "Syscall.Shutdown"}},
+	Owner:   {history: true, settings: true, serves: true, code: true}, // no rule holds for the owner
+	Agent:   {includes: []Access{ForAgents, ForHandlers}, code: true},
+	Handler: {includes: []Access{ForHandlers}, serves: true},
+	Viewer:  {includes: []Access{ForAgents, ForHandlers, ForPeople}, queries: true, history: true},
+	Console: {includes: []Access{ForAgents, ForHandlers, ForPeople}, history: true, settings: true, serves: true, code: true},
 }
-
-// domains are the domains of syscalls that are built in, or will be.
-var domains = []string{
-	"Agent", "Blob", "Content", "Crypto", "Event", "FileSystem", "Http", "Job", "Kernel", "Mcp", "Memory", "Message",
-	"Model", "Network", "Service", "Session", "Sys", "Syscall", "Token", "VFS", "Vector",
-}
-
-// Builtin reports whether a type is in a domain of the kernel. Some callers can't tell upper
-// and lower case apart, so neither does Builtin.
-func Builtin(t message.Type) bool {
-	d := t.Domain()
-	return d == "" || slices.ContainsFunc(domains, func(own string) bool { return strings.EqualFold(own, d) })
-}
-
-// always are the syscalls that every principal may call: a caller finds out what it may do.
-// Syscall.Call is among them because the syscall that it calls is checked itself.
-var always = []string{"Ping", "Syscall.List", "Syscall.Describe", "Sys.Describe", "Syscall.Search", "Syscall.Call", "Syscall.Cancel", "Kernel.Modules"}
-
-// ownersOnly is what no grant gives: to make tokens, to get one of the owner's, and to mount servers,
-// which are programs that run with the owner's rights.
-var ownersOnly = []string{"Token.*", "Kernel.Ticket", "Kernel.Console", "Mcp.Add", "Mcp.Remove", "Mcp.List", "Mcp.Show", "Mcp.Allow", "Mcp.Refresh"}
 
 var patternForm = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(\*|[A-Z][A-Za-z0-9]*|([A-Z][A-Za-z0-9]*|\*)\.([A-Z][A-Za-z0-9]*|\*))$`)

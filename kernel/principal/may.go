@@ -12,8 +12,9 @@ import (
 
 // A Target is a syscall that a principal wants to call.
 type Target struct {
-	Type message.Type // not an alias
-	Kind message.Kind
+	Type   message.Type // not an alias
+	Kind   message.Kind
+	Access Access
 }
 
 // A rule decides about some syscalls.
@@ -28,8 +29,8 @@ type rule struct {
 func (g *Grant) rules() []rule {
 	preset := presets[g.Preset]
 	rules := []rule{
-		{text: "it is for the owner only", holds: matchingAny(ownersOnly)},
-		{allows: true, holds: matchingAny(always)},
+		{text: "it is for the owner only", holds: func(t Target) bool { return t.Access == OwnerOnly }},
+		{allows: true, holds: func(t Target) bool { return t.Access == ForAll }},
 	}
 	for _, d := range g.Deny {
 		rules = append(rules, rule{text: "it is denied " + d, flags: "--take " + d, holds: matching(d)})
@@ -37,13 +38,9 @@ func (g *Grant) rules() []rule {
 	if g.ReadOnly {
 		rules = append(rules, rule{text: "it is read-only, and this is a command", flags: "--take read-only", holds: func(t Target) bool { return t.Kind == message.KindCommand }})
 	}
-	rules = append(rules, rule{allows: true, holds: matchingAny(g.Allow)})
-	for _, d := range preset.deny {
-		rules = append(rules, rule{text: fmt.Sprintf("its preset %s excludes %s", g.Preset, d), holds: matching(d)})
-	}
-	rules = append(rules, rule{allows: true, holds: func(t Target) bool {
-		return preset.queries && t.Kind == message.KindQuery || preset.others && !Builtin(t.Type)
-	}}, rule{allows: true, holds: matchingAny(preset.allow)})
+	rules = append(rules, rule{allows: true, holds: matchingAny(g.Allow)}, rule{allows: true, holds: func(t Target) bool {
+		return slices.Contains(preset.includes, t.Access) && (!preset.queries || t.Kind == message.KindQuery)
+	}})
 	missing := "it is allowed " + list(g.Allow) + " only"
 	if g.Preset != Bare {
 		missing = fmt.Sprintf("its preset %s doesn't include it", g.Preset)
@@ -137,7 +134,7 @@ func (p *Principal) decide(t Target) *message.Error {
 
 // remedy names the command that would allow a call, with the flags that lift the rule that refuses it.
 func (p *Principal) remedy(t Target, flags string) string {
-	if matchingAny(ownersOnly)(t) {
+	if t.Access == OwnerOnly {
 		return "call it over the unix socket of the daemon, as its owner"
 	}
 	if p.id == DefaultID {

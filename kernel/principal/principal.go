@@ -5,7 +5,7 @@
 // principal may call a syscall; every wire and every nested call asks it:
 //
 //	p, err := principal.New("01J…", "ci", principal.Grant{Preset: principal.Agent, Deny: []string{"Http.*"}})
-//	err = p.May(principal.Target{Type: "Crypto.Open", Kind: message.KindQuery}) // a 403 that names the rule
+//	err = p.May(principal.Target{Type: "Crypto.Open", Kind: message.KindQuery, Access: principal.ByName}) // a 403 that names the rule
 //
 // What a principal reaches inside a syscall (keys, files, messages of others) is decided by
 // the other methods, where the syscall does it.
@@ -133,16 +133,15 @@ func (p *Principal) IsPerson() bool {
 }
 
 // Deciding returns the principal of the person at a client that acts for p. It may decide about approvals of
-// sessions that act for p, alone or with the author of code, and nothing else. The error is a 403 if the owner has
-// denied p that.
-func (p *Principal) Deciding(client string) (*Principal, *message.Error) {
-	const decide = "Session.Decide"
+// sessions that act for p, alone or with the author of code, by calling decide, and nothing else. The error is a 403
+// if the owner has denied p that.
+func (p *Principal) Deciding(client string, decide Target) (*Principal, *message.Error) {
 	person := &Principal{
 		id: p.id, name: p.name + ", by elicitation through " + client, life: p.life, end: p.end, person: true,
-		grant: Grant{Allow: []string{decide}, Deny: p.grant.Deny, ReadOnly: p.grant.ReadOnly || p.parts != nil},
+		grant: Grant{Allow: []string{string(decide.Type)}, Deny: p.grant.Deny, ReadOnly: p.grant.ReadOnly || p.parts != nil},
 	}
 	person.rules = person.grant.rules()
-	return person, person.May(Target{Type: decide, Kind: message.KindCommand})
+	return person, person.May(decide)
 }
 
 // SeesAll reports whether the principal sees the messages of all principals.

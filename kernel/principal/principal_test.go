@@ -21,6 +21,11 @@ func token(t testing.TB, g Grant) *Principal {
 func query(name message.Type) Target   { return Target{Type: name, Kind: message.KindQuery} }
 func command(name message.Type) Target { return Target{Type: name, Kind: message.KindCommand} }
 
+func with(a Access, t Target) Target {
+	t.Access = a
+	return t
+}
+
 func TestRules(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -30,12 +35,12 @@ func TestRules(t *testing.T) {
 	}{
 		{"an agent has memory", Grant{Preset: Agent}, command("Memory.Set"), ""},
 		{"an agent calls programs", Grant{Preset: Agent}, command("Bank.Login"), ""},
-		{"an agent opens no secrets", Grant{Preset: Agent}, query("Crypto.Open"), `The token "ci" may not call Crypto.Open: its preset agent doesn't include it; the owner can allow it: kernos token update ci --allow Crypto.Open`},
-		{"unless it is allowed", Grant{Preset: Agent, Allow: []string{"Crypto.*"}}, query("Crypto.Open"), ""},
-		{"an agent doesn't end the kernel", Grant{Preset: Agent}, command("Syscall.Shutdown"), "its preset agent doesn't include it"},
+		{"an agent opens no secrets", Grant{Preset: Agent}, with(ByName, query("Crypto.Open")), `The token "ci" may not call Crypto.Open: its preset agent doesn't include it; the owner can allow it: kernos token update ci --allow Crypto.Open`},
+		{"unless it is allowed", Grant{Preset: Agent, Allow: []string{"Crypto.*"}}, with(ByName, query("Crypto.Open")), ""},
+		{"an agent doesn't end the kernel", Grant{Preset: Agent}, with(ByName, command("Syscall.Shutdown")), "its preset agent doesn't include it"},
 		{"a denial is stronger", Grant{Preset: Agent, Allow: []string{"*"}, Deny: []string{"*.Get"}}, query("Memory.Get"), "it is denied *.Get; the owner can allow it: kernos token update ci --take *.Get"},
-		{"tokens are the owner's", Grant{Allow: []string{"*"}}, query("Token.List"), "it is for the owner only; call it over the unix socket"},
-		{"and so are tickets", Grant{Preset: Viewer}, query("Kernel.Ticket"), "it is for the owner only"},
+		{"tokens are the owner's", Grant{Allow: []string{"*"}}, with(OwnerOnly, query("Token.List")), "it is for the owner only; call it over the unix socket"},
+		{"and so are tickets", Grant{Preset: Viewer}, with(OwnerOnly, query("Kernel.Ticket")), "it is for the owner only"},
 		{"read-only refuses commands", Grant{Preset: Agent, ReadOnly: true}, command("Memory.Set"), "it is read-only, and this is a command; the owner can allow it: kernos token update ci --take read-only"},
 		{"read-only has queries", Grant{Preset: Agent, ReadOnly: true}, query("Memory.Get"), ""},
 		{"read-only is stronger than allow", Grant{Allow: []string{"*"}, ReadOnly: true}, command("Memory.Set"), "it is read-only"},
@@ -43,12 +48,15 @@ func TestRules(t *testing.T) {
 		{"and nothing else", Grant{Allow: []string{"Memory.*", "*.List"}}, query("VFS.Read"), "it is allowed Memory.*, *.List only"},
 		{"a viewer has queries", Grant{Preset: Viewer}, query("VFS.Read"), ""},
 		{"a viewer has no commands", Grant{Preset: Viewer}, command("Memory.Set"), "its preset viewer doesn't include it"},
-		{"a viewer opens no secrets", Grant{Preset: Viewer}, query("Crypto.Open"), "its preset viewer excludes Crypto.Open"},
-		{"a handler serves", Grant{Preset: Handler}, command("Syscall.Register"), ""},
+		{"a viewer opens no secrets", Grant{Preset: Viewer}, with(ByName, query("Crypto.Open")), "its preset viewer doesn't include it"},
+		{"a handler serves", Grant{Preset: Handler}, with(ForHandlers, command("Syscall.Register")), ""},
 		{"a handler does nothing else", Grant{Preset: Handler}, query("Memory.Get"), "its preset handler doesn't include it"},
-		{"the console does not end the kernel", Grant{Preset: Console}, command("Syscall.Shutdown"), "its preset console excludes Syscall.Shutdown"},
+		{"the console does not end the kernel", Grant{Preset: Console}, with(ByName, command("Syscall.Shutdown")), "its preset console doesn't include it"},
 		{"the console does the rest", Grant{Preset: Console}, command("Crypto.Seal"), ""},
-		{"everyone finds out what there is", Grant{Allow: []string{"Echo"}, ReadOnly: true, Deny: []string{"*"}}, query("Syscall.Describe"), ""},
+		{"an agent doesn't decide", Grant{Preset: Agent}, with(ForPeople, command("Session.Decide")), "its preset agent doesn't include it"},
+		{"the console decides", Grant{Preset: Console}, with(ForPeople, command("Session.Decide")), ""},
+		{"a viewer decides nothing", Grant{Preset: Viewer}, with(ForPeople, command("Session.Decide")), "its preset viewer doesn't include it"},
+		{"everyone finds out what there is", Grant{Allow: []string{"Echo"}, ReadOnly: true, Deny: []string{"*"}}, with(ForAll, query("Syscall.Describe")), ""},
 		{"one-segment names", Grant{Allow: []string{"Echo"}}, command("Echo"), ""},
 		{"a pattern is no prefix", Grant{Allow: []string{"Mem.*"}}, query("Memory.Get"), "it is allowed Mem.* only"},
 	} {
@@ -149,7 +157,7 @@ func BenchmarkMay(b *testing.B) {
 			ReadOnly: true, Memory: []string{"notes"}}),
 	} {
 		b.Run(name, func(b *testing.B) {
-			targets := []Target{query("Memory.Get"), query("Message.List"), command("Memory.Set"), query("Crypto.Open")}
+			targets := []Target{query("Memory.Get"), query("Message.List"), command("Memory.Set"), with(ByName, query("Crypto.Open"))}
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				_ = p.May(targets[i%len(targets)])

@@ -152,11 +152,18 @@ func (x *exchange) explain(ctx context.Context, a approval) {
 	}
 }
 
+// decideType is the syscall that decides about an approval.
+const decideType message.Type = "Session.Decide"
+
 // person is the person at the client, who decides for the principal; nil if the client can't ask, or the owner doesn't
 // want that.
 func (x *exchange) person() *principal.Principal {
 	_, c := x.latest()
-	person, no := kernel.SenderIn(x.ctx).Principal().Deciding(c.name())
+	decide, ok := x.s.k.Registry().Lookup(decideType)
+	if !ok {
+		return nil
+	}
+	person, no := kernel.SenderIn(x.ctx).Principal().Deciding(c.name(), decide.Target())
 	if no != nil || !c.showsForms() {
 		return nil
 	}
@@ -179,7 +186,7 @@ func (x *exchange) decided(ctx context.Context, person *principal.Principal, a a
 	case action != "accept":
 		decision.Reason = "the person has closed the question"
 	}
-	m := message.Message{Kind: message.KindCommand, Type: "Session.Decide", Data: marshal(decision)}
+	m := message.Message{Kind: message.KindCommand, Type: decideType, Data: marshal(decision)}
 	m.Metadata.Causation = x.asked
 	x.s.k.Stamp(&m)
 	ctx = kernel.ActFor(ctx, kernel.From(person, "mcp"))

@@ -24,6 +24,7 @@ func Definitions() kernel.Module {
 		Name:     "mcpclient",
 		Version:  "1.0.0",
 		Summary:  "The client of the Model Context Protocol that a call came from.",
+		Domains:  []string{"Mcp"},
 		Syscalls: kernel.Unbound(ask.Definition, describeClient.Definition),
 	}
 }

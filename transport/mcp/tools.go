@@ -25,6 +25,7 @@ type tool struct {
 	name       string         // Memory_Get
 	wraps      bool           // the syscall takes a value that isn't an object: the tool takes {data}
 	mirrored   []mcp.Mirrored // parameters that requests over HTTP repeat in headers
+	builtIn    bool           // it is in a domain of a module
 	content    bool           // the reply is a result of the protocol: {content, structuredContent, isError}
 }
 
@@ -45,7 +46,7 @@ func (s *Server) toolsOf(caller *principal.Principal) (*toolset, string) {
 	t := &toolset{byName: make(map[string]*tool)}
 	for sys := range v.Syscalls() {
 		name := toolName(sys.Type)
-		one := &tool{definition: &sys.Definition, name: name}
+		one := &tool{definition: &sys.Definition, name: name, builtIn: s.k.Registry().BuiltIn(sys.Type)}
 		text := sys.Input.JSON()
 		one.wraps = sys.Input != schema.Any && !objectSchema(text)
 		one.content = jsonrpc.TextOf(jsonscan.Member(sys.Output.JSON(), "title")) == mcp.ContentTitle
@@ -99,16 +100,17 @@ var everyday = []message.Type{
 func (c choice) isCore() bool { return c == Core || c == "" }
 
 // has reports whether a tool is listed. Any other choice is a list of patterns: Memory.*,Http.Fetch.
-func (c choice) has(d *kernel.Definition) bool {
+func (c choice) has(t *tool) bool {
+	d := t.definition
 	switch c {
 	case All:
 		return true
 	case Core, "":
-		return slices.Contains(everyday, d.Type) || d.Provider == kernel.Code || d.Provider == kernel.BuiltIn && !principal.Builtin(d.Type)
+		return slices.Contains(everyday, d.Type) || d.Provider == kernel.Code || d.Provider == kernel.BuiltIn && !t.builtIn
 	}
 	for pattern := range strings.SplitSeq(string(c), ",") {
 		switch pattern = strings.TrimSpace(pattern); {
-		case pattern == string(Core) && Core.has(d), pattern == string(All), principal.Matches(pattern, d.Type), pattern == toolName(d.Type):
+		case pattern == string(Core) && Core.has(t), pattern == string(All), principal.Matches(pattern, d.Type), pattern == toolName(d.Type):
 			return true
 		}
 	}
@@ -143,7 +145,7 @@ func (s *Server) unmatched(caller *principal.Principal, c choice) string {
 }
 
 func (t *toolset) has(c choice) bool {
-	return slices.ContainsFunc(t.tools, func(one *tool) bool { return c.has(one.definition) })
+	return slices.ContainsFunc(t.tools, func(one *tool) bool { return c.has(one) })
 }
 
 // patterns are the shortest ones for some of the tools: a type, or a domain.
@@ -209,7 +211,7 @@ const coreBytes = 8700
 func (t *toolset) chosen(caller principal.ID, c choice, modern bool) (all []*tool) {
 	size := 0
 	for _, one := range t.tools {
-		if c.has(one.definition) {
+		if c.has(one) {
 			all = append(all, one)
 			if t.code && c.isCore() && !one.foreign(caller) {
 				size += len(one.append(nil, caller, modern, false)) + 1
@@ -276,7 +278,7 @@ func (t *tool) append(dst []byte, caller principal.ID, modern, outputs bool) []b
 		dst = append(dst, `},"required":["data"],"additionalProperties":false}`...)
 	case d.Input == schema.Any:
 		dst = append(dst, `{"type":"object"}`...)
-	case !principal.Builtin(d.Type): // the schema as its author wrote it
+	case !t.builtIn: // the schema as its author wrote it
 		dst = jsonscan.AppendCompact(dst, d.Input.JSON())
 	default:
 		dst = jsonscan.AppendCompact(dst, schema.OfTool(schema.WithoutReferences(d.Input.JSON())))
