@@ -523,7 +523,7 @@ func TestSessionsOverHTTP(t *testing.T) {
 		{"POST", request(3, "ping", ``), []string{"Mcp-Session-Id", id, "Mcp-Protocol-Version", "1999-01-01"}, 400, `-32022`},
 		{"POST", `{`, session, 400, `-32700`},
 		{"PUT", ``, session, 405, `takes POST`},
-		{"GET", ``, []string{"Mcp-Session-Id", id, "Last-Event-Id", "99-1"}, 404, `aren't kept`},
+		{"GET", ``, []string{"Mcp-Session-Id", id, "Last-Event-Id", "99-1"}, 404, `no longer kept`},
 		{"POST", request(4, "tools/call", `"name":"Echo","arguments":{"message":"x"},`+modernMeta), []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "Ping"}, 400, `-32020`},
 		{"POST", request(4, "tools/call", `"name":"Echo","arguments":{"message":"x"},`+modernMeta), []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "=?base64?RWNobw==?="}, 200, `"echo":"x"`},
 		{"POST", request(4, "no/such", modernMeta), []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "no/such"}, 404, `-32601`},
