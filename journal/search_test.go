@@ -487,7 +487,7 @@ func TestFollowSaysThatItsPlaceIsGone(t *testing.T) {
 			t.Errorf("after %d: got %v, want %s", after, got, want)
 		}
 	}
-	if e, _ := message.ErrorOf(&Missed{From: 8, To: 30}); e.Code != 410 || e.Message != "The messages from 8 to 30 have been dropped; go on after 30" {
+	if e, _ := message.ErrorOf(&Missed{From: 8, To: 30}); e.Code != 410 || e.Message != "The messages from 8 to 30 have been dropped; continue after 30" {
 		t.Errorf("got %v", e)
 	}
 }
