@@ -75,7 +75,7 @@ type Client struct {
 	wake     chan struct{} // tells an idle keeper that a caller wants a connection
 
 	mu      sync.Mutex // guards what follows
-	link    *link      // nil while there is no connection
+	link    *webSocket // nil while there is no connection
 	changed chan struct{}
 	idle    bool  // the keeper does not try to connect
 	failure error // why the last try to connect failed
@@ -154,7 +154,7 @@ func (c *Client) EarlyItems() bool {
 
 // keep has the connection: it reads from it until it breaks, and makes it again. It ends
 // with the client.
-func (c *Client) keep(l *link) {
+func (c *Client) keep(l *webSocket) {
 	defer close(c.ended)
 	for {
 		err := c.receive(l)
@@ -179,7 +179,7 @@ func (c *Client) keep(l *link) {
 }
 
 // receive handles what comes, until the connection breaks.
-func (c *Client) receive(l *link) error {
+func (c *Client) receive(l *webSocket) error {
 	stop := l.watch(c.ctx)
 	defer stop()
 	for {
@@ -230,7 +230,7 @@ func (c *Client) dropped(cause error) bool {
 
 // redial connects, at once and then with pauses that grow, until the target's patience is
 // over.
-func (c *Client) redial() (*link, error) {
+func (c *Client) redial() (*webSocket, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, cmp.Or(c.target.Patience, defaultPatience))
 	defer cancel()
 	pauses := backoff.Backoff{First: shortestPause, Longest: longestPause, Jitter: true}
@@ -281,7 +281,7 @@ func (c *Client) tell() {
 
 // restore makes a connection the client's, and asks for the rest of the streams. It
 // reports whether the client is still open.
-func (c *Client) restore(l *link) bool {
+func (c *Client) restore(l *webSocket) bool {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
@@ -306,7 +306,7 @@ func (c *Client) restore(l *link) bool {
 }
 
 // connected returns the connection, and waits for it if it is being made.
-func (c *Client) connected(ctx context.Context) (*link, error) {
+func (c *Client) connected(ctx context.Context) (*webSocket, error) {
 	woken := false
 	for {
 		c.mu.Lock()
@@ -339,7 +339,7 @@ func (c *Client) connected(ctx context.Context) (*link, error) {
 }
 
 // answered handles the answer to a request.
-func (c *Client) answered(l *link, f *frame) {
+func (c *Client) answered(l *webSocket, f *frame) {
 	id, err := strconv.ParseUint(string(f.ID), 10, 64)
 	if err != nil {
 		return // an error about a frame that we did not send
@@ -397,7 +397,7 @@ func (c *Client) answered(l *link, f *frame) {
 }
 
 // deliver gives an item to its stream, and waits until there is room for it.
-func (c *Client) deliver(l *link, n notification) {
+func (c *Client) deliver(l *webSocket, n notification) {
 	item, err := readItem(n.Item)
 	if n.Seq > 0 {
 		item.Seq = n.Seq

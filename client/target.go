@@ -208,13 +208,13 @@ func (t Target) endpoint() (*endpoint, error) {
 func (e *endpoint) close() { e.transport.CloseIdleConnections() }
 
 // dial opens a WebSocket.
-func (e *endpoint) dial(ctx context.Context) (*link, error) {
+func (e *endpoint) dial(ctx context.Context) (*webSocket, error) {
 	conn, response, err := websocket.Dial(ctx, e.url, &websocket.DialOptions{
 		HTTPClient: &http.Client{Transport: e.transport}, HTTPHeader: e.header, CompressionMode: websocket.CompressionDisabled,
 	})
 	if err == nil {
 		conn.SetReadLimit(maxFrame)
-		return &link{conn: conn}, nil
+		return &webSocket{conn: conn}, nil
 	}
 	if response != nil && response.StatusCode != http.StatusSwitchingProtocols {
 		r := &Refused{URL: e.shown, Status: response.StatusCode}
@@ -238,13 +238,13 @@ func (e *endpoint) dial(ctx context.Context) (*link, error) {
 	return nil, &Unreachable{URL: e.shown, Err: err}
 }
 
-// A link is one connection.
-type link struct {
+// A webSocket is one connection.
+type webSocket struct {
 	conn       *websocket.Conn
 	delivering atomic.Bool // the reader waits for a stream that is not read
 }
 
-func (l *link) read(ctx context.Context) ([]byte, error) {
+func (l *webSocket) read(ctx context.Context) ([]byte, error) {
 	_, text, err := l.conn.Read(ctx)
 	if c, ok := errors.AsType[websocket.CloseError](err); ok {
 		err = fmt.Errorf("the server has closed it with code %d", c.Code)
@@ -260,7 +260,7 @@ func (l *link) read(ctx context.Context) ([]byte, error) {
 
 // write writes a frame, whole or not at all: it is not given up halfway because one caller
 // has lost interest.
-func (l *link) write(ctx context.Context, frame []byte) error {
+func (l *webSocket) write(ctx context.Context, frame []byte) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -269,9 +269,9 @@ func (l *link) write(ctx context.Context, frame []byte) error {
 	return l.conn.Write(ctx, websocket.MessageText, frame)
 }
 
-// watch pings the server as long as the link is read, and breaks a link on which nothing
+// watch pings the server as long as the connection is read, and breaks a connection on which nothing
 // comes back: a machine that is gone does not say so.
-func (l *link) watch(ctx context.Context) (stop func()) {
+func (l *webSocket) watch(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	go func() {
@@ -294,7 +294,7 @@ func (l *link) watch(ctx context.Context) (stop func()) {
 	return func() { cancel(); <-ended }
 }
 
-// closeInOrder closes the link, and waits for the server to close its side.
-func (l *link) closeInOrder() { _ = l.conn.Close(websocket.StatusNormalClosure, "") }
+// closeInOrder closes the connection, and waits for the server to close its side.
+func (l *webSocket) closeInOrder() { _ = l.conn.Close(websocket.StatusNormalClosure, "") }
 
-func (l *link) close() { _ = l.conn.CloseNow() }
+func (l *webSocket) close() { _ = l.conn.CloseNow() }

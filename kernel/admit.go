@@ -205,8 +205,8 @@ func invalidInput(err error) error {
 	// The value as a whole has a name in a message.
 	named := schema.Invalid{Problems: slices.Clone(invalid.Problems)}
 	for i, p := range named.Problems {
-		if p.Path == "" && p.Rest != "" {
-			named.Problems[i].Text = "data" + p.Rest
+		if p.Path == "" && p.Predicate != "" {
+			named.Problems[i].Text = "data" + p.Predicate
 		}
 	}
 	first := named.Problems[0]

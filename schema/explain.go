@@ -27,10 +27,10 @@ type Invalid struct {
 
 // A Problem is one thing that is wrong with a value.
 type Problem struct {
-	Path     string // the place of the problem, such as items[2].name; "" is the value itself
-	Expected string // the value that is expected there
-	Text     string // the whole problem in words
-	Rest     string // the text after the name of the value that is wrong; "" if there is none: it is missing, or unknown
+	Path      string // the place of the problem, such as items[2].name; "" is the value itself
+	Expected  string // the value that is expected there
+	Text      string // the whole problem in words
+	Predicate string // the text after the name of the value that is wrong; "" if there is none: it is missing, or unknown
 
 	rank int // problems are sorted by rank: missing values first
 }
@@ -140,7 +140,7 @@ func (x *explainer) problem(path, expected, format string, args ...any) {
 // about is problem for a value that is there.
 func (x *explainer) about(path, expected, format string, args ...any) {
 	rest := fmt.Sprintf(format, args...)
-	x.problems = append(x.problems, Problem{Path: path, Expected: expected, Text: cmp.Or(path, "the value") + rest, Rest: rest, rank: 1})
+	x.problems = append(x.problems, Problem{Path: path, Expected: expected, Text: cmp.Or(path, "the value") + rest, Predicate: rest, rank: 1})
 }
 
 // wants reports what should be at a path and what is there.

@@ -70,10 +70,10 @@ type Jobs struct {
 	schedules *recent.Cache[*schedule] // parsed schedules, by text and time zone
 
 	mu       sync.Mutex
-	live     map[string]*live // jobs that run or are waited for
-	finished counts           // jobs finished since the kernel was started
-	ended    []principal.ID   // principals whose jobs have to be ended
-	endings  chan struct{}    // has a token when ended isn't empty
+	live     map[string]*liveJob // jobs that run or are waited for
+	finished counts              // jobs finished since the kernel was started
+	ended    []principal.ID      // principals whose jobs have to be ended
+	endings  chan struct{}       // has a token when ended isn't empty
 }
 
 // queueLetter is that of the queue of jobs among the queues of a store.
@@ -83,7 +83,7 @@ type counts struct{ completed, failed uint64 }
 
 // New returns the jobs of a store. The caller calls Run.
 func New(o *Options) *Jobs {
-	j := &Jobs{opts: *o, live: make(map[string]*live), endings: make(chan struct{}, 1)}
+	j := &Jobs{opts: *o, live: make(map[string]*liveJob), endings: make(chan struct{}, 1)}
 	j.schedules = recent.New[*schedule](recent.Limits{Values: 1000, Bytes: 1 << 20, Each: 1 << 10})
 	if j.opts.Now == nil {
 		j.opts.Now = time.Now

@@ -26,8 +26,8 @@ const (
 	flushEvery = time.Second
 )
 
-// A live is a job that runs, or that callers wait for: its log, and who follows it.
-type live struct {
+// A liveJob is a job that runs, or that callers wait for: its log, and who follows it.
+type liveJob struct {
 	j    *Jobs
 	id   string
 	uses int // guarded by Jobs.mu
@@ -64,20 +64,20 @@ const (
 	decidedEvent message.Type = "Session.Decided"
 )
 
-// begin returns the live of a job. The caller calls end.
-func (j *Jobs) begin(id string) *live {
+// begin returns the liveJob of a job. The caller calls end.
+func (j *Jobs) begin(id string) *liveJob {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	l := j.live[id]
 	if l == nil {
-		l = &live{j: j, id: id, changes: make(chan struct{})}
+		l = &liveJob{j: j, id: id, changes: make(chan struct{})}
 		j.live[id] = l
 	}
 	l.uses++
 	return l
 }
 
-func (j *Jobs) end(l *live) {
+func (j *Jobs) end(l *liveJob) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if l.uses--; l.uses == 0 {
@@ -85,22 +85,22 @@ func (j *Jobs) end(l *live) {
 	}
 }
 
-// find returns the live of a job, if it has one.
-func (j *Jobs) find(id string) *live {
+// find returns the liveJob of a job, if it has one.
+func (j *Jobs) find(id string) *liveJob {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.live[id]
 }
 
 // run notes that the job runs.
-func (l *live) run(s *spec, from kernel.Sender) {
+func (l *liveJob) run(s *spec, from kernel.Sender) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.spec, l.from = s, from
 }
 
 // stop notes that the job runs no more: what it still says isn't stored.
-func (l *live) stop() {
+func (l *liveJob) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.spec, l.asked = nil, nil
@@ -108,27 +108,27 @@ func (l *live) stop() {
 }
 
 // changed wakes callers that wait for a change of the job.
-func (l *live) changed() {
+func (l *liveJob) changed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tell()
 }
 
 // tell is changed with mu held.
-func (l *live) tell() {
+func (l *liveJob) tell() {
 	close(l.changes)
 	l.changes = make(chan struct{})
 }
 
 // next returns a channel that is closed at the next change, the progress so far, and what waits for a decision.
-func (l *live) next() (<-chan struct{}, *progress, map[string][]byte) {
+func (l *liveJob) next() (<-chan struct{}, *progress, map[string][]byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.changes, l.progress, maps.Clone(l.asked)
 }
 
 // event takes an event of the syscall that the job calls.
-func (l *live) event(m message.Message) {
+func (l *liveJob) event(m message.Message) {
 	now := l.j.opts.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -171,7 +171,7 @@ func readProgress(data []byte, now time.Time) *progress {
 }
 
 // add adds a line. mu is held.
-func (l *live) add(text string, now time.Time) {
+func (l *liveJob) add(text string, now time.Time) {
 	if text == "" || len(l.lines) > 0 && l.lines[len(l.lines)-1].Text == text {
 		return
 	}
@@ -183,7 +183,7 @@ func (l *live) add(text string, now time.Time) {
 }
 
 // flush stores what the job has said, and records its progress. mu is held.
-func (l *live) flush(now time.Time) {
+func (l *liveJob) flush(now time.Time) {
 	l.stored = now
 	var b store.Batch
 	b.Set(key(keyLog, l.id), encode(logged{l.lines, l.dropped}))
@@ -198,7 +198,7 @@ func (l *live) flush(now time.Time) {
 }
 
 // keep adds to the batch of an outcome what the job has said.
-func (l *live) keep(b *store.Batch, r *record) {
+func (l *liveJob) keep(b *store.Batch, r *record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r.Progress = l.progress

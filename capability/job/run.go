@@ -43,7 +43,7 @@ type run struct {
 	ctx   context.Context
 	*record
 	who  *principal.Principal
-	live *live
+	live *liveJob
 }
 
 // work does a job, or starts the next run of a schedule. It is called by the queue.

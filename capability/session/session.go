@@ -74,8 +74,8 @@ type Sessions struct {
 	ids    kernel.IDs
 
 	mu    sync.Mutex
-	live  map[string]*live // sessions whose turn runs, or that are watched
-	ended counts           // turns, since the kernel was started
+	live  map[string]*liveSession // sessions whose turn runs, or that are watched
+	ended counts                  // turns, since the kernel was started
 
 	schemas *recent.Cache[*schema.Schema] // keys are the texts
 }
@@ -89,7 +89,7 @@ type counts struct{ done, failed uint64 }
 
 // New returns the sessions of a store. The caller calls Run.
 func New(o *Options) *Sessions {
-	x := &Sessions{opts: *o, live: make(map[string]*live), schemas: recent.New[*schema.Schema](keptSchemas)}
+	x := &Sessions{opts: *o, live: make(map[string]*liveSession), schemas: recent.New[*schema.Schema](keptSchemas)}
 	if x.opts.Now == nil {
 		x.opts.Now = time.Now
 	}

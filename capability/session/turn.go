@@ -34,7 +34,7 @@ type runner struct {
 	id      string
 	lease   *work.Lease
 	ctx     context.Context // acts for the principal of the session
-	live    *live
+	live    *liveSession
 	sender  kernel.Sender
 	running sync.WaitGroup
 

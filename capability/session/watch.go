@@ -15,10 +15,10 @@ import (
 	"kernos/message"
 )
 
-// A live is a session whose turn runs, or that is watched: the messages that grow, and who watches.
+// A liveSession is a session whose turn runs, or that is watched: the messages that grow, and who watches.
 // A watcher reads from here as far as it has come, so a slow one gets fewer and longer deltas, and
 // nothing is kept for it.
-type live struct {
+type liveSession struct {
 	x    *Sessions
 	id   string
 	uses int // guarded by Sessions.mu
@@ -45,20 +45,20 @@ type part struct {
 	text     []byte
 }
 
-// begin returns the live of a session. The caller calls end.
-func (x *Sessions) begin(id string) *live {
+// begin returns the liveSession of a session. The caller calls end.
+func (x *Sessions) begin(id string) *liveSession {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	l := x.live[id]
 	if l == nil {
-		l = &live{x: x, id: id}
+		l = &liveSession{x: x, id: id}
 		x.live[id] = l
 	}
 	l.uses++
 	return l
 }
 
-func (x *Sessions) end(l *live) {
+func (x *Sessions) end(l *liveSession) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if l.uses--; l.uses == 0 {
@@ -66,7 +66,7 @@ func (x *Sessions) end(l *live) {
 	}
 }
 
-func (x *Sessions) find(id string) *live {
+func (x *Sessions) find(id string) *liveSession {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.live[id]
@@ -95,7 +95,7 @@ func (x *Sessions) growing(id string) bool {
 }
 
 // run notes who runs the turn; nil means that none does. What grew then grows no more.
-func (l *live) run(r *runner) {
+func (l *liveSession) run(r *runner) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.runner, l.growing = r, nil
@@ -103,7 +103,7 @@ func (l *live) run(r *runner) {
 }
 
 // tell wakes the watchers. mu is held.
-func (l *live) tell() {
+func (l *liveSession) tell() {
 	for news := range l.waiting {
 		select {
 		case news <- struct{}{}:
@@ -113,7 +113,7 @@ func (l *live) tell() {
 }
 
 // wait calls look now, and again after each change, until it returns true or ctx is done.
-func (x *Sessions) wait(ctx context.Context, id string, look func(*live) (over bool, err error)) error {
+func (x *Sessions) wait(ctx context.Context, id string, look func(*liveSession) (over bool, err error)) error {
 	l := x.begin(id)
 	defer x.end(l)
 	news := make(chan struct{}, 1)
@@ -141,7 +141,7 @@ func (x *Sessions) wait(ctx context.Context, id string, look func(*live) (over b
 }
 
 // discard withdraws the messages that grow.
-func (l *live) discard() {
+func (l *liveSession) discard() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.growing) > 0 {
@@ -152,20 +152,20 @@ func (l *live) discard() {
 }
 
 // finish notes that what grew is stored whole.
-func (l *live) finish() {
+func (l *liveSession) finish() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.growing = nil
 }
 
-func (l *live) parts() []part {
+func (l *liveSession) parts() []part {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return append([]part(nil), l.growing...)
 }
 
 // relay takes an event of a call: what waits for a decision in a session that the call has asked.
-func (l *live) relay(from string, m message.Message) {
+func (l *liveSession) relay(from string, m message.Message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	waits := jsonscan.Unquote(jsonscan.Member(m.Data, "call"))
@@ -185,7 +185,7 @@ func (l *live) relay(from string, m message.Message) {
 }
 
 // forget ends what a call has relayed.
-func (l *live) forget(from string) {
+func (l *liveSession) forget(from string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	before := len(l.asked)
@@ -197,7 +197,7 @@ func (l *live) forget(from string) {
 }
 
 // event takes an event of Model.Generate.
-func (l *live) event(m message.Message) {
+func (l *liveSession) event(m message.Message) {
 	switch m.Type {
 	case "Model.Discarded":
 		l.discard()
@@ -255,7 +255,7 @@ func (x *Sessions) watch(ctx context.Context, in watchInput, stream *kernel.Stre
 // follow sends what is there and what comes, until a turn has ended, or for as long as ctx lasts.
 func (f *follower) follow(ctx context.Context) error {
 	f.sent, f.writes = make(map[string]int), -1
-	return f.x.wait(ctx, f.id, func(l *live) (bool, error) {
+	return f.x.wait(ctx, f.id, func(l *liveSession) (bool, error) {
 		l.mu.Lock()
 		f.parts = append(f.parts[:0], l.growing...)
 		writes, withdrawn := l.writes, l.withdrawn

@@ -12,15 +12,15 @@ import (
 	"kernos/store/blobs"
 )
 
-// A place is what a URI means.
-type place struct {
+// A resolved is what a URI means.
+type resolved struct {
 	uri   string // the URI in its printed form
 	path  string // the URI without its scheme
 	mount *Mount // nil if no mount has the path
 	name  string // the name in the mount
 }
 
-func (t *Tree) locate(uri string) (at place, err error) {
+func (t *Tree) locate(uri string) (at resolved, err error) {
 	switch {
 	case remote(uri):
 		return at, message.Errorf(422, "%s is on a server: fetch it with Http.Fetch, or mount the server", message.Clip(uri, 200))
@@ -37,7 +37,7 @@ func (t *Tree) locate(uri string) (at place, err error) {
 }
 
 // allow fails unless there is a mount that can do what is asked.
-func (at *place) allow(what string, can func(Can) bool) error {
+func (at *resolved) allow(what string, can func(Can) bool) error {
 	if at.mount == nil {
 		return NoMount(at.path)
 	}
@@ -53,7 +53,7 @@ func (at *place) allow(what string, can func(Can) bool) error {
 
 // reach is locate, and refuses what the caller doesn't reach. Whatever reads or changes a file
 // begins with it.
-func (t *Tree) reach(ctx context.Context, uri string, write bool) (place, error) {
+func (t *Tree) reach(ctx context.Context, uri string, write bool) (resolved, error) {
 	at, err := t.locate(uri)
 	if err != nil {
 		return at, err
@@ -65,9 +65,9 @@ func (t *Tree) reach(ctx context.Context, uri string, write bool) (place, error)
 	return at, nil
 }
 
-func (at *place) readable() error { return at.allow("read", func(c Can) bool { return c.Read }) }
+func (at *resolved) readable() error { return at.allow("read", func(c Can) bool { return c.Read }) }
 
-func (at *place) writer(what string) (w Writer, err error) {
+func (at *resolved) writer(what string) (w Writer, err error) {
 	err = at.allow(what, func(c Can) (ok bool) {
 		w, ok = at.mount.Driver.(Writer)
 		return ok && c.Write

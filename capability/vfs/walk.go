@@ -152,7 +152,7 @@ func (t *Tree) children(ctx context.Context, p, from string) iter.Seq2[Info, err
 // only because something is mounted below.
 func (t *Tree) own(ctx context.Context, p, from string, virtual bool) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
-		at := place{uri: scheme + p, path: p}
+		at := resolved{uri: scheme + p, path: p}
 		at.mount, at.name = t.find(p)
 		if at.mount == nil {
 			if !virtual && p != "" {

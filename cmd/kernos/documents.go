@@ -77,7 +77,7 @@ file of the tree, such as os://agents/writer.md.`,
 }
 
 // cat writes one document. A terminal gets text only, and no commands that are in it.
-func cat(ctx context.Context, docs document.Documents, s *terminal.Screen, p document.Place) error {
+func cat(ctx context.Context, docs document.Documents, s *terminal.Screen, p document.Location) error {
 	doc, err := docs.Read(ctx, p)
 	if err != nil {
 		return err

@@ -47,8 +47,8 @@ type Worded[K comparable] struct {
 	Exact bool
 }
 
-// Place is one place in a joined list.
-type Place struct {
+// Fused is one place in a joined list.
+type Fused struct {
 	Words, Near int // index in each of the two lists, or -1
 	Score       float64
 }
@@ -58,7 +58,7 @@ type Place struct {
 // text that shares a word or two with a question is seldom the answer. What is exact stays
 // on top in the order of its words, so that a search for a name finds what a search by words alone
 // finds. A longer list of words has the same places first: lists can be paged through.
-func Fuse[K comparable](words []Worded[K], near []K) []Place {
+func Fuse[K comparable](words []Worded[K], near []K) []Fused {
 	nearness := make(map[K]int, len(near))
 	for i, k := range near {
 		nearness[k] = i
@@ -69,11 +69,11 @@ func Fuse[K comparable](words []Worded[K], near []K) []Place {
 		}
 		return -1
 	}
-	places := make([]Place, 0, len(words)+len(near))
+	places := make([]Fused, 0, len(words)+len(near))
 	exact := 0
 	for ; exact < len(words) && words[exact].Exact; exact++ {
 		i := at(words[exact].Key)
-		places = append(places, Place{exact, i, 1 + 1/float64(1+exact)})
+		places = append(places, Fused{exact, i, 1 + 1/float64(1+exact)})
 		if i >= 0 {
 			delete(nearness, words[exact].Key)
 		}
@@ -84,7 +84,7 @@ func Fuse[K comparable](words []Worded[K], near []K) []Place {
 	byWords := make(map[int]int, len(nearness)) // index in words by index in nearness
 	for i, w := range words[exact:joined] {
 		rank := exact + i
-		p := Place{rank, at(w.Key), weight(w) * reciprocal(rank)}
+		p := Fused{rank, at(w.Key), weight(w) * reciprocal(rank)}
 		if p.Near >= 0 {
 			byWords[p.Near] = rank
 			continue
@@ -92,13 +92,13 @@ func Fuse[K comparable](words []Worded[K], near []K) []Place {
 		places = append(places, p)
 	}
 	for _, i := range nearness {
-		p := Place{-1, i, reciprocal(i)}
+		p := Fused{-1, i, reciprocal(i)}
 		if rank, ok := byWords[i]; ok {
 			p.Words, p.Score = rank, p.Score+weight(words[rank])*reciprocal(rank)
 		}
 		places = append(places, p)
 	}
-	slices.SortFunc(places[exact:], func(a, b Place) int {
+	slices.SortFunc(places[exact:], func(a, b Fused) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(uint(a.Near), uint(b.Near)), cmp.Compare(uint(a.Words), uint(b.Words)))
 	})
 	last := 1.0
@@ -107,7 +107,7 @@ func Fuse[K comparable](words []Worded[K], near []K) []Place {
 	}
 	for rank := joined; rank < len(words); rank++ {
 		if at(words[rank].Key) < 0 {
-			places = append(places, Place{rank, -1, last * float64(joined) / float64(rank+1)})
+			places = append(places, Fused{rank, -1, last * float64(joined) / float64(rank+1)})
 		}
 	}
 	return places

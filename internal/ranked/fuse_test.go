@@ -82,7 +82,7 @@ func TestFusedPages(t *testing.T) {
 		for i := range Depth { // some that have words, far down too, and some that have none
 			near = append(near, []int{i * 5, 10_000 + i}[i%2])
 		}
-		keys := func(places []Place) (keys []int) {
+		keys := func(places []Fused) (keys []int) {
 			for _, p := range places {
 				if p.Words >= 0 {
 					keys = append(keys, p.Words)

@@ -9,9 +9,9 @@ import (
 
 // A Look says how closely JSON data is looked at.
 type Look struct {
-	Place Place // names that denote a credential there count; Data for any data
-	Clear bool  // every string counts that is not sealed, as in messages about encryption
-	Lines bool  // within a text only a line counts that is a header
+	Place Location // names that denote a credential there count; Data for any data
+	Clear bool     // every string counts that is not sealed, as in messages about encryption
+	Lines bool     // within a text only a line counts that is a header
 }
 
 // Redact returns data, which must be valid JSON, without credentials, and whether there were

@@ -29,24 +29,24 @@ func IsSealed(text []byte) bool {
 	return bytes.HasPrefix(text, []byte(SealedPrefix)) || bytes.HasPrefix(text, []byte(BoundPrefix))
 }
 
-// A Place says where a name stands. A name that denotes a credential in one place also does in
+// A Location says where a name stands. A name that denotes a credential in one place also does in
 // the places before it.
-type Place uint8
+type Location uint8
 
 // Places, from those where nearly every such name denotes a credential to those where few do.
 const (
-	Nowhere Place = iota
-	Request       // a header or a URL parameter of a web request
-	Body          // a field in the body of a web request
-	Data          // a member of any data
-	Text          // the middle of any text
+	Nowhere Location = iota
+	Request          // a header or a URL parameter of a web request
+	Body             // a field in the body of a web request
+	Data             // a member of any data
+	Text             // the middle of any text
 )
 
 // A noun ends the name of a credential, as token does in X-Vault-Token.
 type noun struct {
 	word      string
-	alone     Place    // where the noun by itself is a credential
-	qualified Place    // where the noun after other words is one
+	alone     Location // where the noun by itself is a credential
+	qualified Location // where the noun after other words is one
 	sure      []string // words before the noun that make it a credential everywhere
 	harmless  []string // words before the noun that make it no credential at all
 }
@@ -78,7 +78,7 @@ var nouns = slices.Concat(
 )
 
 // all makes nouns of words that denote credentials in the same places.
-func all(words string, alone, qualified Place) (nouns []noun) {
+func all(words string, alone, qualified Location) (nouns []noun) {
 	for word := range strings.FieldsSeq(words) {
 		nouns = append(nouns, noun{word: word, alone: alone, qualified: qualified})
 	}
@@ -108,7 +108,7 @@ func Marked(writeOnly bool, format string) bool { return writeOnly || format == 
 
 // Named reports whether a name denotes a credential in a place. Case does not matter, nor do
 // dashes, underscores, dots and blanks between words, nor digits at the end.
-func Named(name []byte, in Place) bool {
+func Named(name []byte, in Location) bool {
 	var room [maxName]byte
 	plain := fold(&room, name)
 	return placeOf(name, plain) >= in || in <= Request && likely(plain)
@@ -133,7 +133,7 @@ func fold(room *[maxName]byte, name []byte) []byte {
 }
 
 // placeOf returns the last place in which a name denotes a credential.
-func placeOf(name, plain []byte) Place {
+func placeOf(name, plain []byte) Location {
 	for i := range nouns {
 		noun := &nouns[i]
 		if !ends(plain, noun.word) {

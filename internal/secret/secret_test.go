@@ -8,7 +8,7 @@ import (
 	"kernos/internal/jsonscan"
 )
 
-var names = map[Place][]string{
+var names = map[Location][]string{
 	Text: {
 		"Authorization", "Proxy-Authorization", "X-Authorization", "HTTP_AUTHORIZATION", "authoriZation", "X-Goog-Iam-Authorization-Token",
 		"Cookie", "Cookie2", "Set-Cookie", "Set-Cookie2", "HTTP_COOKIE", "session_cookie",

@@ -231,7 +231,7 @@ var (
 )
 
 // redactPairs takes the values out of the pairs whose names denote credentials in a place.
-func redactPairs(text string, pair *regexp.Regexp, place Place) string {
+func redactPairs(text string, pair *regexp.Regexp, place Location) string {
 	return pair.ReplaceAllStringFunc(text, func(pair string) string {
 		if name, _, _ := strings.Cut(pair, "="); Named(fieldName(name), place) {
 			return name + "=" + Redacted

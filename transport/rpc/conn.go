@@ -20,7 +20,7 @@ import (
 type conn struct {
 	svc  *Service
 	ctx  context.Context
-	wire Wire
+	wire Conn
 
 	caller *principal.Principal // the principal that the connection acts for
 
@@ -52,7 +52,7 @@ const (
 	keepFinishedBytes = 128 << 10
 )
 
-func newConn(ctx context.Context, s *Service, w Wire) *conn {
+func newConn(ctx context.Context, s *Service, w Conn) *conn {
 	c := &conn{svc: s, ctx: ctx, wire: w, caller: kernel.SenderIn(ctx).Principal(), name: rand.Text(), streams: make(map[uint64]*stream)}
 	c.changed = sync.NewCond(&c.mu)
 	return c

@@ -50,14 +50,14 @@ func (f *feed) read(r Reader) {
 // if all of them were sent.
 var errReaderLeft = errors.New("the reader has left")
 
-// Read implements [Wire]: there is nothing to read.
+// Read implements [Conn]: there is nothing to read.
 func (f *feed) Read() ([]byte, error) {
 	f.Flush()
 	<-f.left
 	return nil, errReaderLeft
 }
 
-// Write implements [Wire].
+// Write implements [Conn].
 func (f *feed) Write(frame []byte, more bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -73,7 +73,7 @@ func (f *feed) Write(frame []byte, more bool) {
 	}
 }
 
-// Flush implements [Wire].
+// Flush implements [Conn].
 func (f *feed) Flush() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -82,5 +82,5 @@ func (f *feed) Flush() {
 	}
 }
 
-// Left implements [Wire]: a feed is not stopped.
+// Left implements [Conn]: a feed is not stopped.
 func (f *feed) Left(<-chan struct{}) bool { return false }

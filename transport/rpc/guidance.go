@@ -108,7 +108,7 @@ func describedField(input []byte, err error) string {
 	}
 	path, _, _ := strings.Cut(invalid.Problems[0].Path, "[")
 	path, _, _ = strings.Cut(path, ".")
-	if path == "" || invalid.Problems[0].Rest == "" {
+	if path == "" || invalid.Problems[0].Predicate == "" {
 		return ""
 	}
 	return text(jsonscan.Member(jsonscan.Member(jsonscan.Member(input, "properties"), path), "description"))

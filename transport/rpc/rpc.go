@@ -1,6 +1,6 @@
 // Package rpc is the introspective streaming RPC protocol: JSON-RPC 2.0 in which every call
 // is a stream, every syscall a method, and the service says what it has. It knows nothing
-// of the wire: a [Wire] carries frames, and each frame is one JSON text.
+// of the wire: a [Conn] carries frames, and each frame is one JSON text.
 //
 //	service := rpc.New(k, nil)
 //	defer service.Close()
@@ -74,8 +74,8 @@ type Options struct {
 	KeepEndless int
 }
 
-// A Wire carries the frames of one connection.
-type Wire interface {
+// A Conn carries the frames of one connection.
+type Conn interface {
 	// Read returns the next frame, which is the caller's to keep. If it has to wait for it,
 	// it first sends what Write has taken. It is called by one goroutine at a time. io.EOF
 	// means that the peer has said goodbye and wants nothing more; any other error, that it is

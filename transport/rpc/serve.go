@@ -32,7 +32,7 @@ func New(k *kernel.Kernel, opts *Options) *Service {
 //
 // If the wire's error is [ErrStopped], what has begun is finished and sent, and so is what was
 // resumed there.
-func (s *Service) Serve(ctx context.Context, w Wire) error {
+func (s *Service) Serve(ctx context.Context, w Conn) error {
 	if s.closed.Load() {
 		return ErrClosed
 	}

@@ -62,7 +62,7 @@ func newChallenge() (request message.Message, challenge []byte) {
 
 // authenticate sends a challenge, and returns nil if the first line that comes back is
 // signed by one of the keys.
-func (l *link) authenticate(keys []ssh.PublicKey) error {
+func (l *serverConn) authenticate(keys []ssh.PublicKey) error {
 	request, challenge := newChallenge()
 	l.s.k.Stamp(&request)
 	if err := l.tell(append(message.Append(nil, &request), '\n')); err != nil {

@@ -29,7 +29,7 @@ var ErrFull = errors.New("there are too many connections")
 
 // attend serves a connection that there is no place for: it is asked how the daemon is doing,
 // or to end, or learns why it is not served.
-func (s *Server) attend(l *link) {
+func (s *Server) attend(l *serverConn) {
 	defer l.close()
 	if !s.authenticated(l) {
 		return
@@ -51,7 +51,7 @@ func (s *Server) attend(l *link) {
 	}
 }
 
-func (s *Server) refuseTooMany(l *link) {
+func (s *Server) refuseTooMany(l *serverConn) {
 	s.opts.Log.Warn("a connection was refused: there are too many", "limit", s.conns.MaxConnections())
 	l.refuse(s.conns.Full())
 }

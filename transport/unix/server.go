@@ -253,12 +253,12 @@ func (s *Server) admit(conn *net.UnixConn) {
 	}
 }
 
-func (s *Server) ended(l *link) {
+func (s *Server) ended(l *serverConn) {
 	s.conns.Leave(l)
 	s.conns.Done()
 }
 
-func (s *Server) serve(l *link) {
+func (s *Server) serve(l *serverConn) {
 	if !s.authenticated(l) {
 		_ = l.conn.Close()
 		s.ended(l)
@@ -272,7 +272,7 @@ func (s *Server) serve(l *link) {
 }
 
 // explainEnd tells the peer of a connection why it ends, if it can't know.
-func (s *Server) explainEnd(l *link, err error) {
+func (s *Server) explainEnd(l *serverConn, err error) {
 	switch {
 	case err == nil && l.interrupted():
 		l.refuse(errStopping)
@@ -290,7 +290,7 @@ func (s *Server) explainEnd(l *link, err error) {
 }
 
 // authenticated reports whether the peer may be served. If there are keys it must sign first.
-func (s *Server) authenticated(l *link) bool {
+func (s *Server) authenticated(l *serverConn) bool {
 	if len(s.opts.Keys) == 0 {
 		return true
 	}

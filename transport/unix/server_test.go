@@ -235,7 +235,7 @@ func TestServeClosesAConnectionWhoseLineNeverEnds(t *testing.T) {
 // A line that comes in pieces has its time to itself: those before it do not count.
 func TestServeGivesEveryLineItsTime(t *testing.T) {
 	s := NewServer(kerneltest.Around(t, nil, introspect.Module), &Options{Line: time.Minute})
-	l := &link{s: s}
+	l := &serverConn{s: s}
 	for _, c := range []struct {
 		came    string
 		partial bool

@@ -15,10 +15,10 @@ import (
 	"kernos/transport"
 )
 
-// Write implements [rpc.Wire].
-func (w *wire) Write(frame []byte, more bool) { w.send(ws.OpText, w.remote.Outward(frame), more) }
+// Write implements [rpc.Conn].
+func (w *connection) Write(frame []byte, more bool) { w.send(ws.OpText, w.remote.Outward(frame), more) }
 
-func (w *wire) send(op ws.OpCode, data []byte, more bool) {
+func (w *connection) send(op ws.OpCode, data []byte, more bool) {
 	w.out.Room(true)
 	w.out.Add(func(dst []byte) []byte {
 		if w.batches && op == ws.OpText {
@@ -29,13 +29,13 @@ func (w *wire) send(op ws.OpCode, data []byte, more bool) {
 	}, more)
 }
 
-// Flush implements [rpc.Wire].
-func (w *wire) Flush() { w.out.Flush() }
+// Flush implements [rpc.Conn].
+func (w *connection) Flush() { w.out.Flush() }
 
 // output is the output of a wire: whole frames, to a peer that has to read 64 KB of them
 // within a time.
 type output struct {
-	w      *wire
+	w      *connection
 	conn   net.Conn
 	socket *transport.Socket // nil under TLS
 	due    time.Time         // the peer must have read by then
@@ -102,7 +102,7 @@ func (o *output) drop(frame []byte) {
 }
 
 // close sends a last frame after those that wait, and returns when they are sent.
-func (w *wire) close(code ws.StatusCode, reason string) {
+func (w *connection) close(code ws.StatusCode, reason string) {
 	w.told = w.out.Close(closeFrame(code, reason)) == nil
 }
 
@@ -121,7 +121,7 @@ const hangUpTime = time.Second
 
 // hangUp ends the connection. If the peer was sent a last frame, what it still sends is read:
 // a peer whose data is not read may lose what it was sent.
-func (w *wire) hangUp() {
+func (w *connection) hangUp() {
 	if w.told {
 		if half, ok := w.conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
 			_ = w.conn.SetReadDeadline(time.Now().Add(hangUpTime))

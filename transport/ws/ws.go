@@ -160,7 +160,7 @@ func (h *Handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 // goingAway is the reason that peers of a stopping server get.
 const goingAway = "The server is shutting down"
 
-func (h *Handler) serve(w *wire) {
+func (h *Handler) serve(w *connection) {
 	defer h.conns.Done()
 	stop := context.AfterFunc(w.sender.Principal().Life(), w.revoke)
 	defer stop()

@@ -103,7 +103,7 @@ type Conn struct {
 	opts      Options
 	about     About
 	stateless bool
-	wire      wire
+	wire      carrier
 	next      atomic.Int64
 	secrets   atomic.Pointer[secret.Values]
 	answering chan struct{} // a place for each request of the server that is answered
@@ -154,8 +154,8 @@ func (b *broken) Error() string { return b.Reason.Error() }
 // Unwrap returns the reason.
 func (b *broken) Unwrap() error { return b.Reason }
 
-// A wire carries messages to a server. What comes back goes to [Conn.receive].
-type wire interface {
+// A carrier carries messages to a server. What comes back goes to [Conn.receive].
+type carrier interface {
 	// request sends a request, and waits until p has its answer, or there will be none.
 	request(ctx context.Context, r *outgoing, p *pending) error
 
@@ -169,7 +169,7 @@ type wire interface {
 	close()
 }
 
-// outgoing is a request as wires send it.
+// outgoing is a request as carriers send it.
 type outgoing struct {
 	id     int64
 	text   []byte

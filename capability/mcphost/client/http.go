@@ -55,7 +55,7 @@ type remote struct {
 	token   string // the token that was sent last
 }
 
-func newHTTP(c *Conn) (wire, error) {
+func newHTTP(c *Conn) (carrier, error) {
 	u, err := url.Parse(c.opts.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, errors.New("the address of a server is http://host/path or https://host/path")
@@ -158,7 +158,7 @@ func (w *remote) do(ctx context.Context, method string, body []byte, more func(h
 	}
 }
 
-// request implements wire.
+// request implements carrier.
 func (w *remote) request(ctx context.Context, out *outgoing, p *pending) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -186,7 +186,7 @@ func (w *remote) request(ctx context.Context, out *outgoing, p *pending) error {
 		w.c.end(err)
 		return err
 	}
-	var at place
+	var at position
 	for tries := 0; ; tries++ {
 		news, err := w.read(answer, p, &at)
 		if len(p.answer) > 0 || err != nil {
@@ -204,14 +204,14 @@ func (w *remote) request(ctx context.Context, out *outgoing, p *pending) error {
 	}
 }
 
-// place is how far a stream has been read.
-type place struct {
+// position is how far a stream has been read.
+type position struct {
 	last  string        // the id of the last event
 	retry time.Duration // to wait before it is read on
 }
 
 // resume reads the stream of a request on, after its connection has ended.
-func (w *remote) resume(ctx context.Context, at *place) (*http.Response, error) {
+func (w *remote) resume(ctx context.Context, at *position) (*http.Response, error) {
 	pause := backoff.Backoff{First: at.retry, Longest: at.retry}
 	if at.retry == 0 {
 		pause = backoff.Backoff{First: firstRetry, Longest: firstRetry}
@@ -224,7 +224,7 @@ func (w *remote) resume(ctx context.Context, at *place) (*http.Response, error) 
 
 // read takes the messages of an answer until p has its own, and closes the answer. It reports
 // whether there were any. A nil p takes all of them.
-func (w *remote) read(answer *http.Response, p *pending, at *place) (news bool, err error) {
+func (w *remote) read(answer *http.Response, p *pending, at *position) (news bool, err error) {
 	defer func() { _ = answer.Body.Close() }()
 	kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))
 	switch {
@@ -266,7 +266,7 @@ func (w *remote) read(answer *http.Response, p *pending, at *place) (news bool, 
 }
 
 // readEvents takes the messages of a stream of events.
-func (w *remote) readEvents(from io.Reader, p *pending, at *place) (news bool, err error) {
+func (w *remote) readEvents(from io.Reader, p *pending, at *position) (news bool, err error) {
 	for events := sse.NewReader(from, maxFrame); ; {
 		e, err := events.Next()
 		if errors.Is(err, sse.ErrTooLong) {
@@ -294,7 +294,7 @@ func (w *remote) readEvents(from io.Reader, p *pending, at *place) (news bool, e
 	}
 }
 
-// send implements wire.
+// send implements carrier.
 func (w *remote) send(ctx context.Context, text []byte, method string) error {
 	answer, err := w.do(ctx, http.MethodPost, text, func(h http.Header) {
 		if method != "" {
@@ -311,7 +311,7 @@ func (w *remote) send(ctx context.Context, text []byte, method string) error {
 	return nil
 }
 
-// listen implements wire: a stream of its own carries what belongs to no request. It waits a while
+// listen implements carrier: a stream of its own carries what belongs to no request. It waits a while
 // for the stream, since some servers drop what they have to say before there is one.
 func (w *remote) listen() {
 	open := make(chan struct{})
@@ -327,7 +327,7 @@ func (w *remote) listen() {
 	w.c.work.Go(func() {
 		defer opened()
 		pauses := backoff.Backoff{First: time.Second, Longest: time.Minute, Jitter: true}
-		var at place
+		var at position
 		for {
 			answer, err := w.do(w.c.life, http.MethodGet, nil, func(h http.Header) {
 				if at.last != "" {
@@ -354,7 +354,7 @@ func (w *remote) listen() {
 	})
 }
 
-// close implements wire. It ends the session at a server of the stateful era.
+// close implements carrier. It ends the session at a server of the stateful era.
 func (w *remote) close() {
 	if w.sessionID() == "" {
 		return

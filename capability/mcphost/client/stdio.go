@@ -47,7 +47,7 @@ type child struct {
 }
 
 // startProcess starts the server of a connection.
-func startProcess(c *Conn) (wire, error) {
+func startProcess(c *Conn) (carrier, error) {
 	w := &child{c: c, ended: make(chan struct{}), err: process.Tail{Max: maxTail}, pace: rate.NewLimiter(logsPerSec, logBurst)}
 	w.cmd = exec.CommandContext(context.WithoutCancel(c.life), c.opts.Command[0], c.opts.Command[1:]...)
 	w.cmd.Dir, w.cmd.Env, w.cmd.WaitDelay = c.opts.Dir, c.opts.Env, closeTime

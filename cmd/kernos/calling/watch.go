@@ -22,7 +22,7 @@ func (c *call) watch(ctx context.Context, params json.RawMessage) error {
 		return fmt.Errorf("--watch repeats a query, and %s.%s isn't one that is known to change nothing; leave --watch out", c.module, c.name)
 	}
 	screen := *c.screen
-	place := terminal.NewPlace(&screen)
+	place := terminal.NewRegion(&screen)
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
 	for {

@@ -43,8 +43,8 @@ const (
 	Local              // a file of this machine; - is standard input or output
 )
 
-// A Place is where a document is.
-type Place struct {
+// A Location is where a document is.
+type Location struct {
 	Kind Kind
 	Name string
 }
@@ -53,18 +53,18 @@ const memoryPrefix = "memory:"
 
 // Parse reads the name of a document: os://… is a file of the tree, memory:KEY a key, and any other
 // name is of the kind that is given.
-func Parse(name string, bare Kind) Place {
+func Parse(name string, bare Kind) Location {
 	if key, ok := strings.CutPrefix(name, memoryPrefix); ok {
-		return Place{Memory, key}
+		return Location{Memory, key}
 	}
 	if strings.HasPrefix(name, "os://") {
-		return Place{File, name}
+		return Location{File, name}
 	}
-	return Place{bare, name}
+	return Location{bare, name}
 }
 
 // String returns the place as a person writes it.
-func (p Place) String() string {
+func (p Location) String() string {
 	if p.Kind == Memory {
 		return memoryPrefix + p.Name
 	}
@@ -72,7 +72,7 @@ func (p Place) String() string {
 }
 
 // base returns the last part of the name.
-func (p Place) base() string {
+func (p Location) base() string {
 	if p.Kind == Local {
 		return filepath.Base(p.Name)
 	}
@@ -81,7 +81,7 @@ func (p Place) base() string {
 
 // inside returns the place of a document that is put into a directory: the place itself, unless it is a
 // directory of this machine or ends with a slash.
-func (p Place) inside(base string) Place {
+func (p Location) inside(base string) Location {
 	isDir := strings.HasSuffix(p.Name, "/")
 	if p.Kind == Local {
 		info, err := os.Stat(p.Name)
@@ -109,7 +109,7 @@ type Documents struct {
 }
 
 // Read opens a document. The caller closes it.
-func (d Documents) Read(ctx context.Context, p Place) (*Document, error) {
+func (d Documents) Read(ctx context.Context, p Location) (*Document, error) {
 	switch p.Kind {
 	case Memory:
 		return d.readMemory(ctx, p.Name)
@@ -152,7 +152,7 @@ type reading struct {
 }
 
 // readVersion opens a document, with its version.
-func (d Documents) readVersion(ctx context.Context, p Place) (*Document, error) {
+func (d Documents) readVersion(ctx context.Context, p Location) (*Document, error) {
 	if p.Kind != Memory {
 		return d.Read(ctx, p)
 	}
@@ -199,7 +199,7 @@ func (d Documents) readFile(ctx context.Context, uri string) (*Document, error) 
 
 // Write puts a document at a place. If the version isn't nil, the place must have it still, and "" means
 // that it must be empty; otherwise the error has the code 409.
-func (d Documents) Write(ctx context.Context, p Place, doc *Document, version *string) error {
+func (d Documents) Write(ctx context.Context, p Location, doc *Document, version *string) error {
 	if p.Kind == Local {
 		return exit.Wrap(d.writeLocal(p.Name, doc))
 	}
@@ -316,7 +316,7 @@ func (d Documents) writeLocal(name string, doc io.Reader) error {
 }
 
 // Copy copies a document. Between keys of the memory a value stays what it is.
-func (d Documents) Copy(ctx context.Context, from, to Place) error {
+func (d Documents) Copy(ctx context.Context, from, to Location) error {
 	doc, err := d.Read(ctx, from)
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ import (
 
 // Edit lets a person change a document with an editor, which a shell runs. What was changed meanwhile
 // isn't overwritten: the error says where the edited text is.
-func (d Documents) Edit(ctx context.Context, p Place, editor string, s *terminal.Screen) error {
+func (d Documents) Edit(ctx context.Context, p Location, editor string, s *terminal.Screen) error {
 	old, doc, err := d.editable(ctx, p)
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func (d Documents) Edit(ctx context.Context, p Place, editor string, s *terminal
 }
 
 // editable returns the text of a document, and what else is known of it. One that doesn't exist is empty.
-func (d Documents) editable(ctx context.Context, p Place) ([]byte, *Document, error) {
+func (d Documents) editable(ctx context.Context, p Location) ([]byte, *Document, error) {
 	doc, err := d.readVersion(ctx, p)
 	if hasCode(err, 404) {
 		return nil, new(Document), nil
@@ -102,7 +102,7 @@ func hasCode(err error, code int) bool {
 }
 
 // fileName is what the editor calls the document: its ending says how to colour it.
-func fileName(p Place, isJSON bool) string {
+func fileName(p Location, isJSON bool) string {
 	name := strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7F || r == filepath.Separator {
 			return '_'

@@ -167,15 +167,15 @@ func (p *piping) waitForInput(ctx context.Context) bool {
 	}
 }
 
-// A wire is a connection to a daemon.
-type wire interface {
+// A daemonConn is a connection to a daemon.
+type daemonConn interface {
 	io.ReadWriteCloser
 	CloseWrite() error
 }
 
 // converse talks to one daemon until it closes the connection. It reports whether the next
 // daemon can be asked: this one has begun none of the messages, or was sent none.
-func (p *piping) converse(ctx context.Context, conn wire, mayAgain bool) (again bool, err error) {
+func (p *piping) converse(ctx context.Context, conn daemonConn, mayAgain bool) (again bool, err error) {
 	// Without a reader of the answers, running queries are cancelled.
 	forget := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer forget()
@@ -220,7 +220,7 @@ func allAsk(lines []byte) bool {
 }
 
 // send sends the kept lines and then the input, and closes its side at the end of the input.
-func (p *piping) send(conn wire, over <-chan struct{}) {
+func (p *piping) send(conn daemonConn, over <-chan struct{}) {
 	p.written = false
 	if !p.write(conn, p.kept) {
 		return
@@ -246,7 +246,7 @@ func (p *piping) send(conn wire, over <-chan struct{}) {
 
 // write reports whether a chunk was sent whole. If not, the daemon has gone, and receive reports
 // that.
-func (p *piping) write(conn wire, chunk []byte) bool {
+func (p *piping) write(conn daemonConn, chunk []byte) bool {
 	n, err := conn.Write(chunk)
 	p.written = p.written || n > 0
 	return err == nil
@@ -263,7 +263,7 @@ const refusalHead = `{"kind":"error","type":"` + string(transport.Disconnected) 
 // receive copies the answers to the output, at once, until the daemon closes the connection. If
 // the first line is a refusal because the daemon is shutting down, it is returned, and not
 // written.
-func (p *piping) receive(conn wire) (refusal []byte, err error) {
+func (p *piping) receive(conn daemonConn) (refusal []byte, err error) {
 	buf := make([]byte, 64<<10)
 	var first []byte // the beginning of the output, while it may be a refusal
 	for undecided := true; ; {

@@ -110,7 +110,7 @@ func TestATextInItsPlace(t *testing.T) {
 		{"a file", 0, "a\nb\n1234567890123\na\nb\n"},
 	} {
 		var out strings.Builder
-		p := NewPlace(&Screen{Out: &out, Width: c.width})
+		p := NewRegion(&Screen{Out: &out, Width: c.width})
 		for _, text := range []string{"a\nb\n", "a\nb\n", "1234567890123\n", "a\nb\n"} {
 			if err := p.Show(text); err != nil {
 				t.Fatal(err)

@@ -23,8 +23,8 @@ import (
 	"kernos/transport/rpc"
 )
 
-// wire is one connection. It implements [rpc.Wire].
-type wire struct {
+// connection is one connection. It implements [rpc.Conn].
+type connection struct {
 	h      *Handler
 	conn   net.Conn
 	in     *bufio.Reader
@@ -38,7 +38,7 @@ type wire struct {
 	batch   int         // offset of the frame in out's buffer that takes more messages, or -1; guarded by out
 	told    bool        // the peer was sent a close frame; only the reading goroutine uses this
 	heard   atomic.Bool // something came since alive last fired
-	reading atomic.Bool // the wire waits for input
+	reading atomic.Bool // the connection waits for input
 	silent  atomic.Bool // the peer did not answer a ping
 	revoked atomic.Bool // the peer's token has ended
 	asked   bool        // alive has sent a ping, and nothing came since
@@ -50,15 +50,15 @@ type wire struct {
 }
 
 // newWire returns a wire that has no connection yet.
-func newWire(h *Handler, remote *blobs.Remote) *wire {
-	return &wire{h: h, remote: remote, pacer: h.conns.Pacer()}
+func newWire(h *Handler, remote *blobs.Remote) *connection {
+	return &connection{h: h, remote: remote, pacer: h.conns.Pacer()}
 }
 
 // readBuffer is how much is read ahead.
 const readBuffer = 4 << 10
 
 // begin gives the wire its connection, and the bytes that the HTTP server has read already.
-func (w *wire) begin(conn net.Conn, early []byte) {
+func (w *connection) begin(conn net.Conn, early []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.conn = conn
@@ -74,7 +74,7 @@ func (w *wire) begin(conn net.Conn, early []byte) {
 var past = time.Unix(1, 0)
 
 // input is the connection as it is read: what waits to be sent is sent before.
-type input struct{ w *wire }
+type input struct{ w *connection }
 
 // Read implements [io.Reader].
 func (i input) Read(p []byte) (int, error) {
@@ -92,7 +92,7 @@ func (i input) Read(p []byte) (int, error) {
 }
 
 // look asks a silent peer whether it is there, and drops it if it was asked before.
-func (w *wire) look() {
+func (w *connection) look() {
 	switch heard := w.heard.Swap(false); {
 	case heard || !w.reading.Load():
 		w.asked = false
@@ -113,14 +113,14 @@ func (w *wire) look() {
 }
 
 // revoke ends the connection of a peer whose token has ended.
-func (w *wire) revoke() {
+func (w *connection) revoke() {
 	w.h.conns.Close(w, Revoked)
 	w.revoked.Store(true)
 	_ = w.conn.SetReadDeadline(past) // so that Read returns, and closes
 }
 
 // Stop implements [transport.Conn]: Read returns.
-func (w *wire) Stop() {
+func (w *connection) Stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.conn != nil && !w.stopped {
@@ -129,9 +129,9 @@ func (w *wire) Stop() {
 	w.stopped = true
 }
 
-// Left implements [rpc.Wire]. What the peer still sends is dropped. If reading was interrupted
+// Left implements [rpc.Conn]. What the peer still sends is dropped. If reading was interrupted
 // within a message, what follows can't be told apart, and only the end of the connection counts.
-func (w *wire) Left(finished <-chan struct{}) bool {
+func (w *connection) Left(finished <-chan struct{}) bool {
 	_ = w.conn.SetReadDeadline(time.Time{})
 	gone := make(chan struct{})
 	go func() {
@@ -155,7 +155,7 @@ func (w *wire) Left(finished <-chan struct{}) bool {
 }
 
 // Cut implements [transport.Conn].
-func (w *wire) Cut() {
+func (w *connection) Cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.conn != nil {
@@ -164,13 +164,13 @@ func (w *wire) Cut() {
 }
 
 // Serves implements [transport.Conn]: peers of this protocol answer no requests.
-func (w *wire) Serves() bool { return false }
+func (w *connection) Serves() bool { return false }
 
 // Throttled implements [transport.Conn].
-func (w *wire) Throttled() bool { return w.pacer.Waits() }
+func (w *connection) Throttled() bool { return w.pacer.Waits() }
 
-// Read implements [rpc.Wire].
-func (w *wire) Read() ([]byte, error) {
+// Read implements [rpc.Conn].
+func (w *connection) Read() ([]byte, error) {
 	message, err := w.read()
 	if err == nil {
 		w.pace()
@@ -199,14 +199,14 @@ func (w *wire) Read() ([]byte, error) {
 
 // interrupted reports whether reading has ended because of Stop, and not because of the peer:
 // one that has said goodbye, or is lost, is not waited for although the server stops.
-func (w *wire) interrupted(err error) bool {
+func (w *connection) interrupted(err error) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.stopped && !w.silent.Load() && errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // end hangs up.
-func (w *wire) end() {
+func (w *connection) end() {
 	w.mu.Lock()
 	w.ended = true
 	w.alive.Stop()
@@ -219,7 +219,7 @@ func (w *wire) end() {
 const throttled = "syscall_throttled"
 
 // pace waits until the message may be taken, and notifies a peer that keeps sending too much.
-func (w *wire) pace() {
+func (w *connection) pace() {
 	w.pacer.Wait()
 	if notice := w.pacer.Notice(); notice != nil {
 		frame := append([]byte(`{"jsonrpc":"2.0","method":"`+throttled+`","params":`), notice.Data...)
@@ -236,7 +236,7 @@ type refusal struct {
 func (r *refusal) Error() string { return r.reason }
 
 // read returns the next message. io.EOF means that the peer has said goodbye.
-func (w *wire) read() (message []byte, err error) {
+func (w *connection) read() (message []byte, err error) {
 	state := ws.StateServerSide
 	for {
 		if _, err := w.in.Peek(1); err != nil {
@@ -285,7 +285,7 @@ func (w *wire) read() (message []byte, err error) {
 const chunk = 64 << 10
 
 // payload appends what a frame carries to a message.
-func (w *wire) payload(message []byte, header ws.Header) ([]byte, error) {
+func (w *connection) payload(message []byte, header ws.Header) ([]byte, error) {
 	from := len(message)
 	for left := int(header.Length); left > 0; {
 		n := min(left, chunk)
@@ -300,7 +300,7 @@ func (w *wire) payload(message []byte, header ws.Header) ([]byte, error) {
 }
 
 // controlled answers a control frame.
-func (w *wire) controlled(header ws.Header) error {
+func (w *connection) controlled(header ws.Header) error {
 	data, err := w.payload(nil, header)
 	if err != nil {
 		return err
@@ -319,7 +319,7 @@ const maxCloseCode ws.StatusCode = 4999
 
 // goodbye answers a close frame. A peer that goes away, as a browser does that leaves a
 // page, may come back and resume; one that is done, or says nothing of why, does not.
-func (w *wire) goodbye(data []byte) error {
+func (w *connection) goodbye(data []byte) error {
 	code, reason := ws.ParseCloseFrameData(data)
 	if len(data) == 0 {
 		w.close(ws.StatusNormalClosure, "")
@@ -354,7 +354,7 @@ func appendHeader(dst []byte, op ws.OpCode, length int) []byte {
 
 // appendBatch appends a message as an array of JSON. If the last frame of dst, which isn't sent
 // yet, is such an array, the message becomes an element of it.
-func (w *wire) appendBatch(dst, message []byte) []byte {
+func (w *connection) appendBatch(dst, message []byte) []byte {
 	if len(dst) == 0 { // the earlier frames are sent
 		w.batch = -1
 	}
@@ -385,4 +385,4 @@ func frameEnd(frames []byte) int {
 	}
 }
 
-var _ rpc.Wire = (*wire)(nil)
+var _ rpc.Conn = (*connection)(nil)

@@ -8,19 +8,19 @@ import (
 	"golang.org/x/term"
 )
 
-// A Place is where a text is shown that changes. On a terminal each text replaces the one before,
+// A Region is where a text is shown that changes. On a terminal each text replaces the one before,
 // and is cut to the size of the terminal. Elsewhere a text is written if it differs from that.
-type Place struct {
+type Region struct {
 	screen *Screen
 	before string
 	lines  int // number of lines that are shown
 }
 
-// NewPlace returns a place at the end of what the screen shows.
-func NewPlace(s *Screen) *Place { return &Place{screen: s} }
+// NewRegion returns a place at the end of what the screen shows.
+func NewRegion(s *Screen) *Region { return &Region{screen: s} }
 
 // Show shows a text, which ends with a newline.
-func (p *Place) Show(text string) error {
+func (p *Region) Show(text string) error {
 	if text == p.before {
 		return nil
 	}

@@ -23,9 +23,9 @@ var (
 	errStalled    = errors.New("the peer did not take what was sent to it")
 )
 
-// link is the server's end of one connection: it reads and writes, and keeps the time. A
+// serverConn is the server's end of one connection: it reads and writes, and keeps the time. A
 // connection that has no limits and is between two lines has no timer.
-type link struct {
+type serverConn struct {
 	s         *Server
 	conn      *net.UnixConn
 	deadlines deadlines // sets the deadlines of conn
@@ -61,7 +61,7 @@ type link struct {
 	watched bool       // nothing is read: left uses the read deadline
 }
 
-func (l *link) options() *transport.Options {
+func (l *serverConn) options() *transport.Options {
 	opts := &transport.Options{Lenient: l.s.opts.Lenient, Left: l.left, Gone: l.finish, Asked: func(serves func() bool) { l.serves.Store(&serves) }, Pacer: l.pacer}
 	if l.s.opts.Idle > 0 {
 		opts.Open = &l.open
@@ -70,16 +70,16 @@ func (l *link) options() *transport.Options {
 }
 
 // Serves implements [transport.Conn].
-func (l *link) Serves() bool {
+func (l *serverConn) Serves() bool {
 	serves := l.serves.Load()
 	return serves != nil && (*serves)()
 }
 
 // Throttled implements [transport.Conn].
-func (l *link) Throttled() bool { return l.pacer.Waits() }
+func (l *serverConn) Throttled() bool { return l.pacer.Waits() }
 
 // Cut implements [transport.Conn].
-func (l *link) Cut() { _ = l.conn.Close() }
+func (l *serverConn) Cut() { _ = l.conn.Close() }
 
 // deadlines end the reads and writes of a connection.
 type deadlines interface {
@@ -87,8 +87,8 @@ type deadlines interface {
 	SetWriteDeadline(time.Time) error
 }
 
-func newLink(s *Server, conn *net.UnixConn) *link {
-	l := &link{s: s, conn: conn, deadlines: s.deadlines(conn)}
+func newLink(s *Server, conn *net.UnixConn) *serverConn {
+	l := &serverConn{s: s, conn: conn, deadlines: s.deadlines(conn)}
 	l.raw, l.err = conn.SyscallConn()
 	l.attempt, l.socket = l.try, transport.NewSocket(conn)
 	l.pacer = s.conns.Pacer()
@@ -96,12 +96,12 @@ func newLink(s *Server, conn *net.UnixConn) *link {
 }
 
 // Read implements [io.Reader].
-func (l *link) Read(p []byte) (int, error) {
+func (l *serverConn) Read(p []byte) (int, error) {
 	return l.ReadLazily(func() []byte { return p }, func() {})
 }
 
 // ReadLazily implements [ndjson.LazyReader]. The error is transport.ErrStopped after stop.
-func (l *link) ReadLazily(lend func() []byte, giveBack func()) (int, error) {
+func (l *serverConn) ReadLazily(lend func() []byte, giveBack func()) (int, error) {
 	var begun time.Time
 	if l.partial || l.s.opts.Idle > 0 {
 		begun = l.s.now()
@@ -134,7 +134,7 @@ func (l *link) ReadLazily(lend func() []byte, giveBack func()) (int, error) {
 }
 
 // await reads what is there, or comes.
-func (l *link) await() error {
+func (l *serverConn) await() error {
 	if !l.last {
 		return l.raw.Read(l.attempt)
 	}
@@ -148,10 +148,10 @@ func (l *link) await() error {
 
 // finish makes reading end when nothing is left of what has come. It is called by the
 // goroutine that reads.
-func (l *link) finish() { l.last = true }
+func (l *serverConn) finish() { l.last = true }
 
 // try reads what is there, and reports whether that ends the wait.
-func (l *link) try(fd uintptr) bool {
+func (l *serverConn) try(fd uintptr) bool {
 	p := l.lend()
 	n, err := retry(func() (int, error) { return unix.Read(int(fd), p) })
 	switch {
@@ -168,7 +168,7 @@ func (l *link) try(fd uintptr) bool {
 	return true
 }
 
-func (l *link) allowed() time.Duration {
+func (l *serverConn) allowed() time.Duration {
 	if l.partial {
 		return l.s.opts.Line - l.spent
 	}
@@ -176,7 +176,7 @@ func (l *link) allowed() time.Duration {
 }
 
 // saw keeps track of where lines end.
-func (l *link) saw(p []byte) {
+func (l *serverConn) saw(p []byte) {
 	switch end := bytes.LastIndexByte(p, '\n'); {
 	case end == len(p)-1:
 		l.partial, l.spent = false, 0
@@ -187,7 +187,7 @@ func (l *link) saw(p []byte) {
 
 // expired reports what it means that the deadline of a read that began at a time has passed,
 // or sets the next one.
-func (l *link) expired(begun time.Time) error {
+func (l *serverConn) expired(begun time.Time) error {
 	l.mu.Lock()
 	l.armed = time.Time{}
 	stopped, stalled := l.stopped, l.stalled
@@ -222,7 +222,7 @@ func (l *link) expired(begun time.Time) error {
 
 // arm makes a read end at t at the latest; the zero time means never. An earlier deadline
 // stays: a reader that finds that it has come too early arms anew.
-func (l *link) arm(t time.Time) {
+func (l *serverConn) arm(t time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.stopped || l.stalled || !l.armed.IsZero() && !t.IsZero() && !t.Before(l.armed) {
@@ -233,7 +233,7 @@ func (l *link) arm(t time.Time) {
 }
 
 // Stop implements [transport.Conn].
-func (l *link) Stop() {
+func (l *serverConn) Stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stopped = true
@@ -243,17 +243,17 @@ func (l *link) Stop() {
 }
 
 // hasStopped reports whether Stop was called: then that is why reading ended.
-func (l *link) hasStopped() bool {
+func (l *serverConn) hasStopped() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.stopped
 }
 
 // Write implements [io.Writer].
-func (l *link) Write(p []byte) (int, error) { return len(p), l.WriteAll(p, 0) }
+func (l *serverConn) Write(p []byte) (int, error) { return len(p), l.WriteAll(p, 0) }
 
 // TryWrite implements [transport.Output].
-func (l *link) TryWrite(p []byte) (int, error) {
+func (l *serverConn) TryWrite(p []byte) (int, error) {
 	n, err := l.socket.TryWrite(p)
 	l.noteWritten()
 	return n, err
@@ -261,7 +261,7 @@ func (l *link) TryWrite(p []byte) (int, error) {
 
 // WriteAll implements [transport.Output]. The error is errStalled if the peer takes nothing
 // for as long as it may; then nothing more is read either.
-func (l *link) WriteAll(p []byte, sent int) (err error) {
+func (l *serverConn) WriteAll(p []byte, sent int) (err error) {
 	for sent < len(p) && err == nil {
 		_ = l.deadlines.SetWriteDeadline(l.s.now().Add(l.s.opts.Stall))
 		var n int
@@ -279,14 +279,14 @@ func (l *link) WriteAll(p []byte, sent int) (err error) {
 	return err
 }
 
-func (l *link) noteWritten() {
+func (l *serverConn) noteWritten() {
 	if l.s.opts.Idle > 0 {
 		l.written.Store(l.s.now().UnixNano())
 	}
 }
 
 // stall makes reading end: the peer does not take the answers.
-func (l *link) stall() {
+func (l *serverConn) stall() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stalled = true
@@ -295,7 +295,7 @@ func (l *link) stall() {
 
 // left waits, while nothing is read, until the peer has closed both directions or takes nothing
 // any more, or until finished is closed.
-func (l *link) left(finished <-chan struct{}) bool {
+func (l *serverConn) left(finished <-chan struct{}) bool {
 	l.mu.Lock()
 	l.watched = true
 	if !l.stalled {
@@ -323,20 +323,20 @@ func (l *link) left(finished <-chan struct{}) bool {
 }
 
 // refuse tells the peer why it is not served, and closes the connection.
-func (l *link) refuse(e *message.Error) {
+func (l *serverConn) refuse(e *message.Error) {
 	_ = l.tell(transport.LastLine(l.s.k, e))
 	l.close()
 }
 
 // disconnect counts a connection that the server closes, and tells its peer why.
-func (l *link) disconnect(reason transport.Reason, why *message.Error) {
+func (l *serverConn) disconnect(reason transport.Reason, why *message.Error) {
 	l.s.conns.Close(l, reason)
 	l.refuse(why)
 }
 
 // close closes the connection so that what the peer was told arrives: a connection that is
 // closed while something is unread is reset instead.
-func (l *link) close() {
+func (l *serverConn) close() {
 	_ = l.conn.CloseRead() // nothing more comes
 	l.discard()
 	_ = l.conn.Close()
@@ -344,7 +344,7 @@ func (l *link) close() {
 
 // interrupted reports, after the conversation, whether the peer had more to say, or might
 // have had, when it was stopped.
-func (l *link) interrupted() bool {
+func (l *serverConn) interrupted() bool {
 	if !l.halted {
 		return false
 	}
@@ -354,7 +354,7 @@ func (l *link) interrupted() bool {
 
 // discard reads what has come and was not read, and says how much that was, and whether the
 // peer has ended its side. A peer that keeps sending is not waited for.
-func (l *link) discard() (n int, ended bool) {
+func (l *serverConn) discard() (n int, ended bool) {
 	buf := make([]byte, 4<<10)
 	_ = l.raw.Control(func(fd uintptr) {
 		for n < maxDiscarded {
@@ -373,7 +373,7 @@ func (l *link) discard() (n int, ended bool) {
 const maxDiscarded = 8 << 20
 
 // tell writes one line to a peer that may not read. Most often there is room for it.
-func (l *link) tell(line []byte) error {
+func (l *serverConn) tell(line []byte) error {
 	_ = l.conn.SetWriteDeadline(time.Now().Add(time.Second))
 	_, err := l.conn.Write(line)
 	_ = l.conn.SetWriteDeadline(time.Time{})
