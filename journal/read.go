@@ -46,12 +46,12 @@ type Query struct {
 	Filter
 	After   uint64 // only messages after this number; 0 means all
 	Reverse bool   // from the last to the first
-	Limit   int    // 0 means DefaultLimit
+	Limit   int    // 0 means 100
 	Brief   bool   // entries have no data, except for errors
 }
 
-// DefaultLimit is how many messages are returned if the caller sets no limit.
-const DefaultLimit = 100
+// defaultLimit is how many messages are returned if the caller sets no limit.
+const defaultLimit = 100
 
 // MaxLimit is the most messages that are returned at once, and maxData the most bytes of
 // their data, but for the last message.
@@ -63,7 +63,7 @@ const (
 // limited is the limit of a query.
 func limited(limit int) int {
 	if limit <= 0 {
-		limit = DefaultLimit
+		limit = defaultLimit
 	}
 	return min(limit, MaxLimit)
 }

@@ -46,7 +46,7 @@ func (m *models) generate(ctx context.Context, in generateInput, stream *kernel.
 	}
 	pauses := backoff.Backoff{First: time.Second / 2, Longest: 30 * time.Second, Jitter: true}
 	for try := 0; ; try++ {
-		a := &conversation.Answer{Stream: func(event []byte) { stream.EmitText(Streamed, event) }, Tools: g.tools}
+		a := &conversation.Answer{Stream: func(event []byte) { stream.EmitText(streamed, event) }, Tools: g.tools}
 		err := dialects[p.Dialect](ctx, m, g, a)
 		out := generateOutput{Model: p.name, Session: in.Session}
 		if err == nil {
@@ -65,7 +65,7 @@ func (m *models) generate(ctx context.Context, in generateInput, stream *kernel.
 		}
 		if a.Shown {
 			reason := append(jsonscan.AppendQuoted([]byte(`{"reason":`), f.err.Message), '}')
-			stream.EmitText(Discarded, reason)
+			stream.EmitText(discarded, reason)
 		}
 		if !f.pause(ctx, &pauses) {
 			return out, ctx.Err()

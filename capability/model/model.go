@@ -41,9 +41,6 @@ import (
 	"kernos/schema"
 )
 
-// Timeout is how long a generation may take, with all its attempts.
-const Timeout = 30 * time.Minute
-
 // Options are the settings of the module. The zero value is usable, and knows no models.
 type Options struct {
 	// Read returns the value of models/NAME in the memory, or an error with the code 404. Names
@@ -85,18 +82,18 @@ type models struct {
 	demo      *demo.Model
 }
 
-// Streamed and Discarded are the events of a generation.
+// streamed and discarded are the events of a generation.
 const (
-	Streamed  message.Type = "Model.Streamed"
-	Discarded message.Type = "Model.Discarded"
+	streamed  message.Type = "Model.Streamed"
+	discarded message.Type = "Model.Discarded"
 )
 
 var generate = kernel.DefineCommand[generateInput, generateOutput](kernel.Definition{
 	Type:    "Model.Generate",
 	Summary: "Let a model continue a conversation: its reasoning, its reply and the calls that it wants are streamed, and then come whole.",
 	Emits: []kernel.EventDefinition{
-		{Type: Streamed, Unrecorded: true, Summary: "A part has grown: {part, type, delta: {text}}; the first delta of a call also has call: {id, name}."},
-		{Type: Discarded, Summary: "What was streamed so far doesn't count, since the provider has failed and is asked again: {reason}."},
+		{Type: streamed, Unrecorded: true, Summary: "A part has grown: {part, type, delta: {text}}; the first delta of a call also has call: {id, name}."},
+		{Type: discarded, Summary: "What was streamed so far doesn't count, since the provider has failed and is asked again: {reason}."},
 	},
 	Errors: []kernel.ErrorDefinition{
 		{Code: 403, When: "the policy for connections refuses the host, or the key is sealed for another one"},
@@ -112,7 +109,7 @@ var generate = kernel.DefineCommand[generateInput, generateOutput](kernel.Defini
 	Runs:    kernel.Slow,
 	Effect:  kernel.External,
 	Repeat:  kernel.Retried,
-	Timeout: Timeout,
+	Timeout: 30 * time.Minute, // with all attempts
 	Brief:   brief,
 })
 

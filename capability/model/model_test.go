@@ -54,7 +54,7 @@ func generate(t testing.TB, k *kernel.Kernel, data string) *generated {
 	g := &generated{}
 	for _, m := range kerneltest.Ask(k, kerneltest.Command("a", "Model.Generate", data)) {
 		switch m.Type {
-		case model.Streamed:
+		case "Model.Streamed":
 			var e struct {
 				Part  int
 				Type  string
@@ -71,7 +71,7 @@ func generate(t testing.TB, k *kernel.Kernel, data string) *generated {
 				g.streamed[e.Part] += e.Call.Name + " "
 			}
 			g.streamed[e.Part] += e.Delta.Text
-		case model.Discarded:
+		case "Model.Discarded":
 			g.discarded = append(g.discarded, string(m.Data))
 			g.streamed = nil
 		default:
