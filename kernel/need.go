@@ -19,8 +19,11 @@ type Need struct {
 // Instead returns what a caller that asks for an unknown type may need, of what it may call, or "". It is what the
 // error of a message says about such a type, for the errors of other protocols.
 func (k *Kernel) Instead(t message.Type, caller *principal.Principal) string {
-	return k.registry.complete().of(caller).instead(t, k.opts.Needs)
+	return k.registry.For(caller).Instead(t, k.opts.Needs)
 }
+
+// Instead returns what a caller that sees v and looks for an unknown type may need, or "".
+func (v View) Instead(t message.Type, needs []Need) string { return v.catalog.instead(t, needs) }
 
 // instead returns what a caller that asks for an unknown type may need, or "". The first need with
 // a word of the name counts. The domain says more than the action.

@@ -123,10 +123,14 @@ func (c catalog) find(caller *principal.Principal, name string) (*kernel.Syscall
 		return s, nil
 	}
 	var names []string
-	for _, t := range c.registry.For(caller).Types() {
+	seen := c.registry.For(caller)
+	for _, t := range seen.Types() {
 		names = append(names, string(t))
 	}
 	hint := nearest.Hint(name, names)
+	if other := seen.Instead(message.Type(name), Needs); hint == "" && other != "" {
+		hint = other + "."
+	}
 	if hint == "" {
 		hint = "Syscall.List lists all syscalls."
 	}

@@ -57,6 +57,7 @@ func TestSyscallsRefuse(t *testing.T) {
 		{message.KindQuery, "Syscall.List", `{"all":true}`, 422, "Schema validation failed: unknown field: all (there are none)"},
 		{message.KindQuery, "Syscall.Describe", `{"name":"echo"}`, 404, `No syscall is named "echo": did you mean Echo?`},
 		{message.KindQuery, "Syscall.Describe", `{"name":"Syscall.Descrybe"}`, 404, `No syscall is named "Syscall.Descrybe": did you mean Syscall.Describe?`},
+		{message.KindQuery, "Syscall.Describe", `{"name":"Manual.Help"}`, 404, `No syscall is named "Manual.Help": for help there is Syscall.Describe, Syscall.List.`},
 		{message.KindQuery, "Syscall.Describe", `{"name":"Quantum.Entangle"}`, 404, `No syscall is named "Quantum.Entangle": Syscall.List lists all syscalls.`},
 		{message.KindQuery, "Syscall.Describe", `{"name":""}`, 422, "Schema validation failed: name: expected a string that is not empty, got an empty string"},
 		{message.KindQuery, "Syscall.Describe", `{"name":"` + strings.Repeat("x", 1000) + `"}`, 404, `No syscall is named "` + strings.Repeat("x", 61) + `…": Syscall.List lists all syscalls.`},

@@ -220,6 +220,9 @@ func (f *Flags) check() error {
 // parseError returns an error of pflag in the words of kernos call.
 func parseError(err error) error {
 	if e, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		if _, timed := e.GetFlag().Value.(*quantity.PositiveDuration); timed { // the other errors name their flags
+			return fmt.Errorf("--%s: %w", e.GetFlag().Name, e.Unwrap())
+		}
 		return e.Unwrap()
 	}
 	if e, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {

@@ -183,6 +183,7 @@ func TestParametersThatCannotBe(t *testing.T) {
 		`-- x 1 true absent`:           "expected a JSON object",
 		`--data - name=@-`:             "once only",
 		`--data {} --data {}`:          "--data is given twice",
+		`--timeout abc`:                `--timeout: expected a time such as 90m, 720h or 30d, got "abc"`,
 		`tags:=["a"] --tags b`:         "as a whole, and element by element",
 		`owner:=1 owner.name=x`:        "owner is given as 1, and as an object",
 		`tags=a tags.x=1`:              "as a list, and as an object",

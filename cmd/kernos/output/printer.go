@@ -58,7 +58,7 @@ func NewPrinter(s *terminal.Screen, o Options) (*Printer, error) {
 			p.filter, err = gojq.Compile(query)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("--jq %s: %w", o.Filter, err)
+			return nil, fmt.Errorf("--jq %s isn't a filter of jq, such as .name or .items[0]: %w", o.Filter, err)
 		}
 	}
 	if o.Template != "" {

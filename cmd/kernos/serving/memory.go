@@ -19,11 +19,9 @@ const (
 
 	// Garbage is collected when it has grown to this many percent of what is alive. Without a
 	// store almost nothing lives long, and collecting every 16 MB instead of every 4 costs some
-	// memory and saves time. The store's cache and tables live long: more than twice their size
-	// as garbage would be felt. A daemon under load takes 10 MB more with 200 than with 100, and
-	// a tenth less processor time per message; what is free goes back when it is idle.
+	// memory and saves time; storeGarbage holds once a store is open. What is free goes back when
+	// the daemon is idle.
 	StartGarbage = 400
-	storeGarbage = 200
 )
 
 // releaseMemory returns memory to the operating system after each burst of work, until ctx is
@@ -56,7 +54,8 @@ func SetGarbage(percent int) {
 }
 
 // daemonStore are the settings of the store of a daemon: while it is idle, which is most of its
-// life, the whole process is to have less than 60 MB.
+// life, it is to have little memory of its own, about 30 MB after a burst of work. The pages of the
+// program file, which the system shares and takes back, aren't counted.
 var daemonStore = pebble.Options{CacheSize: 8 << 20, MemTableSize: 8 << 20}
 
 // allocated returns how many bytes this process has ever allocated.
