@@ -14,7 +14,7 @@ import (
 
 // A Cache keeps what servers offer, in one file for each server, <dir>/<server>/catalog.json,
 // that all processes of a user share. No process ever reads half of a file. What can't be
-// written is not kept, and nothing else happens.
+// written is not kept, and nothing else happens. The zero Cache keeps nothing.
 type Cache struct{ dir string }
 
 // OpenCache returns the cache in a directory; "" means kernos/servers in the user's cache
@@ -23,7 +23,7 @@ func OpenCache(dir string) *Cache {
 	if dir == "" {
 		base, err := os.UserCacheDir()
 		if err != nil {
-			return &Cache{} // an empty Cache keeps nothing
+			return new(Cache)
 		}
 		dir = filepath.Join(base, "kernos", "servers")
 	}

@@ -34,7 +34,8 @@ type Catalog struct {
 	cache  *Cache
 	target Target
 
-	service json.RawMessage // the answer to service_schema
+	service json.RawMessage     // the answer to service_schema
+	added   map[string]*Catalog // where the methods are described that Add has added, by their full names
 
 	mu        sync.Mutex
 	schemas   map[string]json.RawMessage // by namespace
@@ -103,6 +104,26 @@ func readCatalog(hash string, data json.RawMessage) (*Catalog, error) {
 // cached is what is kept of the catalog.
 func (c *Catalog) cached() cached { return cached{c.Hash, c.service, c.schemas} }
 
+// Add adds the methods of another catalog that this one doesn't list. It is called before the catalog is used.
+func (c *Catalog) Add(other *Catalog) {
+	c.added = make(map[string]*Catalog)
+	for _, theirs := range other.Modules {
+		mine := c.Module(theirs.Namespace)
+		if mine == nil {
+			c.Modules = append(c.Modules, Module{theirs.Namespace, theirs.Version, theirs.Description, nil})
+			mine = &c.Modules[len(c.Modules)-1]
+		}
+		for _, method := range theirs.Methods {
+			if !slices.Contains(mine.Methods, method) {
+				mine.Methods = append(mine.Methods, method)
+				c.added[theirs.Namespace+"_"+method] = other
+			}
+		}
+		slices.Sort(mine.Methods)
+	}
+	slices.SortFunc(c.Modules, func(a, b Module) int { return strings.Compare(a.Namespace, b.Namespace) })
+}
+
 // outdated reports whether the server has said meanwhile that it offers something else.
 func (c *Catalog) outdated() bool {
 	if c.client == nil {
@@ -129,6 +150,9 @@ func (c *Catalog) Method(ctx context.Context, namespace, name string) (*Method, 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	full := namespace + "_" + name
+	if other := c.added[full]; other != nil {
+		return other.Method(ctx, namespace, name)
+	}
 	if m := c.methods[full]; m != nil {
 		return m, nil
 	}

@@ -111,6 +111,48 @@ func TestLiveInvalidation(t *testing.T) {
 	}
 }
 
+// What a catalog lacks is added from another one, which describes it.
+func TestCatalogIsAddedToAnother(t *testing.T) {
+	cache := OpenCache(t.TempDir())
+	s := storageServer(t, hashOf("a"))
+	old := discovered(t, s, cache)
+	if _, err := old.Method(t.Context(), "storage", "walk"); err != nil {
+		t.Fatal(err)
+	}
+	known, err := cache.Latest(s.dial().target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ service, schemas, modules string }{
+		{`{"modules":[{"namespace":"clock","version":"2.0.0","methods":["now"]}]}`, "", "../../up[walk] clock[now] storage[tree_create tree_get walk]"},
+		{`{"modules":[{"namespace":"storage","version":"2.0.0","methods":["tree_get"]}]}`, storage, "../../up[walk] storage[tree_create tree_get walk]"},
+	} {
+		catalog, err := readCatalog("b", []byte(c.service))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.schemas != "" {
+			catalog.schemas["storage"] = []byte(c.schemas)
+		}
+		catalog.Add(known)
+		var modules []string
+		for _, m := range catalog.Modules {
+			modules = append(modules, m.Namespace+fmt.Sprint(m.Methods))
+		}
+		if got := strings.Join(modules, " "); got != c.modules {
+			t.Errorf("it lists %s", got)
+		}
+		for name, want := range map[string]string{"walk": "Walk", "tree_get": "Retrieve a tree"} {
+			if m, err := catalog.Method(t.Context(), "storage", name); err != nil || m.Description != want {
+				t.Errorf("%s: %v, %v", name, m, err)
+			}
+		}
+		if _, unknown := errors.AsType[*Unknown](func() error { _, err := catalog.Method(t.Context(), "storage", "fell"); return err }()); !unknown {
+			t.Error("a method that neither lists is known")
+		}
+	}
+}
+
 func TestStaleCatalogSaysSo(t *testing.T) {
 	hash := hashOf("")
 	s := storageServer(t, hash)

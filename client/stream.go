@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -85,24 +86,22 @@ func (c *Client) Call(ctx context.Context, method string, args ...any) (json.Raw
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = s.Close() }()
 	var data json.RawMessage
 	var guidance *Guidance
-	var failure *Failure
-	for item, err := range s.Items(ctx) {
-		switch {
-		case err != nil:
-			return nil, err
-		case item.Type == Data:
+	var failure error
+	err = s.Each(ctx, func(item *Item) error {
+		switch item.Type {
+		case Data:
 			data, failure = item.Data, nil // whatever was wrong before, it went on
-		case item.Type == Guide:
+		case Guide:
 			guidance = item.Guidance
-		case item.Type == Error:
+		case Error:
 			failure = &Failure{Text: item.Error, Code: item.Code, Guidance: guidance}
 		}
-	}
-	if failure != nil {
-		return nil, failure
+		return nil
+	})
+	if err = cmp.Or(err, failure); err != nil {
+		return nil, err
 	}
 	return data, nil
 }
@@ -143,6 +142,21 @@ func (s *Stream) Items(ctx context.Context) iter.Seq2[Item, error] {
 			}
 		}
 	}
+}
+
+// Each gives the items to a function until the stream ends, and closes the stream. An error of the function ends the
+// stream, and is returned as it is.
+func (s *Stream) Each(ctx context.Context, f func(*Item) error) error {
+	defer func() { _ = s.Close() }()
+	for item, err := range s.Items(ctx) {
+		if err == nil {
+			err = f(&item)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Close ends the stream for a reader that wants no further items. If the stream has not ended, the server is

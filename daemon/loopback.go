@@ -2,14 +2,16 @@ package daemon
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"net/http"
 
+	"kernos/kernel"
 	"kernos/transport/rpc"
 	"kernos/transport/ws"
 )
 
-// A Loopback serves the kernel to clients in this process, as the WebSocket of a daemon does
+// A Loopback serves a kernel to clients in this process, as the WebSocket of a daemon does
 // for others:
 //
 //	l := d.Loopback()
@@ -22,9 +24,12 @@ type Loopback struct {
 	ws     *ws.Handler
 }
 
-// Loopback returns a new one. The caller closes it before the daemon.
-func (d *Daemon) Loopback() *Loopback {
-	l := &Loopback{conns: make(chan net.Conn), ws: ws.New(rpc.New(d.kernel, nil), &ws.Options{Log: d.opts.Log})}
+// Loopback returns a loopback of the daemon's kernel. The caller closes it before the daemon.
+func (d *Daemon) Loopback() *Loopback { return NewLoopback(d.kernel, d.opts.Log) }
+
+// NewLoopback returns a loopback of any kernel. The caller closes it.
+func NewLoopback(k *kernel.Kernel, log *slog.Logger) *Loopback {
+	l := &Loopback{conns: make(chan net.Conn), ws: ws.New(rpc.New(k, nil), &ws.Options{Log: log})}
 	l.closed, l.close = context.WithCancel(context.Background())
 	go func() { _ = http.Serve(loopbackListener{l}, l.ws) }() // returns when the listener is closed
 	return l

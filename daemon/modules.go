@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -72,13 +73,20 @@ func capabilities() []capability {
 }
 
 // Definitions returns a registry of the capabilities as data: they can be listed, described and
-// hashed with nothing opened, and not called.
+// hashed with nothing opened. Only the syscalls that list and describe can be called.
 func Definitions() (*kernel.Registry, error) {
 	var modules []kernel.Module
 	for _, c := range capabilities() {
-		modules = append(modules, c.definitions())
+		if m := c.definitions(); m.Name != introspect.Definitions().Name && m.Name != lifecycle.Definitions().Name {
+			modules = append(modules, m)
+		}
 	}
-	return kernel.Describe(modules...)
+	r, err := kernel.Describe(modules...)
+	if err != nil {
+		return nil, err
+	}
+	// These list and describe syscalls, so they can be called.
+	return r, errors.Join(r.Add(introspect.Module(r)), r.Add(lifecycle.Module(lifecycle.Options{Registry: r})))
 }
 
 // builtIn reports whether a type is in a domain of a capability, where there is no kernel yet.

@@ -25,11 +25,13 @@ type caller = request.Caller
 type opener = request.Opener
 
 // kernels are the kernels that commands can ask: those of the context that the flag --context names, which is
-// one for all commands. Where no daemon is running, any opens a kernel in this process, started starts a daemon, and
-// running returns an error.
+// one for all commands. Where no daemon is running, any opens a kernel in this process, started starts a daemon,
+// look opens nothing and answers from definitions, and running returns an error.
 type kernels struct {
-	context               string
-	any, started, running opener
+	context                     string
+	any, started, look, running opener
+
+	lacks string // what the kernel that was opened last doesn't list; see [connect.Kernel.Lacks]
 }
 
 func newKernels() *kernels {
@@ -41,10 +43,12 @@ func newKernels() *kernels {
 			if err != nil {
 				return nil, nil, err
 			}
+			k.lacks = opened.Lacks()
 			return opened.Call, opened.Close, nil
 		}
 	}
-	k.any, k.started, k.running = open(connect.Options{InProcess: openInProcess}), open(connect.Options{Start: true}), open(connect.Options{})
+	k.any, k.started = open(connect.Options{InProcess: openInProcess}), open(connect.Options{Start: true})
+	k.look, k.running = open(connect.Options{Look: true}), open(connect.Options{})
 	return k
 }
 
@@ -111,6 +115,18 @@ func (k *kernels) asks(c *cobra.Command, open opener, form string, run func(ctx 
 			a.call = call
 			return run(ctx, a)
 		})
+	})
+}
+
+// looks completes a command that only looks at what a kernel serves. If the answer is a list, or there is none, what
+// is missing in it is noted.
+func (k *kernels) looks(c *cobra.Command, form string, run func(ctx context.Context, a *answer) (listed bool, err error)) *cobra.Command {
+	return k.asks(c, k.look, form, func(ctx context.Context, a *answer) error {
+		listed, err := run(ctx, a)
+		if k.lacks != "" && (listed || err != nil) {
+			a.screen.Note("%s", k.lacks)
+		}
+		return err
 	})
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 func lsCommand(k *kernels) *cobra.Command {
-	return k.asks(&cobra.Command{
+	return k.looks(&cobra.Command{
 		Use:   "ls [MODULE]",
 		Short: "List the syscalls",
 		Long: `List the syscalls that the daemon serves, or those of one module, those included that
@@ -31,15 +31,15 @@ other programs have registered; or, if no daemon is running, those of kernos its
 			return nil
 		},
 		ValidArgsFunction: k.completesFirst(calling.KnownModules),
-	}, k.any, "table", func(ctx context.Context, a *answer) error {
+	}, "table", func(ctx context.Context, a *answer) (bool, error) {
 		all, err := syscalls.Catalog(ctx, a.call)
 		if err == nil && len(a.args) > 0 {
 			all, err = syscalls.OfModule(all, a.args[0])
 		}
 		if err != nil {
-			return err
+			return false, err
 		}
-		return a.writeValue(ctx, all, func() error {
+		return len(a.args) == 0, a.writeValue(ctx, all, func() error {
 			rows := make([][]string, len(all))
 			for i, e := range all {
 				rows[i] = []string{visible.Text(string(e.Type)), string(e.Kind), visible.Text(e.Summary)}
@@ -50,7 +50,7 @@ other programs have registered; or, if no daemon is running, those of kernos its
 }
 
 func describeCommand(k *kernels) *cobra.Command {
-	return k.asks(&cobra.Command{
+	return k.looks(&cobra.Command{
 		Use:   "describe TYPE",
 		Short: "Say what a syscall takes and gives",
 		Long: `Say what a syscall takes and gives. It is named as in a call: Memory.Get, memory.get,
@@ -58,8 +58,8 @@ memory_get or memory get. --json prints what Syscall.Describe replies.`,
 		Example:           "  kernos describe Echo\n  kernos describe memory get\n  kernos describe Echo --jq .input",
 		Args:              arguments(1, 2, "say which syscall: kernos describe TYPE; kernos ls lists them"),
 		ValidArgsFunction: k.completesFirst(calling.KnownTypes),
-	}, k.any, "text", func(ctx context.Context, a *answer) error {
-		return a.describe(ctx, strings.Join(a.args, " "))
+	}, "text", func(ctx context.Context, a *answer) (bool, error) {
+		return false, a.describe(ctx, strings.Join(a.args, " "))
 	})
 }
 

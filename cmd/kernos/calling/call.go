@@ -34,8 +34,7 @@ type call struct {
 	server   *connect.Server
 	screen   *terminal.Screen
 	in       io.Reader
-	conn     *client.Client
-	done     func() // ends a kernel in this process; nil if there is none
+	kernel   *connect.Kernel // nil if the server can't be reached, and the cache knows what it offers
 	cache    *client.Cache
 	catalog  *client.Catalog // nil if the server has given none
 	module   string
@@ -63,12 +62,9 @@ func Run(c *cobra.Command, args []string) error {
 }
 
 func (c *call) close() {
-	if c.conn != nil {
-		_ = c.conn.Close()
-		c.conn = nil
-	}
-	if c.done != nil {
-		c.done()
+	if c.kernel != nil {
+		_ = c.kernel.Close()
+		c.kernel = nil
 	}
 }
 
@@ -129,7 +125,13 @@ func (c *call) run(ctx context.Context) error {
 	switch {
 	case c.Given("as") || c.DryRun:
 		return c.showRequest(params)
-	case c.Watch:
+	case c.kernel == nil || c.kernel.Described(): // the word was taken for a module, and is a method
+		c.close()
+		if c.kernel, err = c.server.Open(ctx, connect.Options{Start: true}); err != nil {
+			return err
+		}
+	}
+	if c.Watch {
 		return c.watch(ctx, params)
 	}
 	return c.send(ctx, params)
@@ -165,57 +167,37 @@ func (c *call) locate(ctx context.Context) (err error) {
 }
 
 // connect connects to the server. The daemon of this user is started if it is not running.
-// A command line that sends nothing does with what the cache has.
-func (c *call) connect(ctx context.Context) (err error) {
-	start := c.startable()
-	if start && c.onlyLooks() && c.server.Daemon != nil {
-		c.conn, c.done, err = c.server.Look(ctx)
-	} else {
-		c.conn, err = c.server.Dial(ctx, start)
-	}
+// A command line that sends nothing does with definitions, or with what the cache has.
+func (c *call) connect(ctx context.Context) error {
+	look := c.onlyLooks()
+	kernel, err := c.server.Open(ctx, connect.Options{Look: look, Start: !look})
 	if err == nil {
+		c.kernel = kernel
 		return nil
 	}
-	if _, unreachable := errors.AsType[*client.Unreachable](err); unreachable && !start {
-		return c.noCommand(c.Words[0])
-	}
-	if _, cacheErr := c.cache.Latest(c.server.Target); cacheErr == nil && c.onlyLooks() {
+	if _, cacheErr := c.cache.Latest(c.server.Target); cacheErr == nil && look {
 		c.screen.Note("%v; what is shown is what the server had when it was last called", err)
 		return nil
 	}
-	return c.server.Explain(err)
+	return err
 }
 
-// onlyLooks reports whether the command line asks for help or for a list, and sends nothing.
+// onlyLooks reports whether the command line asks for help or for a list, and sends nothing. A lone word that
+// isn't a type is a module, whose methods are listed, or a slip, for which no daemon is started.
 func (c *call) onlyLooks() bool {
 	if len(c.Words) == 1 && !c.HasParameters && !strings.ContainsAny(c.Words[0], "._") {
-		return !message.Type(c.Words[0]).Valid() // a module, whose methods are listed
+		return !message.Type(c.Words[0]).Valid()
 	}
 	return c.Help || c.DryRun || c.Given("as") || len(c.Words) == 0
 }
 
-// startable reports whether it makes sense to start the daemon for this command line. A
-// lone word that no module has is a slip; what servers elsewhere have is not known here.
-func (c *call) startable() bool {
-	if c.server.Daemon == nil || len(c.Words) != 1 || strings.ContainsAny(c.Words[0], "._") || c.HasParameters {
-		return true
-	}
-	r, err := definitions()
-	if err != nil {
-		return true
-	}
-	_, module := r.All().LookupNamespace(strings.ToLower(c.Words[0]))
-	_, syscall := r.Lookup(message.Type(c.Words[0]))
-	return module || syscall
-}
-
 // discover learns what the server offers. If it can't, parameters are sent as they are.
 func (c *call) discover(ctx context.Context) (err error) {
-	if c.conn == nil {
+	if c.kernel == nil {
 		c.catalog, err = c.cache.Latest(c.server.Target)
 		return err
 	}
-	c.catalog, err = client.Discover(ctx, c.conn, c.cache)
+	c.catalog, err = c.kernel.Discover(ctx, c.cache)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -335,6 +317,7 @@ func (c *call) noCommand(word string) error {
 		first := strings.ToLower(word[:min(1, len(word))])
 		names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(strings.ToLower(name), first) })
 	}
+	c.noteLacks()
 	hint := nearest.Hint(word, names)
 	if meant := c.modulesWith(word); len(meant) > 0 { // a method needs its module: others may get one of that name
 		hint = nearest.Ask(meant)

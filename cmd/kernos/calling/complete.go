@@ -25,7 +25,7 @@ import (
 const completionTime = 500 * time.Millisecond
 
 // CompleteCall completes a call: modules, methods, parameters and their values. If no server
-// answers, it goes by what the cache has of it.
+// answers, it goes by definitions, and by what the cache has.
 func CompleteCall(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	all := Completions(args, word)
 	if all == nil {
@@ -96,12 +96,12 @@ func Completions(args []string, word string) []string {
 // consult asks the server, if it runs, whether what it offers has changed, and for what the cache does not have then.
 // It reports whether there is an answer: the catalog has it then.
 func (c *call) consult(ctx context.Context) bool {
-	conn, err := c.server.Dial(ctx, false)
+	kernel, err := c.server.Open(ctx, connect.Options{Look: true})
 	if err != nil {
 		return false
 	}
-	c.conn = conn
-	catalog, err := client.Discover(ctx, conn, c.cache)
+	c.kernel = kernel
+	catalog, err := kernel.Discover(ctx, c.cache)
 	if err != nil {
 		return false
 	}

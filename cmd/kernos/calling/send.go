@@ -33,26 +33,12 @@ func (c *call) send(ctx context.Context, params json.RawMessage) error {
 		ctx, cancel = context.WithTimeoutCause(ctx, limit, &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("no answer came in %v (--timeout), and the call is cancelled; what was asked for may have happened", limit)})
 		defer cancel()
 	}
-	fails := func(err error) error {
-		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		return c.server.Explain(err)
-	}
-	stream, err := c.conn.Open(ctx, client.Request{Method: c.fullName(), Params: []any{params}, Metadata: c.metadata()})
-	if err != nil {
-		return fails(err)
-	}
-	defer func() { _ = stream.Close() }()
 	bar := terminal.NewBar(c.screen.Err)
 	defer bar.Clear()
 	var guidance *client.Guidance
 	var failure *client.Item
 	var unsuccessful error
-	for item, err := range stream.Items(ctx) {
-		if err != nil {
-			return fails(err)
-		}
+	err = c.kernel.Stream(ctx, client.Request{Method: c.fullName(), Params: []any{params}, Metadata: c.metadata()}, func(item *client.Item) error {
 		switch item.Type {
 		case client.Progress:
 			bar.Show(item.Message, item.Percentage)
@@ -60,23 +46,26 @@ func (c *call) send(ctx context.Context, params json.RawMessage) error {
 			failure = nil
 			bar.Clear()
 			if streamed, err := c.stream(ctx, out, item.Data); streamed || err != nil {
-				if err != nil {
-					return fails(err)
-				}
-				continue
+				return c.server.Explain(err)
 			}
+			var err error
 			if item.Data, err = c.resolved(ctx, item.Data); err != nil {
-				return fails(err)
-			}
-			if err := out.Print(ctx, &item); err != nil {
-				return err
+				return c.server.Explain(err)
 			}
 			unsuccessful = c.outcome(item.Data)
+			return out.Print(ctx, item)
 		case client.Guide:
 			guidance = item.Guidance
 		case client.Error:
-			failure = &item
+			failure = item
 		}
+		return nil
+	})
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		return err
 	}
 	bar.Clear()
 	if failure != nil {

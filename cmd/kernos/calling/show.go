@@ -19,11 +19,22 @@ func (c *call) showModules() error {
 	if c.catalog == nil {
 		return &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("the server doesn't describe what it offers; call a method by its name")}
 	}
+	c.noteLacks()
 	var rows [][]string
 	for _, m := range c.catalog.Modules {
 		rows = append(rows, []string{visible.Text(m.Namespace), visible.Text(m.Version), visible.Text(m.Description)})
 	}
 	return c.screen.Table([]string{"MODULE", "VERSION", "DESCRIPTION"}, rows)
+}
+
+// noteLacks notes what isn't listed because no daemon answers.
+func (c *call) noteLacks() {
+	if c.kernel == nil {
+		return
+	}
+	if lacks := c.kernel.Lacks(); lacks != "" {
+		c.screen.Note("%s", lacks)
+	}
 }
 
 // showModule lists the methods of a module.
@@ -64,6 +75,7 @@ func (c *call) showMethod() error {
 func (c *call) unknown() error {
 	_, err := c.catalog.Method(context.Background(), c.module, c.name)
 	if u, ok := err.(*client.Unknown); ok {
+		c.noteLacks()
 		c.screen.Note("%s", visible.Text(u.Error()))
 		c.guide(u.Guidance, c.given(u.Guidance.SuggestedMethod))
 	}

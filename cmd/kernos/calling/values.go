@@ -21,7 +21,7 @@ const maxListed = 500 // values of a parameter
 // looked into.
 func (c *call) listed(ctx context.Context, f *client.Field, word string) (found []string) {
 	lister, list := c.lister(ctx, f)
-	if lister == "" || c.conn == nil {
+	if lister == "" || c.kernel == nil || c.kernel.Described() {
 		return nil
 	}
 	if list != "" {
@@ -43,7 +43,7 @@ func (c *call) listed(ctx context.Context, f *client.Field, word string) (found 
 func (c *call) inFolder(ctx context.Context, lister string, f *client.Field, folder, word string) (found []string) {
 	params := map[string]string{"prefix": folder}
 	for {
-		data, err := c.conn.Call(ctx, lister, params)
+		data, err := c.kernel.Client().Call(ctx, lister, params)
 		if err != nil {
 			return found
 		}
@@ -60,7 +60,7 @@ func (c *call) inFolder(ctx context.Context, lister string, f *client.Field, fol
 // inList returns the values in the elements of a list that begin like word. The list has the
 // latest ones first, and its first page will do.
 func (c *call) inList(ctx context.Context, lister, list string, f *client.Field, word string) (found []string) {
-	data, err := c.conn.Call(ctx, lister, struct{}{})
+	data, err := c.kernel.Client().Call(ctx, lister, struct{}{})
 	if err != nil {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 
@@ -126,6 +127,53 @@ func TestAKernelThatIsGoneIsLeft(t *testing.T) {
 	}
 	if data, err := k.Call(t.Context(), ping, nil); !errors.Is(err, client.ErrClosed) {
 		t.Errorf("a call after Close: got %s, %v", data, err)
+	}
+}
+
+// A kernel that has gone after the connection was made is left for the next one.
+func TestACallLeavesAKernelThatHasGone(t *testing.T) {
+	t.Setenv("KERNOS_HOME", t.TempDir())
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	d, err := FindDaemon()
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		<-gone
+		_ = conn.Close(websocket.StatusGoingAway, "")
+	}))
+	k := &Kernel{server: &Server{Daemon: d, Target: d.target()}, opts: Options{InProcess: func() (*daemon.Daemon, error) {
+		return daemon.Open(&daemon.Options{Home: d.Dir, Unrecorded: true})
+	}}}
+	if k.conn, err = client.Dial(t.Context(), client.Target{URL: server.URL, Patience: time.Nanosecond}); err != nil {
+		t.Fatal(err)
+	}
+	_ = server.Listener.Close()
+	close(gone)
+	server.Close()
+	var data []string
+	ping := client.Request{Method: "kernel_ping", Params: []any{map[string]any{"payload": 7}}}
+	err = k.Stream(t.Context(), ping, func(item *client.Item) error {
+		if item.Type == client.Data {
+			data = append(data, string(item.Data))
+		}
+		return nil
+	})
+	if err != nil || len(data) != 1 || data[0] != `{"payload":7}` {
+		t.Errorf("got %s, %v", data, err)
+	}
+	wrong := errors.New("wrong")
+	if err := k.Stream(t.Context(), ping, func(*client.Item) error { return wrong }); err != wrong {
+		t.Errorf("the error of the function is returned as %v", err)
+	}
+	if err := k.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -2,14 +2,13 @@
 // daemon of this user, which is started if it has to be; the server of a context; or, for
 // commands that need no daemon, a kernel in this process.
 //
-//	server, err := connect.FindServer(context, url)
-//	c, err := server.Dial(ctx, true)              // to discover methods and call them
-//
-//	k, err := connect.Open(ctx, connect.Options{}) // to call what every kernel has
+//	k, err := connect.Open(ctx, connect.Options{})
 //	defer k.Close()
-//	data, err := k.Call(ctx, request, nil)
+//	data, err := k.Call(ctx, request, nil)         // what every kernel has
+//	catalog, err := k.Discover(ctx, cache)         // what this one has
+//	err = k.Stream(ctx, call, each)
 //
-// Either way a call goes through package client, over a WebSocket. The socket of messages is for
+// Every call goes through package client, over a WebSocket. The socket of messages is for
 // kernos pipe, for signatures, and for the operator of a daemon that has no place left.
 package connect
 

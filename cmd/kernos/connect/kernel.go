@@ -2,9 +2,11 @@ package connect
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
 	"sync"
 	"time"
 
@@ -28,6 +30,11 @@ type Options struct {
 	// short commands. Without it and Start, a daemon must be running.
 	InProcess func() (*daemon.Daemon, error)
 
+	// Look is for commands that only look at what is served. If the daemon of this user doesn't answer, nothing is
+	// started or opened: a kernel in this process that has only the definitions of kernos itself lists and describes
+	// them. [Kernel.Lacks] reports that.
+	Look bool
+
 	// References leaves a reply that is a reference to its data as it is: the command reads the
 	// data as a stream.
 	References bool
@@ -46,8 +53,10 @@ type Kernel struct {
 
 	mu     sync.Mutex
 	conn   *client.Client // nil if the last one is gone, or if the daemon has no place left for one
-	local  *daemon.Daemon // nil unless the kernel is in this process
-	done   func() error   // closes it
+	full   error          // of a daemon that has no place left
+	away   error          // why the definitions answer in place of the daemon; nil unless they do
+	local  *daemon.Daemon // nil unless a kernel of the home is in this process
+	done   func() error   // closes what is in this process; nil if nothing is
 	closed bool
 }
 
@@ -57,7 +66,12 @@ func Open(ctx context.Context, o Options) (*Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &Kernel{server: server, opts: o}
+	return server.Open(ctx, o)
+}
+
+// Open opens the kernel of the server. The caller closes it.
+func (s *Server) Open(ctx context.Context, o Options) (*Kernel, error) {
+	k := &Kernel{server: s, opts: o}
 	return k, k.open(ctx)
 }
 
@@ -70,13 +84,19 @@ func (k *Kernel) open(ctx context.Context) (err error) {
 	if k.opts.Alone {
 		return k.openInProcess(ctx)
 	}
+	if k.opts.Look {
+		return k.look(ctx)
+	}
 	find := s.Daemon.Connect
 	if k.opts.Start {
 		find = s.Daemon.ConnectOrStart
 	}
 	k.conn, err = s.dialDaemon(ctx, find)
 	switch {
-	case k.conn != nil, isFull(err):
+	case k.conn != nil:
+		return nil
+	case isFull(err):
+		k.full = s.Explain(err)
 		return nil
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()
@@ -96,22 +116,65 @@ func (k *Kernel) openInProcess(ctx context.Context) error {
 		k.local, err = k.opts.InProcess()
 		return errors.Is(err, store.ErrInUse), err
 	})
-	if err == nil {
-		k.conn, k.done, err = dialInProcess(ctx, k.local)
+	if err != nil {
+		return err
 	}
+	local, loop := k.local, k.local.Loopback()
+	k.done = func() error { return errors.Join(loop.Close(), local.Close()) }
+	k.conn, err = dialInProcess(ctx, loop)
 	return err
 }
 
-// dialInProcess connects to a kernel in this process. The caller closes the connection, and then both the kernel and
-// the way to it with done, also after an error.
-func dialInProcess(ctx context.Context, d *daemon.Daemon) (conn *client.Client, done func() error, err error) {
-	loop := d.Loopback()
-	conn, err = client.Dial(ctx, client.Target{URL: "ws://kernel.in.this.process/", Dial: loop.Dial})
-	return conn, func() error { return errors.Join(loop.Close(), d.Close()) }, err
+// look connects to the daemon of this user, or to a kernel of the definitions if the daemon doesn't answer.
+func (k *Kernel) look(ctx context.Context) (err error) {
+	k.conn, err = k.server.dialOnce(ctx)
+	if !isAway(err) && !isFull(err) {
+		return k.server.Explain(err)
+	}
+	k.away = err
+	definitions, err := daemon.Definitions()
+	if err != nil {
+		return err
+	}
+	loop := daemon.NewLoopback(kernel.New(definitions, nil), nil)
+	k.done = loop.Close
+	k.conn, err = dialInProcess(ctx, loop)
+	return err
+}
+
+// dialInProcess connects to a kernel in this process.
+func dialInProcess(ctx context.Context, loop *daemon.Loopback) (*client.Client, error) {
+	return client.Dial(ctx, client.Target{URL: "ws://kernel.in.this.process/", Dial: loop.Dial})
 }
 
 // Server returns the server that the kernel is reached at.
 func (k *Kernel) Server() *Server { return k.server }
+
+// Described reports whether the kernel has only the definitions of kernos itself, in place of the daemon: it answers
+// what lists and describes syscalls.
+func (k *Kernel) Described() bool { return k.whyAway() != nil }
+
+func (k *Kernel) whyAway() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.away
+}
+
+// Lacks returns a sentence on what such a kernel doesn't list; "" if nothing is missing.
+func (k *Kernel) Lacks() string {
+	away := k.whyAway()
+	if away == nil {
+		return ""
+	}
+	if _, err := os.Stat(k.server.Daemon.Store()); err != nil {
+		return "" // nothing was ever registered
+	}
+	why := "no daemon is running"
+	if isFull(away) {
+		why = away.Error()
+	}
+	return why + "; a daemon lists syscalls that were registered, too (kernos serve starts one)"
+}
 
 // Close lets go of the kernel. Calls that are under way end with an error.
 func (k *Kernel) Close() error {
@@ -125,26 +188,34 @@ func (k *Kernel) close() (err error) {
 	if k.conn != nil {
 		_ = k.conn.Close()
 	}
-	if k.local != nil {
+	if k.done != nil {
 		err = k.done()
 	}
-	k.conn, k.local, k.done = nil, nil, nil
+	k.conn, k.full, k.away, k.local, k.done = nil, nil, nil, nil, nil
 	return err
 }
 
+// Client returns the connection to the kernel, for what may fail without a second attempt. It is nil if the daemon has
+// no place left for one.
+func (k *Kernel) Client() *client.Client {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.conn
+}
+
 // way returns the connection to the kernel, and the kernel if it is in this process. If the last one is gone, it is that
-// to the next one.
+// to the next one. If the daemon has no place left, the error says so.
 func (k *Kernel) way(ctx context.Context) (*client.Client, *daemon.Daemon, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.closed {
 		return nil, nil, exit.Wrap(client.ErrClosed)
 	}
-	var err error
-	if k.conn == nil {
-		err = k.open(ctx)
+	if k.conn != nil {
+		return k.conn, k.local, nil
 	}
-	return k.conn, k.local, err
+	err := k.open(ctx)
+	return k.conn, k.local, cmp.Or(err, k.full)
 }
 
 // leave lets go of a connection, unless another call has.
@@ -164,39 +235,14 @@ func isGone(err error) bool {
 	return unreachable || refused || errors.Is(err, message.ErrServerStopping) || errors.Is(err, store.ErrInUse)
 }
 
-// Call sends a request; see [request.Caller]. A request that was not begun because the kernel is
-// gone, or because another process has the store, is sent to the next kernel.
-func (k *Kernel) Call(ctx context.Context, m message.Message, event func(json.RawMessage)) (data json.RawMessage, err error) {
-	err = Retry(ctx, storeWait, func(context.Context) (again bool, err error) {
-		begun := false
-		data, err = k.send(ctx, m, func(data json.RawMessage) {
-			begun = true
-			if event != nil {
-				event(data)
-			}
-		})
-		return !begun && errors.Is(err, store.ErrInUse), err
-	})
-	return data, err
-}
-
-// send sends a request to the first kernel that takes it.
-func (k *Kernel) send(ctx context.Context, m message.Message, event func(json.RawMessage)) (data json.RawMessage, err error) {
-	err = Retry(ctx, EndTime, func(context.Context) (again bool, err error) {
+// attempt makes a request to the first kernel that takes it.
+func (k *Kernel) attempt(ctx context.Context, request func(*client.Client, *daemon.Daemon) (taken bool, err error)) error {
+	return Retry(ctx, EndTime, func(context.Context) (again bool, err error) {
 		conn, local, err := k.way(ctx)
 		if err != nil {
 			return false, err
 		}
-		if conn == nil {
-			data, err = k.server.Daemon.operate(ctx, m.Kind, m.Type)
-			return false, err
-		}
-		taken := false
-		data, taken, err = k.call(ctx, conn, m, event)
-		// The reason of a kernel in this process isn't in its answer: another process has the store.
-		if e, ok := errors.AsType[*message.Error](err); ok && e.Code == 503 && local != nil && local.StoreInUse() {
-			e.Reason = store.ErrInUse
-		}
+		taken, err := request(conn, local)
 		if !isGone(err) {
 			return false, err
 		}
@@ -205,43 +251,92 @@ func (k *Kernel) send(ctx context.Context, m message.Message, event func(json.Ra
 		}
 		return !taken, err
 	})
-	return data, err
 }
 
-// call sends a request over a connection. Taken is whether the kernel has acknowledged it.
-func (k *Kernel) call(ctx context.Context, conn *client.Client, m message.Message, event func(json.RawMessage)) (reply json.RawMessage, taken bool, err error) {
+// Discover finds out what the kernel serves; see [client.Discover]. If it has only definitions, what the daemon had when
+// it was last called is added.
+func (k *Kernel) Discover(ctx context.Context, cache *client.Cache) (catalog *client.Catalog, err error) {
+	err = k.attempt(ctx, func(conn *client.Client, _ *daemon.Daemon) (taken bool, err error) {
+		if k.Described() {
+			catalog, err = client.Discover(ctx, conn, new(client.Cache))
+			if known, missing := cache.Latest(k.server.Target); err == nil && missing == nil {
+				catalog.Add(known)
+			}
+			return false, err
+		}
+		if catalog, err = client.Discover(ctx, conn, cache); err == nil {
+			err = catalog.Stale
+		}
+		return false, err
+	})
+	if catalog != nil {
+		return catalog, nil
+	}
+	return nil, err
+}
+
+// Stream makes a call, and gives its items to a function. A call that was not begun because the kernel is gone, or because
+// another process has the store, is made at the next kernel. An error of the function ends the call, and is returned as
+// it is.
+func (k *Kernel) Stream(ctx context.Context, r client.Request, f func(*client.Item) error) error {
+	return Retry(ctx, storeWait, func(context.Context) (again bool, err error) {
+		begun := false
+		err = k.attempt(ctx, func(conn *client.Client, local *daemon.Daemon) (taken bool, err error) {
+			stream, err := conn.Open(ctx, r)
+			if err != nil {
+				return false, k.server.Explain(err)
+			}
+			var own error // of the function
+			err = stream.Each(ctx, func(item *client.Item) error {
+				// The reason of a kernel in this process isn't in its answer: another process has the store.
+				if !begun && item.Type == client.Error && item.Code == 503 && local != nil && local.StoreInUse() {
+					own = &message.Error{Code: item.Code, Message: item.Error, Reason: store.ErrInUse}
+				} else {
+					begun, own = true, f(item)
+				}
+				return own
+			})
+			return true, cmp.Or(own, k.server.Explain(err))
+		})
+		return !begun && errors.Is(err, store.ErrInUse), err
+	})
+}
+
+// Call sends a request; see [request.Caller] and Stream.
+func (k *Kernel) Call(ctx context.Context, m message.Message, event func(json.RawMessage)) (reply json.RawMessage, err error) {
+	if _, _, err := k.way(ctx); isFull(err) && k.server.Daemon != nil {
+		return k.server.Daemon.operate(ctx, m.Kind, m.Type)
+	} else if err != nil {
+		return nil, err
+	}
 	namespace, name := kernel.Method(m.Type)
-	stream, err := conn.Open(ctx, client.Request{
+	var failure error
+	err = k.Stream(ctx, client.Request{
 		Method: namespace + "_" + name, Params: []any{m.Data}, Kind: string(m.Kind),
 		Metadata: client.Metadata{
 			ID: string(m.Metadata.ID), Correlation: m.Metadata.Correlation, Causation: string(m.Metadata.Causation), IdempotencyKey: m.Metadata.IdempotencyKey,
 		},
-	})
-	if err != nil {
-		return nil, false, k.server.Explain(err)
-	}
-	defer func() { _ = stream.Close() }()
-	for item, err := range stream.Items(ctx) {
-		switch {
-		case err != nil:
-			return nil, true, k.server.Explain(err)
-		case item.Type == client.Error:
-			return nil, true, &message.Error{Code: item.Code, Message: item.Error}
-		case item.Type == client.Data:
+	}, func(item *client.Item) (err error) {
+		switch item.Type {
+		case client.Error:
+			failure = &message.Error{Code: item.Code, Message: item.Error}
+		case client.Data:
+			failure = nil // whatever was wrong before, it went on
 			data := item.Data
 			if !k.opts.References {
 				if data, err = k.fetch(ctx, data); err != nil {
-					return nil, true, err
+					return err
 				}
 			}
 			if item.ContentType == namespace+"."+name {
 				reply = data
-			} else {
+			} else if event != nil {
 				event(data)
 			}
 		}
-	}
-	return reply, true, nil
+		return nil
+	})
+	return reply, cmp.Or(err, failure)
 }
 
 // fetch returns the data of an answer, from its blob if it was too long for an item.

@@ -12,7 +12,6 @@ import (
 	"kernos/client"
 	"kernos/cmd/kernos/callline"
 	"kernos/cmd/kernos/exit"
-	"kernos/daemon"
 	"kernos/transport"
 	"kernos/transport/unix"
 )
@@ -65,34 +64,6 @@ const reconnectTime = 3 * time.Second
 // target is where the daemon answers calls.
 func (d *Daemon) target() client.Target {
 	return client.Target{URL: "unix://" + unix.HTTPPath(d.Socket), Patience: reconnectTime}
-}
-
-// Dial connects to the server. The daemon of this user is started if start is set and it is not
-// running.
-func (s *Server) Dial(ctx context.Context, start bool) (*client.Client, error) {
-	if s.Daemon == nil || !start {
-		return s.dialOnce(ctx)
-	}
-	return s.dialDaemon(ctx, s.Daemon.ConnectOrStart)
-}
-
-// Look connects to the server for a command that only looks at what it serves. Where the daemon of this
-// user isn't running, a kernel in this process answers in its place: nothing is started, and the store
-// isn't opened. The caller calls done.
-func (s *Server) Look(ctx context.Context) (conn *client.Client, done func(), err error) {
-	conn, err = s.dialOnce(ctx)
-	if err == nil || s.Daemon == nil || !isAway(err) {
-		return conn, func() {}, err
-	}
-	d, err := daemon.Open(&daemon.Options{Home: s.Daemon.Dir, Origin: s.Daemon.Origin, Unrecorded: true})
-	if err != nil {
-		return nil, nil, err
-	}
-	conn, end, err := dialInProcess(ctx, d)
-	if err != nil {
-		_ = end()
-	}
-	return conn, func() { _ = end() }, err
 }
 
 // dialDaemon connects to the daemon of this user; see reach. If find finds none, the client is nil.
