@@ -19,14 +19,30 @@ func Refuse(w http.ResponseWriter, status int, name, text string) {
 	WriteJSON(w, status, append(body, '\n'))
 }
 
-// TooManyConnections is the name of the refusal of a request whose connection finds no place.
-const TooManyConnections = "too_many_connections"
+// The names of refusals that every wire over HTTP has.
+const (
+	TooManyConnections = "too_many_connections" // the connection finds no place
+	ShuttingDown       = "stopping"
+)
 
-// RefuseFull answers a request of HTTP for which s has no place.
-func (s *Server) RefuseFull(w http.ResponseWriter) {
-	full := s.Full()
-	w.Header().Set("Retry-After", "1")
-	Refuse(w, full.Code, TooManyConnections, full.Message)
+// ShuttingDownText is the text of such a refusal.
+const ShuttingDownText = "The daemon is shutting down; try again"
+
+// RefuseFor answers a request of HTTP that [Server.Admit] has refused, and reports whether it has:
+// an empty reason is none.
+func (s *Server) RefuseFor(w http.ResponseWriter, reason Reason) bool {
+	switch reason {
+	case "":
+		return false
+	case Stopping:
+		w.Header().Set("Retry-After", "1")
+		Refuse(w, http.StatusServiceUnavailable, ShuttingDown, ShuttingDownText)
+	default:
+		full := s.Full()
+		w.Header().Set("Retry-After", "1")
+		Refuse(w, full.Code, TooManyConnections, full.Message)
+	}
+	return true
 }
 
 // WriteJSON answers a request of HTTP with JSON.

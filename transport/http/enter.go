@@ -75,7 +75,7 @@ func (s *Server) enter(d Door) http.Handler {
 // everyHeader is what every answer has. Its values are shared.
 var everyHeader = http.Header{"Server": {Name}, "X-Content-Type-Options": {"nosniff"}, "Cache-Control": {"no-store"}}
 
-var stopping = refusal{503, "stopping", "The daemon is shutting down; try again"}
+var stopping = refusal{503, transport.ShuttingDown, transport.ShuttingDownText}
 
 // rateExceeded is the name of the refusal of a request whose address sends too many of them.
 const rateExceeded = "rate_exceeded"

@@ -15,7 +15,7 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 // the request needs no token.
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	if s.requests.Stopping().Err() != nil {
-		refuse(w, refusal{503, "stopping", "The daemon is shutting down"})
+		refuse(w, stopping)
 		return
 	}
 	if s.opts.Ready != nil {

@@ -54,12 +54,7 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) {
 	}
 	c := s.newConn(s.life, caller, choiceOf(r))
 	c.session.resumed = r.URL.Query().Has(Resumed)
-	switch _, reason := s.conns.Admit(c); reason {
-	case transport.Stopping:
-		transport.Refuse(w, http.StatusServiceUnavailable, "stopping", "The daemon is shutting down; try again")
-		return
-	case transport.TooMany:
-		s.conns.RefuseFull(w)
+	if _, reason := s.conns.Admit(c); s.conns.RefuseFor(w, reason) {
 		return
 	}
 	raw, buffered, err := http.NewResponseController(w).Hijack()

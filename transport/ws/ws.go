@@ -128,13 +128,7 @@ func (h *Handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	// The place is taken before the connection is upgraded: a refusal is an answer of HTTP.
 	c := newWire(h, blobs.RemoteOf(r.Context()))
-	switch _, reason := h.conns.Admit(c); reason {
-	case transport.Stopping:
-		rw.Header().Set("Retry-After", "1")
-		transport.Refuse(rw, http.StatusServiceUnavailable, "stopping", goingAway)
-		return
-	case transport.TooMany:
-		h.conns.RefuseFull(rw)
+	if _, reason := h.conns.Admit(c); h.conns.RefuseFor(rw, reason) {
 		return
 	}
 	upgrader := ws.HTTPUpgrader{Timeout: h.opts.Patience, Protocol: protocolOf(r)}

@@ -157,7 +157,7 @@ func (s *Server) dialOnce(ctx context.Context) (*client.Client, error) {
 func isAway(err error) bool {
 	_, unreachable := errors.AsType[*client.Unreachable](err)
 	r, refused := errors.AsType[*client.Refused](err)
-	return unreachable || refused && r.Name() == "stopping"
+	return unreachable || refused && r.Name() == transport.ShuttingDown
 }
 
 // isFull reports whether a server has as many connections as it may.

@@ -17,6 +17,7 @@ import (
 	"kernos/cmd/kernos/request"
 	"kernos/kernel"
 	"kernos/message"
+	"kernos/transport"
 	"kernos/transport/unix"
 )
 
@@ -39,7 +40,7 @@ func (s *Server) Stop(ctx context.Context, timeout time.Duration) (report string
 		switch {
 		case err == nil:
 			_ = conn.Close()
-		case !refused || r.Name() != "stopping":
+		case !refused || r.Name() != transport.ShuttingDown:
 			return false, nil
 		}
 		return true, fmt.Errorf("the server of context %s has not stopped within %v; it may be finishing what runs: kernos status --context %s shows whether it is there", s.Context, timeout, s.Context)
