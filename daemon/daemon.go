@@ -70,8 +70,9 @@ type Daemon struct {
 	rates    rates
 	size     diskSize
 
-	ending context.Context // done when Shutdown has been called
-	end    context.CancelCauseFunc
+	ending  context.Context // done when Shutdown has been called
+	end     context.CancelCauseFunc
+	serving chan struct{} // closed when Serve has begun
 
 	closing   sync.Once
 	closedErr error // the error of the first Close
@@ -108,7 +109,7 @@ var ErrShutdown = errors.New("asked by a client")
 // serves the home, an *[OptionError], a *[HomeError], or from the operating system. The caller
 // closes the daemon.
 func Open(o *Options) (_ *Daemon, err error) {
-	d := &Daemon{opts: *o, started: time.Now()}
+	d := &Daemon{opts: *o, started: time.Now(), serving: make(chan struct{})}
 	d.files = scriptFiles{d: d, seen: make(map[string]string), failed: make(map[string]string)}
 	if d.opts.Log == nil {
 		d.opts.Log = slog.New(slog.DiscardHandler)
@@ -270,6 +271,9 @@ func (d *Daemon) Shutdown() { d.end(ErrShutdown) }
 // ShutdownRequested is closed when Shutdown has been called, by the program or for a client.
 func (d *Daemon) ShutdownRequested() <-chan struct{} { return d.ending.Done() }
 
+// Serving is closed when Serve has begun: from then on jobs and sessions can be started.
+func (d *Daemon) Serving() <-chan struct{} { return d.serving }
+
 // Serve serves the doors and removes what has expired, until ctx is done or Shutdown is
 // called, and finishes what runs. It is called once.
 func (d *Daemon) Serve(ctx context.Context) error {
@@ -287,6 +291,7 @@ func (d *Daemon) Serve(ctx context.Context) error {
 		running.Go(func() { d.sessions.Run(ctx, d.kernel) })
 		running.Go(func() { d.vectors.Run(ctx) })
 	}
+	close(d.serving)
 	if !d.opts.Unrecorded {
 		running.Go(func() { d.files.watch(background) })
 	}

@@ -49,6 +49,7 @@ func Serve(t testing.TB, o *daemon.Options) *Daemon {
 		}
 	})}
 	t.Cleanup(s.Stop)
+	<-d.Serving()
 	for _, url := range d.URLs() {
 		for _, scheme := range []string{"http://", "https://"} {
 			if address, ok := strings.CutPrefix(url, scheme); ok {
