@@ -167,7 +167,7 @@ func TestRequestsThatMeanNothingAreRefused(t *testing.T) {
 		{"Get", `{"key":"a/../b"}`, `the segment ".."`},
 		{"Set", `{"key":"a"}`, "missing required field: one of value, valueRef"},
 		{"Set", `{"key":"a","value":1,"valueRef":{"scheme":"data","path":"text/plain,x"}}`, "only one of value, valueRef may be given"},
-		{"Set", `{"key":"a","value":1,"as":"text"}`, "as says"},
+		{"Set", `{"key":"a","value":1,"as":"text"}`, "as describes"},
 		{"Set", `{"key":"a","value":1,"ttl":0}`, "ttl"},
 		{"Set", `{"key":"a","value":1,"ttl":1.5}`, "ttl"},
 		{"Set", `{"key":"a","value":1,"ifRevision":-1}`, "ifRevision"},

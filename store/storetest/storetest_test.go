@@ -126,7 +126,7 @@ func TestPowerCutFinds(t *testing.T) {
 		{syncsNothing, 1000, "what is found is the state of revision"},
 		{syncsNoFolder, 1000, "what is found is the state of revision"},
 		{syncsNothing, 1, "a second cut lost the batch"},
-		{writesHalves, 1000, "no state that ever was"},
+		{writesHalves, 1000, "a state that never was"},
 		{losesRevision, 1, "is given again"},
 	} {
 		w := workload{sessions: 1, writers: 2, batches: 8, every: c.every, large: 6}
