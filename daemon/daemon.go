@@ -73,6 +73,7 @@ type Daemon struct {
 	ending  context.Context // done when Shutdown has been called
 	end     context.CancelCauseFunc
 	serving chan struct{} // closed when Serve has begun
+	begun   sync.Once     // closes serving
 
 	closing   sync.Once
 	closedErr error // the error of the first Close
@@ -291,7 +292,7 @@ func (d *Daemon) Serve(ctx context.Context) error {
 		running.Go(func() { d.sessions.Run(ctx, d.kernel) })
 		running.Go(func() { d.vectors.Run(ctx) })
 	}
-	close(d.serving)
+	d.begun.Do(func() { close(d.serving) })
 	if !d.opts.Unrecorded {
 		running.Go(func() { d.files.watch(background) })
 	}

@@ -101,6 +101,10 @@ func TestMCPOutlivesTheDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(`"id":4,"error":{"code":-32603,"message":"The kernel has stopped or lost the connection before it answered`)
+	testkit.Until(t, "the killed daemon has let go of its lock", func() bool {
+		_, _, running := h.daemon()
+		return !running
+	})
 	h.serve()
 	until(all...)
 	if out, notes, status := h.run("", "memory", "set", "watched", "--value", "news"); status != 0 {
