@@ -128,7 +128,7 @@ func (h *house) serve(args ...string) *server {
 	go func() {
 		for lines := bufio.NewScanner(says); lines.Scan(); {
 			s.notes.WriteString(lines.Text() + "\n")
-			if strings.Contains(lines.Text(), "ends it") {
+			if strings.Contains(lines.Text(), "or an interrupt, ends it") {
 				close(serving)
 			}
 		}
