@@ -18,6 +18,7 @@ import (
 	"kernos/client"
 	"kernos/cmd/kernos/exit"
 	"kernos/daemon"
+	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/kernel/kerneltest"
 	"kernos/message"
@@ -157,6 +158,12 @@ func TestACallLeavesAKernelThatHasGone(t *testing.T) {
 	_ = server.Listener.Close()
 	close(gone)
 	server.Close()
+	// Until the client has noticed, a call that it can't write may have happened, as far as it knows.
+	testkit.Until(t, "the client knows that the kernel has gone", func() bool {
+		_, err := k.conn.Call(t.Context(), "kernel_ping")
+		_, unreachable := errors.AsType[*client.Unreachable](err)
+		return unreachable
+	})
 	var data []string
 	ping := client.Request{Method: "kernel_ping", Params: []any{map[string]any{"payload": 7}}}
 	err = k.Stream(t.Context(), ping, func(item *client.Item) error {
