@@ -81,6 +81,7 @@ func Completions(args []string, word string) []string {
 			return []string{}
 		}
 	}
+	ctx = one.patience(ctx)
 	if len(line.Words) == 0 {
 		return nameCompletions(one.catalog, word)
 	}
@@ -93,6 +94,15 @@ func Completions(args []string, word string) []string {
 	return one.parameterCompletions(ctx, word)
 }
 
+// patience returns ctx, which bounds what a server is asked, or a context without an end if definitions in this process
+// answer.
+func (c *call) patience(ctx context.Context) context.Context {
+	if c.kernel != nil && c.kernel.Described() {
+		return context.WithoutCancel(ctx)
+	}
+	return ctx
+}
+
 // consult asks the server, if it runs, whether what it offers has changed, and for what the cache does not have then.
 // It reports whether there is an answer: the catalog has it then.
 func (c *call) consult(ctx context.Context) bool {
@@ -101,7 +111,7 @@ func (c *call) consult(ctx context.Context) bool {
 		return false
 	}
 	c.kernel = kernel
-	catalog, err := kernel.Discover(ctx, c.cache)
+	catalog, err := kernel.Discover(c.patience(ctx), c.cache)
 	if err != nil {
 		return false
 	}

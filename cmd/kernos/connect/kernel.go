@@ -138,7 +138,7 @@ func (k *Kernel) look(ctx context.Context) (err error) {
 	}
 	loop := daemon.NewLoopback(kernel.New(definitions, nil), nil)
 	k.done = loop.Close
-	k.conn, err = dialInProcess(ctx, loop)
+	k.conn, err = dialInProcess(context.WithoutCancel(ctx), loop)
 	return err
 }
 
