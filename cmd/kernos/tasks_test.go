@@ -45,7 +45,7 @@ func TestTwentyTasks(t *testing.T) {
 		{says: "remember that tea is green and salt is white", calls: "Memory.Set Memory.Set", reply: "tea is green and salt is white", query: "Memory.Get", data: `{"key":"/salt"}`, has: `"white"`},
 		{says: "Please forget tea.", calls: "Memory.Delete", reply: "I have forgotten tea.", query: "Memory.List", data: `{"prefix":"/"}`, has: `{"keys":["door-code","salt"]}`},
 		{says: "What do you know about me?", calls: "Memory.List", reply: "I know /door-code, /salt."},
-		{says: "Use Message.Stats.", calls: "Syscall.Call", reply: "answered: {\"messages\": "},
+		{says: "Use Message.Stats.", calls: "Syscall.Call", reply: "Stats answered: {\"messages\": "},
 
 		// The web, which asks for an approval.
 		{says: "Fetch " + page + "/page and remember it as kitchen.", calls: "Http.Fetch Memory.Set", reply: "I have stored the page as kitchen.", query: "Memory.Get", data: `{"key":"/kitchen"}`, has: `"fresh bread"`},
