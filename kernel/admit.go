@@ -72,7 +72,7 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origi
 		if k.opts.Recorder != nil {
 			s, _ := k.registry.Lookup(m.Type)
 			if s != nil && s.Answers == FromJournal {
-				s = nil // an event was not read from the journal
+				s = nil // what comes from outside was not read from the journal, whatever its type
 			}
 			k.recordCopy(*m, Record{Way: way, Syscall: s, Sender: sender, Claim: way == In && k.claims(m)})
 		}

@@ -64,7 +64,7 @@ type Options struct {
 	// Blobs keeps what doesn't fit into a request to a program. Nil means that such a request fails.
 	Blobs kernel.BlobPutter
 
-	// BuiltIn reports whether programs can't serve a syscall, so that it is no model. Nil means that they can serve
+	// BuiltIn reports whether a syscall is one that programs can't serve, which can't be a model. Nil means that programs can serve
 	// whatever isn't the framework's.
 	BuiltIn func(message.Type) bool
 
