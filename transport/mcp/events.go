@@ -155,10 +155,6 @@ func (e *eventStream) write(text []byte) {
 
 // serve waits until the stream has ended, or its client has left, which it reports.
 func (e *eventStream) serve(w http.ResponseWriter, r *http.Request, stopping <-chan struct{}) (left bool) {
-	if e.session != nil {
-		e.session.reads(+1)
-		defer e.session.reads(-1)
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.over {

@@ -172,6 +172,7 @@ func (s *Server) postLegacy(requests *transport.Server, w http.ResponseWriter, r
 	} else if n = s.named(w, r, f.ID); n == nil {
 		return
 	}
+	defer n.release()
 	switch {
 	case f.Method == "":
 		n.answered(f)
@@ -187,7 +188,7 @@ func (s *Server) postLegacy(requests *transport.Server, w http.ResponseWriter, r
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// named returns the session that a request names. If there is none, it has answered the request.
+// named returns the session that a request names; the request calls release. If there is none, it has answered the request.
 func (s *Server) named(w http.ResponseWriter, r *http.Request, id []byte) *session {
 	name := r.Header.Get(mcp.HeaderSession)
 	if name == "" {
@@ -299,6 +300,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 	if n == nil {
 		return
 	}
+	defer n.release()
 	if r.Method == http.MethodDelete {
 		s.close(n)
 		w.WriteHeader(http.StatusNoContent)
@@ -316,11 +318,11 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	e := newEventStream(n, w)
-	e.mu.Lock()
-	e.write([]byte(":\n\n"))
-	e.mu.Unlock()
 	n.mu.Lock()
 	n.general = e
 	n.mu.Unlock()
+	e.mu.Lock()
+	e.write([]byte(":\n\n")) // the client has a response, and misses nothing from here on
+	e.mu.Unlock()
 	e.serve(w, r, stopping.Done())
 }

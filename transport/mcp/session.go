@@ -39,13 +39,13 @@ type session struct {
 	out        outlet                        // takes messages that belong to no request; nil over HTTP
 
 	// Over HTTP.
-	used    time.Time
-	readers int                    // readers of the session's streams
-	streams map[int64]*eventStream // streams that can be resumed
-	last    int64                  // number of the last stream
-	log     []loggedEvent
-	bytes   int          // bytes of log
-	general *eventStream // the stream that the client has opened for messages that belong to no request
+	used     time.Time
+	requests int                    // requests of the session that are being served; one that reads a stream is served for long
+	streams  map[int64]*eventStream // streams that can be resumed
+	last     int64                  // number of the last stream
+	log      []loggedEvent
+	bytes    int          // bytes of log
+	general  *eventStream // the stream that the client has opened for messages that belong to no request
 }
 
 // newSession returns the session of a principal. It ends with the context, or with end.
@@ -60,10 +60,11 @@ func newSession(ctx context.Context, work *transport.Server, p *principal.Princi
 	return n
 }
 
-// open makes a session of HTTP. If there are too many, one ends: see toEvict.
+// open makes a session of HTTP for a request. If there are too many, one ends: see toEvict. The request calls release.
 func (s *Server) open(requests *transport.Server, p *principal.Principal) *session {
 	n := newSession(s.life, requests, p)
 	n.id = rand.Text()
+	n.acquire()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.sessions) >= s.opts.MaxSessions {
@@ -76,8 +77,8 @@ func (s *Server) open(requests *transport.Server, p *principal.Principal) *sessi
 }
 
 // toEvict returns the session that ends so that a principal can have another one. It is a session of the principal
-// that has the most of them, so that none can end those of the others by opening many: the one that no client reads
-// from, and was idle for longest. The caller holds s.mu.
+// that has the most of them, so that none can end those of the others by opening many: the one that serves no
+// request, and was idle for longest. The caller holds s.mu.
 func (s *Server) toEvict(p *principal.Principal) (chosen *session) {
 	count := map[principal.ID]int{p.ID(): 1} // the new one
 	for _, n := range s.sessions {
@@ -91,25 +92,32 @@ func (s *Server) toEvict(p *principal.Principal) (chosen *session) {
 	return chosen
 }
 
-// lastUse is when a client has used the session, which is now if one reads a stream of it.
+// lastUse is when a client has used the session, which is now if a request of it is being served.
 func (n *session) lastUse() time.Time {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.readers > 0 {
+	if n.requests > 0 {
 		return time.Now()
 	}
 	return n.used
 }
 
-// reads notes that a client begins to read a stream of the session, or has ended it.
-func (n *session) reads(change int) {
+// acquire notes that a request of the session is served from now on.
+func (n *session) acquire() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.readers += change
+	n.requests++
+}
+
+// release notes that a request of the session is no longer served.
+func (n *session) release() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.requests--
 	n.used = time.Now()
 }
 
-// session returns a session of HTTP, or nil. The session of another principal can't be told from one that isn't there.
+// session returns a session of HTTP for a request, or nil. The request calls release. The session of another principal can't be told from one that isn't there.
 func (s *Server) session(id string, p *principal.Principal) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +125,7 @@ func (s *Server) session(id string, p *principal.Principal) *session {
 	if n == nil || n.principal.ID() != p.ID() {
 		return nil
 	}
-	n.reads(0)
+	n.acquire()
 	return n
 }
 
