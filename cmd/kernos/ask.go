@@ -160,13 +160,13 @@ func named(args []string) any { return map[string]string{"name": args[0]} }
 func nothing([]string) any { return struct{}{} }
 
 // shows makes a function that decodes a reply and shows it.
-func shows[T any](f func(*answer, *T) error) show {
+func shows[T any](f func(*T, *terminal.Screen) error) show {
 	return func(a *answer, data json.RawMessage) error {
 		reply := new(T)
 		if err := request.Decode(a.asked, data, reply); err != nil {
 			return err
 		}
-		return f(a, reply)
+		return f(reply, a.screen)
 	}
 }
 

@@ -5,18 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"kernos/capability/token"
-	"kernos/cmd/kernos/calling"
 	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/exit"
-	"kernos/cmd/kernos/request"
-	"kernos/kernel/principal"
-	"kernos/message"
+	"kernos/cmd/kernos/tokens"
 	"kernos/transport/mcp"
 	"kernos/transport/mcp/bridge"
 )
@@ -65,7 +60,7 @@ Syscall_Search finds the others, and Syscall_Call calls them. --tools chooses ot
 			case server.Daemon != nil && !owner:
 				if as == "" {
 					as = mcpToken
-					_, err = makeToken(c.Context(), opened.Call, mcpToken)
+					_, err = tokens.Make(c.Context(), opened.Call, mcpToken)
 				}
 				query.Set("as", as)
 			}
@@ -97,16 +92,6 @@ Syscall_Search finds the others, and Syscall_Call calls them. --tools chooses ot
 	c.AddCommand(mcpInstallCommand(k))
 	c.AddCommand(mcpHostCommands(k)...)
 	return c
-}
-
-// makeToken makes a token of preset agent, unless there is one of this name. It reports whether it has.
-func makeToken(ctx context.Context, call caller, name string) (made bool, err error) {
-	known, err := calling.ListTokens(ctx, call)
-	if err != nil || slices.ContainsFunc(known, func(t token.Info) bool { return t.Name == name }) {
-		return false, err
-	}
-	_, err = request.Send(ctx, call, message.KindCommand, "Token.Create", grantRequest{Name: name, Grant: principal.Grant{Preset: principal.Agent}}, nil)
-	return err == nil, err
 }
 
 // gone is the error for a daemon that has closed the connection and can't be reached again, or nil.

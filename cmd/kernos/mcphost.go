@@ -13,6 +13,7 @@ import (
 
 	"kernos/cmd/kernos/calling"
 	"kernos/cmd/kernos/mounted"
+	"kernos/cmd/kernos/terminal"
 	"kernos/internal/quantity"
 	"kernos/message"
 )
@@ -31,7 +32,7 @@ func mcpHostCommands(k *kernels) []*cobra.Command {
 			Short: "List the MCP servers that are mounted",
 			Long:  "List the MCP servers that are mounted. --json prints what Mcp.List replies.",
 			Args:  noArguments,
-		}, "table", message.KindQuery, "Mcp.List", nothing, shows(func(a *answer, l *mounted.List) error { return l.Show(a.screen) })),
+		}, "table", message.KindQuery, "Mcp.List", nothing, shows((*mounted.List).Show)),
 		k.sends(of(&cobra.Command{
 			Use:   "show NAME",
 			Short: "Show an MCP server: its tools, files and changes",
@@ -151,7 +152,7 @@ func (a *answer) waitForServer(ctx context.Context, t message.Type, input any) e
 }
 
 // showServer writes a server.
-var showServer = shows(func(a *answer, m *mounted.Server) error { return m.Show(a.screen) })
+var showServer = shows((*mounted.Server).Show)
 
 func mcpAllowCommand(k *kernels, of func(*cobra.Command) *cobra.Command) *cobra.Command {
 	var ask bool
@@ -171,13 +172,13 @@ another way, asks again.`,
 			input["tools"] = []string{tool}
 		}
 		return input
-	}, shows(func(a *answer, reply *struct{ Tools []string }) error {
+	}, shows(func(reply *struct{ Tools []string }, s *terminal.Screen) error {
 		now := "sessions call it without asking"
 		if ask {
 			now = "sessions ask before they call it"
 		}
 		for _, tool := range reply.Tools {
-			a.screen.Note("%s: %s", tool, now)
+			s.Note("%s: %s", tool, now)
 		}
 		return nil
 	}))

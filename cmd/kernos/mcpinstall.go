@@ -51,7 +51,7 @@ names it, and kernos token update CLIENT changes what it may do. The file has no
 				return err
 			}
 			i := clients.Installation{
-				Client: client, Screen: s, In: c.InOrStdin(), Yes: yes, MakeToken: makeToken,
+				Client: client, Screen: s, In: c.InOrStdin(), Yes: yes,
 				Ask: func(f func(context.Context, caller) error) error {
 					return asking(c, k.any, func(ctx context.Context, call caller, _ *terminal.Screen) error { return f(ctx, call) })
 				},

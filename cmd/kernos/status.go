@@ -11,6 +11,7 @@ import (
 	"kernos/capability/lifecycle"
 	"kernos/cmd/kernos/doctor"
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/terminal"
 	"kernos/message"
 )
 
@@ -37,8 +38,8 @@ not answer.`,
 			call, done, err := k.running(ctx)
 			if err == nil {
 				a.call = call
-				err = errors.Join(a.send(ctx, message.KindQuery, "Kernel.Status", struct{}{}, shows(func(a *answer, status *lifecycle.Status) error {
-					return a.screen.Line(doctor.DescribeStatus(status))
+				err = errors.Join(a.send(ctx, message.KindQuery, "Kernel.Status", struct{}{}, shows(func(status *lifecycle.Status, s *terminal.Screen) error {
+					return s.Line(doctor.DescribeStatus(status))
 				})), done())
 			}
 			return exit.Wrap(doctor.Unanswered(err, k.context, timeout))

@@ -3,9 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +12,7 @@ import (
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/settings"
 	"kernos/cmd/kernos/terminal"
+	"kernos/cmd/kernos/tokens"
 	"kernos/internal/quantity"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -88,13 +86,13 @@ token sends is recorded with its name.`,
 			Long:    "List the tokens, and what they may do. --json prints what Token.List replies.",
 			Example: "  kernos token list\n  kernos token list --jq '.tokens[] | select(.expired) | .name'",
 			Args:    noArguments,
-		}, "table", message.KindQuery, "Token.List", nothing, shows(showTokens)),
+		}, "table", message.KindQuery, "Token.List", nothing, shows((*tokens.List).Show)),
 		k.sends(&cobra.Command{
 			Use:   "show NAME",
 			Short: "Show what a token may do",
 			Long:  "Show what a token may do. --json prints what Token.Show replies.",
 			Args:  nameOf("show"),
-		}, "text", message.KindQuery, "Token.Show", named, showToken))
+		}, "text", message.KindQuery, "Token.Show", named, shows(tokens.Show)))
 	for _, sub := range c.Commands() {
 		if sub.Name() != "create" && sub.Name() != "list" {
 			sub.ValidArgsFunction = k.completesFirst(calling.KnownTokens)
@@ -103,16 +101,13 @@ token sends is recorded with its name.`,
 	return c
 }
 
-// tokenList is what Token.List replies.
-type tokenList struct{ Tokens []token.Info }
-
 // nameOf takes the name of a token as the only argument.
 func nameOf(use string) cobra.PositionalArgs {
 	return one("say which token: kernos token " + use + " NAME; kernos token list shows them")
 }
 
 // secret prints the secret in a reply alone.
-var secret = shows(func(a *answer, reply *struct{ Token string }) error { return a.screen.Line(reply.Token) })
+var secret = shows(func(reply *struct{ Token string }, s *terminal.Screen) error { return s.Line(reply.Token) })
 
 // grantFlags are the flags that say what a token may do.
 type grantFlags struct {
@@ -143,13 +138,6 @@ func (g *grantFlags) grant() principal.Grant {
 	return g.Grant
 }
 
-// grantRequest is the input of Token.Create and Token.Update.
-type grantRequest struct {
-	Name string `json:"name"`
-	principal.Grant
-	Take []string `json:"take,omitempty"`
-}
-
 func tokenCreateCommand(k *kernels) *cobra.Command {
 	var g grantFlags
 	c := &cobra.Command{
@@ -172,7 +160,7 @@ Ping, listing and describing are always allowed.`,
 		Args: one("give the token a name: kernos token create NAME"),
 	}
 	g.add(c, "agent; nothing, if --allow is given")
-	return k.sends(c, "text", message.KindCommand, "Token.Create", func(args []string) any { return grantRequest{Name: args[0], Grant: g.grant()} }, secret)
+	return k.sends(c, "text", message.KindCommand, "Token.Create", func(args []string) any { return tokens.Request{Name: args[0], Grant: g.grant()} }, secret)
 }
 
 func tokenUpdateCommand(k *kernels) *cobra.Command {
@@ -190,62 +178,5 @@ new rights.`,
 	}
 	g.add(c, "the one that it has")
 	c.Flags().StringSliceVar(&take, "take", nil, "a `PATTERN` to take out of what is allowed and denied, or a limit to lift: read-only, memory, files, expires, rate")
-	return k.sends(c, "text", message.KindCommand, "Token.Update", func(args []string) any { return grantRequest{args[0], g.grant(), take} }, showToken)
-}
-
-// showTokens writes the tokens as a table.
-func showTokens(a *answer, reply *tokenList) error {
-	rows := make([][]string, len(reply.Tokens))
-	for i := range reply.Tokens {
-		t := &reply.Tokens[i]
-		rows[i] = []string{t.Name, cmp.Or(string(t.Preset), "-"), day(t.Created), expiry(t), strings.Join(rules(t), " ")}
-	}
-	return a.screen.Table([]string{"NAME", "PRESET", "CREATED", "EXPIRES", "RULES"}, rows)
-}
-
-// showToken writes a token and its rules, one per line.
-var showToken = shows(func(a *answer, t *token.Info) error {
-	rows := [][]string{{"name", t.Name}, {"id", string(t.ID)}, {"preset", cmp.Or(string(t.Preset), "-")}, {"created", day(t.Created)}, {"expires", expiry(t)}}
-	if t.Rotated != 0 {
-		rows = append(rows, []string{"rotated", day(t.Rotated)})
-	}
-	for _, r := range rules(t) {
-		rows = append(rows, []string{"rule", r})
-	}
-	return a.screen.Table(nil, rows)
-})
-
-// rules are the rules of a token as the flags that make them.
-func rules(t *token.Info) (texts []string) {
-	for flag, values := range map[string][]string{"--allow": t.Allow, "--deny": t.Deny, "--memory": t.Memory, "--files": t.Files} {
-		if len(values) > 0 {
-			texts = append(texts, flag+" "+strings.Join(values, ","))
-		}
-	}
-	slices.Sort(texts)
-	if t.ReadOnly {
-		texts = append(texts, "--read-only")
-	}
-	if t.Rate > 0 {
-		texts = append(texts, fmt.Sprintf("--rate %g", t.Rate))
-	}
-	return texts
-}
-
-func expiry(t *token.Info) string {
-	switch {
-	case t.Expired:
-		return "expired"
-	case t.Expires == 0:
-		return "never"
-	}
-	return day(t.Expires)
-}
-
-// day is a time as a person reads it; "-" if it is not known.
-func day(ms int64) string {
-	if ms == 0 {
-		return "-"
-	}
-	return time.UnixMilli(ms).Format("2006-01-02 15:04")
+	return k.sends(c, "text", message.KindCommand, "Token.Update", func(args []string) any { return tokens.Request{Name: args[0], Grant: g.grant(), Take: take} }, shows(tokens.Show))
 }

@@ -43,8 +43,8 @@ var floors = [...][]string{
 	15: {"cmd/kernos/exit", "daemon/daemontest"},
 	16: {"cmd/kernos/settings", "cmd/kernos/logfile", "cmd/kernos/converting"},
 	17: {"cmd/kernos/terminal", "cmd/kernos/request"},
-	18: {"cmd/kernos/output", "cmd/kernos/recorded", "cmd/kernos/markdown", "cmd/kernos/models", "cmd/kernos/clients", "cmd/kernos/mounted"},
-	19: {"cmd/kernos/callline"},
+	18: {"cmd/kernos/output", "cmd/kernos/recorded", "cmd/kernos/markdown", "cmd/kernos/models", "cmd/kernos/mounted", "cmd/kernos/tokens"},
+	19: {"cmd/kernos/callline", "cmd/kernos/clients"},
 	20: {"cmd/kernos/connect", "cmd/kernos/syscalls"},
 	21: {
 		"cmd/kernos/calling", "cmd/kernos/chat", "cmd/kernos/document", "cmd/kernos/piping", "cmd/kernos/handling", "cmd/kernos/doctor",

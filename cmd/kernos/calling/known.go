@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kernos/capability/token"
 	"kernos/cmd/kernos/callline"
 	"kernos/cmd/kernos/recorded"
 	"kernos/cmd/kernos/request"
 	"kernos/cmd/kernos/syscalls"
 	"kernos/cmd/kernos/terminal"
+	"kernos/cmd/kernos/tokens"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -104,13 +104,6 @@ func KnownPrincipals(ctx context.Context, open request.Opener) []string {
 	return append([]string{string(principal.OwnerID)}, KnownTokens(ctx, open)...)
 }
 
-// ListTokens asks for the tokens of a kernel.
-func ListTokens(ctx context.Context, call request.Caller) ([]token.Info, error) {
-	var reply struct{ Tokens []token.Info }
-	err := request.Read(ctx, call, message.KindQuery, "Token.List", struct{}{}, &reply)
-	return reply.Tokens, err
-}
-
 // KnownTokens are the names of the tokens of a kernel that is running; only its owner may list them.
 func KnownTokens(ctx context.Context, open request.Opener) (found []string) {
 	call, done, err := open(ctx)
@@ -118,12 +111,12 @@ func KnownTokens(ctx context.Context, open request.Opener) (found []string) {
 		return nil
 	}
 	defer func() { _ = done() }()
-	all, err := ListTokens(ctx, call)
+	all, err := tokens.Read(ctx, call)
 	if err != nil {
 		return nil
 	}
-	for i := range all {
-		found = append(found, Described(all[i].Name, "token "+string(all[i].Preset)))
+	for i := range all.Tokens {
+		found = append(found, Described(all.Tokens[i].Name, "token "+string(all.Tokens[i].Preset)))
 	}
 	return found
 }

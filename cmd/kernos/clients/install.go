@@ -12,6 +12,7 @@ import (
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/request"
 	"kernos/cmd/kernos/terminal"
+	"kernos/cmd/kernos/tokens"
 	"kernos/internal/nearest"
 	"kernos/message"
 )
@@ -83,9 +84,8 @@ type Installation struct {
 	In     io.Reader // the person's answer is read here
 	Yes    bool      // the person has agreed already
 
-	// Ask asks a kernel, and MakeToken makes a token of this name there unless there is one.
-	Ask       func(func(context.Context, request.Caller) error) error
-	MakeToken func(ctx context.Context, call request.Caller, name string) (made bool, err error)
+	// Ask asks a kernel.
+	Ask func(func(context.Context, request.Caller) error) error
 }
 
 // Make makes the change, with the token of the client.
@@ -161,7 +161,7 @@ func (i *Installation) agreed(ctx context.Context) (bool, error) {
 
 // introduce makes the client's token, unless there is one.
 func (i *Installation) introduce(ctx context.Context, call request.Caller, change *fileChange) error {
-	made, err := i.MakeToken(ctx, call, i.Client.Name)
+	made, err := tokens.Make(ctx, call, i.Client.Name)
 	change.Token = change.Token || made
 	return err
 }

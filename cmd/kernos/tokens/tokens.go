@@ -1,0 +1,100 @@
+// Package tokens lists the tokens of a kernel, makes them, and shows what they may do.
+package tokens
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"kernos/capability/token"
+	"kernos/cmd/kernos/request"
+	"kernos/cmd/kernos/terminal"
+	"kernos/kernel/principal"
+	"kernos/message"
+)
+
+// A Request is the input of Token.Create and Token.Update.
+type Request struct {
+	Name string `json:"name"`
+	principal.Grant
+	Take []string `json:"take,omitempty"`
+}
+
+// Make makes a token of preset agent, unless there is one of this name. It reports whether it has.
+func Make(ctx context.Context, call request.Caller, name string) (made bool, err error) {
+	known, err := Read(ctx, call)
+	if err != nil || slices.ContainsFunc(known.Tokens, func(t token.Info) bool { return t.Name == name }) {
+		return false, err
+	}
+	_, err = request.Send(ctx, call, message.KindCommand, "Token.Create", Request{Name: name, Grant: principal.Grant{Preset: principal.Agent}}, nil)
+	return err == nil, err
+}
+
+// A List is what Token.List replies.
+type List struct{ Tokens []token.Info }
+
+// Read asks for the tokens of a kernel.
+func Read(ctx context.Context, call request.Caller) (l List, err error) {
+	err = request.Read(ctx, call, message.KindQuery, "Token.List", struct{}{}, &l)
+	return l, err
+}
+
+// Show writes the tokens as a table.
+func (l *List) Show(s *terminal.Screen) error {
+	rows := make([][]string, len(l.Tokens))
+	for i := range l.Tokens {
+		t := &l.Tokens[i]
+		rows[i] = []string{t.Name, cmp.Or(string(t.Preset), "-"), day(t.Created), expiry(t), strings.Join(rules(t), " ")}
+	}
+	return s.Table([]string{"NAME", "PRESET", "CREATED", "EXPIRES", "RULES"}, rows)
+}
+
+// Show writes a token and its rules, one per line.
+func Show(t *token.Info, s *terminal.Screen) error {
+	rows := [][]string{{"name", t.Name}, {"id", string(t.ID)}, {"preset", cmp.Or(string(t.Preset), "-")}, {"created", day(t.Created)}, {"expires", expiry(t)}}
+	if t.Rotated != 0 {
+		rows = append(rows, []string{"rotated", day(t.Rotated)})
+	}
+	for _, r := range rules(t) {
+		rows = append(rows, []string{"rule", r})
+	}
+	return s.Table(nil, rows)
+}
+
+// rules are the rules of a token as the flags that make them.
+func rules(t *token.Info) (texts []string) {
+	for flag, values := range map[string][]string{"--allow": t.Allow, "--deny": t.Deny, "--memory": t.Memory, "--files": t.Files} {
+		if len(values) > 0 {
+			texts = append(texts, flag+" "+strings.Join(values, ","))
+		}
+	}
+	slices.Sort(texts)
+	if t.ReadOnly {
+		texts = append(texts, "--read-only")
+	}
+	if t.Rate > 0 {
+		texts = append(texts, fmt.Sprintf("--rate %g", t.Rate))
+	}
+	return texts
+}
+
+func expiry(t *token.Info) string {
+	switch {
+	case t.Expired:
+		return "expired"
+	case t.Expires == 0:
+		return "never"
+	}
+	return day(t.Expires)
+}
+
+// day is a time as a person reads it; "-" if it is not known.
+func day(ms int64) string {
+	if ms == 0 {
+		return "-"
+	}
+	return time.UnixMilli(ms).Format("2006-01-02 15:04")
+}
