@@ -37,36 +37,7 @@ token sends is recorded with its name.`,
   kernos token list
   kernos token revoke ci`,
 		Args: noArguments,
-	}, "text", func(c *cobra.Command, a *answer) error {
-		if err := settings.Complete(c); err != nil {
-			return err
-		}
-		home, err := settings.UsableHome()
-		if err != nil {
-			return err
-		}
-		path := cmp.Or(file, home.Token())
-		if _, _, running := home.FindDaemon(""); renew && running && file == "" {
-			return asking(c, k.any, func(ctx context.Context, call caller, _ *terminal.Screen) error {
-				a.call = call
-				return a.send(ctx, message.KindCommand, "Token.Rotate", named([]string{token.DefaultName}), secret)
-			})
-		}
-		if renew {
-			if err := httpd.ReplaceToken(path); err != nil {
-				return exit.Wrap(err)
-			}
-		}
-		t, err := httpd.OpenToken(path)
-		if err != nil {
-			return exit.Wrap(err)
-		}
-		value, err := t.Value()
-		if err != nil {
-			return exit.Wrap(err)
-		}
-		return a.writeValue(c.Context(), map[string]string{"token": value}, func() error { return a.screen.Line(value) })
-	})
+	}, "text", func(c *cobra.Command, a *answer) error { return a.defaultToken(c, k, file, renew) })
 	settings.AddTokenFile(c, &file)
 	c.Flags().BoolVar(&renew, "new", false, "replace the default token, and end the connections that use it")
 	c.AddCommand(tokenCreateCommand(k), tokenUpdateCommand(k),
@@ -99,6 +70,39 @@ token sends is recorded with its name.`,
 		}
 	}
 	return c
+}
+
+// defaultToken writes the default token, which it replaces first if that is wanted. A running daemon replaces
+// its own token itself.
+func (a *answer) defaultToken(c *cobra.Command, k *kernels, file string, renew bool) error {
+	if err := settings.Complete(c); err != nil {
+		return err
+	}
+	home, err := settings.UsableHome()
+	if err != nil {
+		return err
+	}
+	path := cmp.Or(file, home.Token())
+	if _, _, running := home.FindDaemon(""); renew && running && file == "" {
+		return asking(c, k.any, func(ctx context.Context, call caller, _ *terminal.Screen) error {
+			a.call = call
+			return a.send(ctx, message.KindCommand, "Token.Rotate", named([]string{token.DefaultName}), secret)
+		})
+	}
+	if renew {
+		if err := httpd.ReplaceToken(path); err != nil {
+			return exit.Wrap(err)
+		}
+	}
+	t, err := httpd.OpenToken(path)
+	if err != nil {
+		return exit.Wrap(err)
+	}
+	value, err := t.Value()
+	if err != nil {
+		return exit.Wrap(err)
+	}
+	return a.writeValue(c.Context(), map[string]string{"token": value}, func() error { return a.screen.Line(value) })
 }
 
 // nameOf takes the name of a token as the only argument.
