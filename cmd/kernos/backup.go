@@ -1,23 +1,14 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"os"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"kernos/cmd/kernos/backup"
-	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/settings"
-	"kernos/cmd/kernos/terminal"
-	"kernos/internal/visible"
-	"kernos/store/archive"
 )
 
 func backupCommand(k *kernels) *cobra.Command {
@@ -45,39 +36,11 @@ a file of the same name when it is complete. - writes to standard output.`,
 		Args:    one("say which file: kernos backup FILE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return exit.OnSignal(c.Context(), func(ctx context.Context) error {
-				server, err := connect.FindServer(k.context, "")
-				if err != nil {
-					return err
+				save := backup.Save{Context: k.context, Name: args[0], InProcess: openInProcess, Out: c.OutOrStdout(), Report: c.ErrOrStderr()}
+				if withKey || file != "" {
+					save.Key = func() ([]byte, error) { return backup.ReadPassphrase(ctx, file, true, c.ErrOrStderr()) }
 				}
-				withKey = withKey || file != ""
-				if server.Daemon == nil && withKey {
-					return &exit.Error{Status: exit.Usage, Cause: fmt.Errorf("the server of context %s never sends its sealing key; run kernos backup --with-key on its machine, or leave out --with-key", server.Context)}
-				}
-				var key *archive.Key
-				if server.Daemon != nil {
-					home, err := settings.UsableHome()
-					if err != nil {
-						return err
-					}
-					if withKey {
-						if key, err = backup.SealKey(home, func() ([]byte, error) { return readPassphrase(ctx, file, true, c.ErrOrStderr()) }); err != nil {
-							return exit.Wrap(err)
-						}
-					}
-				}
-				opened, err := connect.Open(ctx, connect.Options{Context: k.context, InProcess: openInProcess, Alone: true})
-				if err != nil {
-					return err
-				}
-				made, err := backup.Write(ctx, opened.Call, args[0], key, c.OutOrStdout(), c.ErrOrStderr())
-				if made.KeyFile != "" {
-					where := "keep a copy of " + made.KeyFile + ", or put it in with --with-key"
-					if server.Daemon == nil {
-						where = "keep a copy of " + made.KeyFile + " of the server, or run kernos backup --with-key there"
-					}
-					fmt.Fprintln(c.ErrOrStderr(), "the sealing key isn't in the backup; "+visible.Text(where))
-				}
-				return exit.Wrap(errors.Join(err, opened.Close()))
+				return save.Run(ctx)
 			})
 		},
 	}
@@ -90,41 +53,6 @@ a file of the same name when it is complete. - writes to standard output.`,
 // addPassphraseFile adds the flag for programs, which can't be asked.
 func addPassphraseFile(c *cobra.Command, file *string) {
 	c.Flags().StringVar(file, "passphrase-file", "", "the `FILE` with the passphrase of the key; without it, the passphrase is asked for")
-}
-
-// minPassphrase is how many bytes a passphrase must have: the backup may get into other hands.
-const minPassphrase = 8
-
-// readPassphrase reads a passphrase from a file, or asks for it in the terminal, twice for a new one.
-func readPassphrase(ctx context.Context, file string, fresh bool, people io.Writer) (passphrase []byte, err error) {
-	switch {
-	case file != "":
-		if passphrase, err = os.ReadFile(file); err != nil {
-			return nil, fmt.Errorf("the passphrase can't be read: %w", err)
-		}
-		passphrase = bytes.TrimRight(passphrase, "\r\n")
-	case !term.IsTerminal(int(os.Stdin.Fd())):
-		return nil, errors.New("the passphrase of the sealing key can't be asked for, since the input isn't a terminal; give --passphrase-file FILE")
-	default:
-		first, err := terminal.Ask(ctx, os.Stdin, people, "Passphrase of the sealing key: ", true)
-		if err != nil {
-			return nil, err
-		}
-		if fresh {
-			again, err := terminal.Ask(ctx, os.Stdin, people, "The same once more: ", true)
-			if err != nil {
-				return nil, err
-			}
-			if first != again {
-				return nil, errors.New("the two passphrases differ; nothing was written: try again")
-			}
-		}
-		passphrase = []byte(first)
-	}
-	if fresh && len(passphrase) < minPassphrase {
-		return nil, fmt.Errorf("the passphrase has %d bytes, and must have at least %d; choose a longer one", len(passphrase), minPassphrase)
-	}
-	return passphrase, nil
 }
 
 func restoreCommand() *cobra.Command {
@@ -154,7 +82,7 @@ file of the state. A key that is there already is moved aside with its state.`,
 				restore := backup.Restore{Name: args[0], In: c.InOrStdin(), Home: home, AnyOrigin: os.Getenv("KERNOS_ORIGIN") == "",
 					Replace: replace, Report: c.ErrOrStderr()}
 				if !withoutKey {
-					restore.Key = func() ([]byte, error) { return readPassphrase(c.Context(), file, false, c.ErrOrStderr()) }
+					restore.Key = func() ([]byte, error) { return backup.ReadPassphrase(c.Context(), file, false, c.ErrOrStderr()) }
 				}
 				return settings.Explain(restore.Run(ctx))
 			})

@@ -16,16 +16,71 @@ import (
 	"strings"
 
 	"kernos/capability/lifecycle"
+	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/request"
+	"kernos/cmd/kernos/settings"
+	"kernos/daemon"
 	"kernos/internal/durable"
+	"kernos/internal/visible"
 	"kernos/message"
 	"kernos/store/archive"
 )
 
-// Write writes the state of a kernel into a file, or to out if its name is "-", and reports what it
+// A Save writes the state of a server into a file.
+type Save struct {
+	Context   string                         // of the server; "" is the current one
+	Name      string                         // name of the file; "-" writes to Out
+	Key       Passphrase                     // seals the key file for the backup; nil leaves the key out
+	InProcess func() (*daemon.Daemon, error) // opens the state of this user
+	Out       io.Writer
+	Report    io.Writer // gets what was done
+}
+
+// Run saves.
+func (o Save) Run(ctx context.Context) error {
+	server, err := connect.FindServer(o.Context, "")
+	if err != nil {
+		return err
+	}
+	key, err := o.sealKey(server)
+	if err != nil {
+		return err
+	}
+	opened, err := server.Open(ctx, connect.Options{InProcess: o.InProcess, Alone: true})
+	if err != nil {
+		return err
+	}
+	made, err := write(ctx, opened.Call, o.Name, key, o.Out, o.Report)
+	if made.KeyFile != "" {
+		where := "keep a copy of " + made.KeyFile + ", or put it in with --with-key"
+		if server.Daemon == nil {
+			where = "keep a copy of " + made.KeyFile + " of the server, or run kernos backup --with-key there"
+		}
+		fmt.Fprintln(o.Report, "the sealing key isn't in the backup; "+visible.Text(where))
+	}
+	return exit.Wrap(errors.Join(err, opened.Close()))
+}
+
+// sealKey returns the sealed key file of this user, or nil if the backup has none.
+func (o Save) sealKey(server *connect.Server) (*archive.Key, error) {
+	if server.Daemon == nil {
+		if o.Key != nil {
+			return nil, &exit.Error{Status: exit.Usage, Cause: fmt.Errorf("the server of context %s never sends its sealing key; run kernos backup --with-key on its machine, or leave out --with-key", server.Context)}
+		}
+		return nil, nil
+	}
+	home, err := settings.UsableHome()
+	if err != nil || o.Key == nil {
+		return nil, err
+	}
+	key, err := sealKey(home, o.Key)
+	return key, exit.Wrap(err)
+}
+
+// write writes the state of a kernel into a file, or to out if its name is "-", and reports what it
 // has. The key may be nil.
-func Write(ctx context.Context, call request.Caller, name string, key *archive.Key, out, report io.Writer) (made lifecycle.Backup, err error) {
+func write(ctx context.Context, call request.Caller, name string, key *archive.Key, out, report io.Writer) (made lifecycle.Backup, err error) {
 	if name == "-" {
 		if made, err = receive(ctx, call, key, out); err != nil {
 			return made, err

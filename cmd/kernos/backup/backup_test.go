@@ -60,13 +60,13 @@ func TestBackupAndRestoreCanBeInterrupted(t *testing.T) {
 	name := filepath.Join(dir, "file")
 	interrupted, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Write(interrupted, caller(t, home), name, nil, io.Discard, io.Discard); !errors.Is(err, context.Canceled) {
+	if _, err := write(interrupted, caller(t, home), name, nil, io.Discard, io.Discard); !errors.Is(err, context.Canceled) {
 		t.Errorf("backup: %v", err)
 	}
 	if names, err := os.ReadDir(dir); err != nil || len(names) > 0 {
 		t.Errorf("after backup there is %v, %v", names, err)
 	}
-	if _, err := Write(t.Context(), caller(t, home), name, nil, io.Discard, io.Discard); err != nil {
+	if _, err := write(t.Context(), caller(t, home), name, nil, io.Discard, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	if err := (Restore{Name: name, Home: home, AnyOrigin: true, Replace: true, Report: io.Discard}).Run(interrupted); !errors.Is(err, context.Canceled) {
@@ -98,7 +98,7 @@ func TestRestoreKeepsWhatIsInNoBackup(t *testing.T) {
 		}
 	}
 	name := filepath.Join(t.TempDir(), "file")
-	if _, err := Write(t.Context(), caller(t, home), name, nil, io.Discard, io.Discard); err != nil {
+	if _, err := write(t.Context(), caller(t, home), name, nil, io.Discard, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	if err := (Restore{Name: name, Home: home, AnyOrigin: true, Replace: true, Report: io.Discard}).Run(t.Context()); err != nil {

@@ -101,7 +101,7 @@ func TestCraftedBackups(t *testing.T) {
 			// What is restored can be backed up and restored again.
 			for range 2 {
 				again := filepath.Join(t.TempDir(), "again")
-				if _, err := Write(t.Context(), caller(t, home), again, nil, io.Discard, io.Discard); err != nil {
+				if _, err := write(t.Context(), caller(t, home), again, nil, io.Discard, io.Discard); err != nil {
 					t.Fatal(err)
 				}
 			}

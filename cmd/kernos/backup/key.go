@@ -32,8 +32,8 @@ const (
 // A Passphrase asks for a passphrase.
 type Passphrase func() ([]byte, error)
 
-// SealKey returns the key file of a home as a backup has it.
-func SealKey(home daemon.Home, ask Passphrase) (*archive.Key, error) {
+// sealKey returns the key file of a home as a backup has it.
+func sealKey(home daemon.Home, ask Passphrase) (*archive.Key, error) {
 	text, err := os.ReadFile(home.Key())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("there is no key file %s: nothing was sealed with one; leave out --with-key", home.Key())

@@ -55,12 +55,12 @@ func TestRestoreBringsBackMCPServers(t *testing.T) {
 		}
 	}
 	passphrase := func() ([]byte, error) { return []byte("correct horse"), nil }
-	key, err := SealKey(home, passphrase)
+	key, err := sealKey(home, passphrase)
 	if err != nil {
 		t.Fatal(err)
 	}
 	name := t.TempDir() + "/file"
-	if _, err := Write(t.Context(), call, name, key, io.Discard, io.Discard); err != nil {
+	if _, err := write(t.Context(), call, name, key, io.Discard, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	for about, c := range map[string]struct {
