@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -35,7 +34,9 @@ given by its address takes its token from KERNOS_TOKEN and the file from KERNOS_
 		Args: ownCommands,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(contextAddCommand(), contextSetCommand(), contextUseCommand(), contextListCommand(), contextRemoveCommand())
+	c.AddCommand(contextAddCommand(), contextSetCommand(), contextListCommand(),
+		changeContext("use", "Make a context the current one", (*connect.Contexts).Use),
+		changeContext("remove", "Forget a context", (*connect.Contexts).Remove))
 	return c
 }
 
@@ -46,21 +47,8 @@ func contextAddCommand() *cobra.Command {
 		Short: "Give a server a name",
 		Args:  exactly(2, "NAME URL"),
 		RunE: func(c *cobra.Command, args []string) error {
-			name := args[0]
-			if !connect.ValidName().MatchString(name) || name == connect.LocalContext {
-				return fmt.Errorf("%q can't be the name of a context; use letters, digits, dots, hyphens and underscores, and not %q", name, connect.LocalContext)
-			}
 			item.URL = args[1]
-			if err := item.Check(); err != nil {
-				return err
-			}
-			return connect.ChangeContexts(func(all *connect.Contexts) error {
-				if known, exists := all.Servers[name]; exists {
-					return fmt.Errorf("the context %s exists already, for %s; kernos context set %s --url URL changes it, kernos context remove %s removes it", name, known.URL, name, name)
-				}
-				all.Servers[name] = item
-				return nil
-			})
+			return connect.ChangeContexts(func(all *connect.Contexts) error { return all.Add(args[0], item) })
 		},
 	}
 	addServerFlags(c, &item)
@@ -82,49 +70,13 @@ forgets what was there.`,
 			if c.Flags().NFlag() == 0 {
 				return fmt.Errorf("say what to change; see %s --help", c.CommandPath())
 			}
-			return connect.ChangeContexts(func(all *connect.Contexts) error {
-				item, ok := all.Servers[args[0]]
-				if !ok {
-					return all.Unknown(args[0])
-				}
-				if err := changeItem(c, &item, &changes); err != nil {
-					return err
-				}
-				all.Servers[args[0]] = item
-				return nil
-			})
+			return connect.ChangeContexts(func(all *connect.Contexts) error { return all.Set(args[0], changes, c.Flags().Changed) })
 		},
 		ValidArgsFunction: completeContexts,
 	}
 	c.Flags().StringVar(&changes.URL, "url", "", "where the server is: a `URL`")
 	addServerFlags(c, &changes)
 	return c
-}
-
-// changeItem changes what the flags of a command give.
-func changeItem(c *cobra.Command, item, changes *connect.Item) error {
-	for _, f := range []struct {
-		flag      string
-		from, to  *string
-		forgotten *string // the other way to give the same
-	}{
-		{"url", &changes.URL, &item.URL, nil},
-		{"token", &changes.Token, &item.Token, &item.TokenFile},
-		{"token-file", &changes.TokenFile, &item.TokenFile, &item.Token},
-		{"ca-file", &changes.CAFile, &item.CAFile, nil},
-	} {
-		if !c.Flags().Changed(f.flag) {
-			continue
-		}
-		*f.to = *f.from
-		if f.forgotten != nil && *f.from != "" {
-			*f.forgotten = ""
-		}
-	}
-	if c.Flags().Changed("token") && c.Flags().Changed("token-file") {
-		return connect.ErrTwoTokens
-	}
-	return item.Check()
 }
 
 // addServerFlags adds the flags that describe how to talk to a server.
@@ -134,19 +86,14 @@ func addServerFlags(c *cobra.Command, i *connect.Item) {
 	c.Flags().StringVar(&i.CAFile, "ca-file", "", "a `FILE` in PEM with the certificates that may sign for the server, in place of those that this machine trusts")
 }
 
-func contextUseCommand() *cobra.Command {
+// changeContext is a command that changes the contexts, given the name of one.
+func changeContext(use, short string, change func(all *connect.Contexts, name string) error) *cobra.Command {
 	return &cobra.Command{
-		Use:   "use NAME",
-		Short: "Make a context the current one",
+		Use:   use + " NAME",
+		Short: short,
 		Args:  exactly(1, "NAME"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return connect.ChangeContexts(func(all *connect.Contexts) error {
-				if !slices.Contains(all.Names(), args[0]) {
-					return all.Unknown(args[0])
-				}
-				all.Current = args[0]
-				return nil
-			})
+			return connect.ChangeContexts(func(all *connect.Contexts) error { return change(all, args[0]) })
 		},
 		ValidArgsFunction: completeContexts,
 	}
@@ -162,59 +109,9 @@ func contextListCommand() *cobra.Command {
 		if err != nil {
 			return exit.Wrap(err)
 		}
-		var rows [][]string
-		for _, name := range all.Names() {
-			mark, url := " ", all.Servers[name].URL
-			if name == all.CurrentName() {
-				mark = "*"
-			}
-			if name == connect.LocalContext {
-				url = "the daemon of this user"
-			}
-			if file := all.Servers[name].CAFile; file != "" {
-				url += "  (signed by those in " + file + ")"
-			}
-			rows = append(rows, []string{mark + " " + name, url})
-		}
-		return a.writeValue(c.Context(), listContexts(all), func() error { return a.screen.Table(nil, rows) })
+		list := all.List()
+		return a.writeValue(c.Context(), list, func() error { return connect.ShowContexts(list, a.screen) })
 	})
-}
-
-// contextItem is a context for programs, without its token.
-type contextItem struct {
-	Name    string `json:"name"`
-	URL     string `json:"url,omitempty"`
-	CAFile  string `json:"caFile,omitempty"`
-	Current bool   `json:"current,omitzero"`
-}
-
-func listContexts(all *connect.Contexts) (list []contextItem) {
-	for _, name := range all.Names() {
-		known := all.Servers[name]
-		list = append(list, contextItem{name, known.URL, known.CAFile, name == all.CurrentName()})
-	}
-	return list
-}
-
-func contextRemoveCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "remove NAME",
-		Short: "Forget a context",
-		Args:  exactly(1, "NAME"),
-		RunE: func(c *cobra.Command, args []string) error {
-			return connect.ChangeContexts(func(all *connect.Contexts) error {
-				if _, ok := all.Servers[args[0]]; !ok {
-					return all.Unknown(args[0])
-				}
-				delete(all.Servers, args[0])
-				if all.Current == args[0] {
-					all.Current = ""
-				}
-				return nil
-			})
-		},
-		ValidArgsFunction: completeContexts,
-	}
 }
 
 func completeContexts(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

@@ -20,6 +20,7 @@ import (
 	"kernos/client"
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/settings"
+	"kernos/cmd/kernos/terminal"
 	"kernos/daemon"
 	"kernos/internal/durable"
 	"kernos/internal/nearest"
@@ -136,11 +137,117 @@ func (c *Contexts) Names() []string {
 	return append([]string{LocalContext}, slices.Sorted(maps.Keys(c.Servers))...)
 }
 
+// Add gives a server a name.
+func (c *Contexts) Add(name string, item Item) error {
+	if !validName().MatchString(name) || name == LocalContext {
+		return fmt.Errorf("%q can't be the name of a context; use letters, digits, dots, hyphens and underscores, and not %q", name, LocalContext)
+	}
+	if err := item.check(); err != nil {
+		return err
+	}
+	if known, exists := c.Servers[name]; exists {
+		return fmt.Errorf("the context %s exists already, for %s; kernos context set %s --url URL changes it, kernos context remove %s removes it", name, known.URL, name, name)
+	}
+	c.Servers[name] = item
+	return nil
+}
+
+// Set changes what is known about a server: what the flags give, and nothing else.
+func (c *Contexts) Set(name string, changes Item, given func(flag string) bool) error {
+	item, ok := c.Servers[name]
+	if !ok {
+		return c.unknown(name)
+	}
+	for _, f := range []struct {
+		flag      string
+		from, to  *string
+		forgotten *string // the other way to give the same
+	}{
+		{"url", &changes.URL, &item.URL, nil},
+		{"token", &changes.Token, &item.Token, &item.TokenFile},
+		{"token-file", &changes.TokenFile, &item.TokenFile, &item.Token},
+		{"ca-file", &changes.CAFile, &item.CAFile, nil},
+	} {
+		if !given(f.flag) {
+			continue
+		}
+		*f.to = *f.from
+		if f.forgotten != nil && *f.from != "" {
+			*f.forgotten = ""
+		}
+	}
+	if given("token") && given("token-file") {
+		return errTwoTokens
+	}
+	if err := item.check(); err != nil {
+		return err
+	}
+	c.Servers[name] = item
+	return nil
+}
+
+// Use makes a context the current one.
+func (c *Contexts) Use(name string) error {
+	if !slices.Contains(c.Names(), name) {
+		return c.unknown(name)
+	}
+	c.Current = name
+	return nil
+}
+
+// Remove forgets a context.
+func (c *Contexts) Remove(name string) error {
+	if _, ok := c.Servers[name]; !ok {
+		return c.unknown(name)
+	}
+	delete(c.Servers, name)
+	if c.Current == name {
+		c.Current = ""
+	}
+	return nil
+}
+
+// A Listed is a context for programs, without its token.
+type Listed struct {
+	Name    string `json:"name"`
+	URL     string `json:"url,omitempty"`
+	CAFile  string `json:"caFile,omitempty"`
+	Current bool   `json:"current,omitzero"`
+}
+
+// List lists the contexts.
+func (c *Contexts) List() (list []Listed) {
+	for _, name := range c.Names() {
+		known := c.Servers[name]
+		list = append(list, Listed{name, known.URL, known.CAFile, name == c.CurrentName()})
+	}
+	return list
+}
+
+// ShowContexts writes contexts as a table.
+func ShowContexts(list []Listed, s *terminal.Screen) error {
+	var rows [][]string
+	for _, l := range list {
+		mark := " "
+		if l.Current {
+			mark = "*"
+		}
+		if l.Name == LocalContext {
+			l.URL = "the daemon of this user"
+		}
+		if l.CAFile != "" {
+			l.URL += "  (signed by those in " + l.CAFile + ")"
+		}
+		rows = append(rows, []string{mark + " " + l.Name, l.URL})
+	}
+	return s.Table(nil, rows)
+}
+
 // target finds where the server of a context is.
 func (c *Contexts) target(name string) (client.Target, error) {
 	item, ok := c.Servers[name]
 	if !ok {
-		return client.Target{}, c.Unknown(name)
+		return client.Target{}, c.unknown(name)
 	}
 	t := client.Target{URL: item.URL, Token: item.Token, CAFile: item.CAFile}
 	if item.TokenFile != "" {
@@ -156,8 +263,8 @@ func (c *Contexts) target(name string) (client.Target, error) {
 	return t, nil
 }
 
-// Unknown is the error for a name that no context has.
-func (c *Contexts) Unknown(name string) error {
+// unknown is the error for a name that no context has.
+func (c *Contexts) unknown(name string) error {
 	if name == LocalContext {
 		return fmt.Errorf("%s is the daemon of this user, and always there; its settings are those of kernos serve", LocalContext)
 	}
@@ -168,16 +275,16 @@ func (c *Contexts) Unknown(name string) error {
 	return fmt.Errorf("there is no context %q; %s", name, hint)
 }
 
-// ValidName matches the names that contexts can have.
-var ValidName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`) })
+// validName matches the names that contexts can have.
+var validName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`) })
 
-// ErrTwoTokens is the error for two tokens of one server.
-var ErrTwoTokens = errors.New("--token and --token-file both give the token: give one of them")
+// errTwoTokens is the error for two tokens of one server.
+var errTwoTokens = errors.New("--token and --token-file both give the token: give one of them")
 
-// Check reports what is wrong with an item before it is saved, and makes its paths absolute.
-func (i *Item) Check() (err error) {
+// check reports what is wrong with an item before it is saved, and makes its paths absolute.
+func (i *Item) check() (err error) {
 	if i.Token != "" && i.TokenFile != "" {
-		return ErrTwoTokens
+		return errTwoTokens
 	}
 	for _, path := range []*string{&i.TokenFile, &i.CAFile} {
 		if *path == "" {
