@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -207,3 +208,11 @@ func arguments(least, most int, text string) cobra.PositionalArgs {
 
 // one wants one argument; the text says which.
 func one(text string) cobra.PositionalArgs { return arguments(1, 1, text) }
+
+// oneListed wants one argument: the name of a thing that the command list beside this one shows.
+func oneListed(what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		parent := c.Parent().CommandPath()
+		return one(fmt.Sprintf("say which %s: %s %s; %s list shows them", what, parent, c.Use, parent))(c, args)
+	}
+}

@@ -45,7 +45,7 @@ func contextAddCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "add NAME URL",
 		Short: "Give a server a name",
-		Args:  exactly(2, "NAME URL"),
+		Args:  arguments(2, 2, "say which name the server gets, and where it is: kernos context add NAME URL"),
 		RunE: func(c *cobra.Command, args []string) error {
 			item.URL = args[1]
 			return connect.ChangeContexts(func(all *connect.Contexts) error { return all.Add(args[0], item) })
@@ -65,7 +65,7 @@ forgets what was there.`,
 		Example: `  kernos context set office --ca-file office-ca.pem
   kernos context set office --ca-file ""
   kernos context set office --url wss://kernos.example.net/`,
-		Args: exactly(1, "NAME"),
+		Args: oneListed("context"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if c.Flags().NFlag() == 0 {
 				return fmt.Errorf("say what to change; see %s --help", c.CommandPath())
@@ -91,7 +91,7 @@ func changeContext(use, short string, change func(all *connect.Contexts, name st
 	return &cobra.Command{
 		Use:   use + " NAME",
 		Short: short,
-		Args:  exactly(1, "NAME"),
+		Args:  oneListed("context"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return connect.ChangeContexts(func(all *connect.Contexts) error { return change(all, args[0]) })
 		},
@@ -120,16 +120,6 @@ func completeContexts(_ *cobra.Command, args []string, _ string) ([]string, cobr
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return all.Names(), cobra.ShellCompDirectiveNoFileComp
-}
-
-// exactly wants this many arguments.
-func exactly(n int, what string) cobra.PositionalArgs {
-	return func(c *cobra.Command, args []string) error {
-		if len(args) != n {
-			return fmt.Errorf("%s takes %s; see %s --help", c.CommandPath(), what, c.CommandPath())
-		}
-		return nil
-	}
 }
 
 // addContextFlag adds the flag that chooses the server.

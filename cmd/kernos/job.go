@@ -57,7 +57,7 @@ func jobLogsCommand(k *kernels) *cobra.Command {
 --json prints each as an object {at, text}, one per line.`,
 		Example: `  kernos job logs 01K9Z…X4V2QD
   kernos job logs 01K9Z…X4V2QD --follow`,
-		Args:              one("say which job: kernos job logs ID; kernos job list shows the ids"),
+		Args:              oneListed("job"),
 		ValidArgsFunction: calling.CompleteParameter("job", "status"),
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "continue until the job has ended")

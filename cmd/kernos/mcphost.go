@@ -21,7 +21,7 @@ import (
 // mcpHostCommands are the commands about servers that this kernel is the host of.
 func mcpHostCommands(k *kernels) []*cobra.Command {
 	of := func(c *cobra.Command) *cobra.Command {
-		c.Args = one("say which server: kernos mcp " + strings.Fields(c.Use)[0] + " NAME; kernos mcp list shows them")
+		c.Args = oneListed("server")
 		c.ValidArgsFunction = calling.CompleteParameter("mcp", "show")
 		return c
 	}

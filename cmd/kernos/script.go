@@ -122,7 +122,7 @@ func typesCommand(k *kernels) *cobra.Command {
 of all syscalls that the daemon serves, fetch, console and the rest. An editor that finds them
 beside the code completes and checks it.`,
 		Example: "  kernos types > os/syscalls/kernos.d.ts",
-		Args:    arguments(0, 0, "kernos types takes no argument; see kernos types --help"),
+		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return asking(c, k.started, func(ctx context.Context, call caller, s *terminal.Screen) error {
 				text, err := syscalls.Types(ctx, call)

@@ -39,7 +39,7 @@ kernos chat --fork ID@NUMBER takes. Messages that /undo has left behind aren't s
 session messages has all of them.`,
 		Example: `  kernos session show 01K9Z…X4V2QD
   kernos session show 01K9Z…X4V2QD --reasoning`,
-		Args: one("say which session: kernos session show ID; kernos session list shows the ids"),
+		Args: oneListed("session"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return asking(c, k.started, func(ctx context.Context, call caller, s *terminal.Screen) error {
 				return chat.Show(ctx, call, s, args[0], plain, reasoning)
@@ -61,7 +61,7 @@ func sessionExportCommand(k *kernels) *cobra.Command {
 what the session is, and all its messages, also those that /undo has left behind.`,
 		Example: `  kernos session export 01K9Z…X4V2QD > talk.md
   kernos session export 01K9Z…X4V2QD --json | jq .info.used`,
-		Args:              one("say which session: kernos session export ID; kernos session list shows the ids"),
+		Args:              oneListed("session"),
 		ValidArgsFunction: calling.CompleteParameter("session", "get"),
 	}, k.started, "markdown", func(ctx context.Context, a *answer) error {
 		if print := a.Writer(ctx, a.screen, false); print != nil {

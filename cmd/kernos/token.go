@@ -44,12 +44,12 @@ token sends is recorded with its name.`,
 		k.sends(&cobra.Command{
 			Use:   "rotate NAME",
 			Short: "Replace a token by a new one with the same rights, and print it once",
-			Args:  nameOf("rotate"),
+			Args:  oneListed("token"),
 		}, "text", message.KindCommand, "Token.Rotate", named, secret),
 		k.sends(&cobra.Command{
 			Use:   "revoke NAME",
 			Short: "Take a token back; its connections end at once",
-			Args:  nameOf("revoke"),
+			Args:  oneListed("token"),
 		}, "text", message.KindCommand, "Token.Revoke", named, notes("the token %s is no longer accepted")),
 		k.sends(&cobra.Command{
 			Use:     "list",
@@ -62,7 +62,7 @@ token sends is recorded with its name.`,
 			Use:   "show NAME",
 			Short: "Show what a token may do",
 			Long:  "Show what a token may do. --json prints what Token.Show replies.",
-			Args:  nameOf("show"),
+			Args:  oneListed("token"),
 		}, "text", message.KindQuery, "Token.Show", named, shows(tokens.Show)))
 	for _, sub := range c.Commands() {
 		if sub.Name() != "create" && sub.Name() != "list" {
@@ -103,11 +103,6 @@ func (a *answer) defaultToken(c *cobra.Command, k *kernels, file string, renew b
 		return exit.Wrap(err)
 	}
 	return a.writeValue(c.Context(), map[string]string{"token": value}, func() error { return a.screen.Line(value) })
-}
-
-// nameOf takes the name of a token as the only argument.
-func nameOf(use string) cobra.PositionalArgs {
-	return one("say which token: kernos token " + use + " NAME; kernos token list shows them")
 }
 
 // secret prints the secret in a reply alone.
@@ -178,7 +173,7 @@ some away. Other flags replace what it has. Its connections end, and begin again
 new rights.`,
 		Example: `  kernos token update ci --allow Crypto.Open
   kernos token update ci --take Crypto.Open --rate 5`,
-		Args: nameOf("update"),
+		Args: oneListed("token"),
 	}
 	g.add(c, "the one that it has")
 	c.Flags().StringSliceVar(&take, "take", nil, "a `PATTERN` to take out of what is allowed and denied, or a limit to lift: read-only, memory, files, expires, rate")
