@@ -86,7 +86,7 @@ that isn't a terminal, and no command, means kernos pipe.`,
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-			err = settings.InvalidFlag("--"+invalid.GetFlag().Name, invalid.GetFlag(), invalid.GetValue(), err)
+			err = settings.InvalidFlag("--"+invalid.GetFlag().Name, invalid.GetFlag(), invalid.GetValue(), invalid.Unwrap())
 		}
 		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 	})

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,11 +11,12 @@ import (
 	"kernos/cmd/kernos/doctor"
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/terminal"
+	"kernos/internal/quantity"
 	"kernos/message"
 )
 
 func statusCommand(k *kernels) *cobra.Command {
-	var timeout time.Duration
+	timeout := 5 * time.Second
 	c := answers(&cobra.Command{
 		Use:   "status",
 		Short: "Say whether the daemon runs, and how it is doing",
@@ -29,9 +29,6 @@ not answer.`,
   kernos status --jq .messages.perSecond`,
 		Args: noArguments,
 	}, "text", func(c *cobra.Command, a *answer) error {
-		if timeout <= 0 {
-			return fmt.Errorf("--timeout must be more than 0, got %v", timeout)
-		}
 		return exit.OnSignal(c.Context(), func(ctx context.Context) error {
 			ctx, cancel := context.WithTimeout(ctx, timeout)
 			defer cancel()
@@ -46,6 +43,6 @@ not answer.`,
 		})
 	})
 	addContextFlag(c, &k.context)
-	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for an answer: a `TIME` such as 10s")
+	c.Flags().Var((*quantity.PositiveDuration)(&timeout), "timeout", "how long to wait for an answer: a `TIME` such as 10s")
 	return c
 }

@@ -28,7 +28,7 @@ func TestStatusOfADaemonThatIsSuspended(t *testing.T) {
 		_, _, status := h.run("", "status")
 		return status == 0
 	})
-	if _, notes, status := h.run("", "status", "--timeout", "0s"); status != exit.Usage || !strings.Contains(notes, "--timeout must be more than 0") {
+	if _, notes, status := h.run("", "status", "--timeout", "0s"); status != exit.Usage || !strings.Contains(notes, "--timeout: must be more than 0") {
 		t.Errorf("status %d: %s", status, notes)
 	}
 }

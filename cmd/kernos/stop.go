@@ -9,10 +9,11 @@ import (
 
 	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/exit"
+	"kernos/internal/quantity"
 )
 
 func stopCommand(k *kernels) *cobra.Command {
-	var timeout time.Duration
+	timeout := 15 * time.Second
 	c := &cobra.Command{
 		Use:   "stop",
 		Short: "Stop the daemon, when it has finished what runs",
@@ -27,9 +28,6 @@ The server of another context is asked with Syscall.Shutdown, which its token mu
 		Example: "  kernos stop\n  kernos stop --context office",
 		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if timeout <= 0 {
-				return fmt.Errorf("--timeout must be more than 0, got %v", timeout)
-			}
 			return exit.OnSignal(c.Context(), func(ctx context.Context) error {
 				server, err := connect.FindServer(k.context, "")
 				if err != nil {
@@ -44,6 +42,6 @@ The server of another context is asked with Syscall.Shutdown, which its token mu
 		},
 	}
 	addContextFlag(c, &k.context)
-	c.Flags().DurationVar(&timeout, "timeout", 15*time.Second, "how long to wait for its end: a `TIME` such as 1m")
+	c.Flags().Var((*quantity.PositiveDuration)(&timeout), "timeout", "how long to wait for its end: a `TIME` such as 1m")
 	return c
 }

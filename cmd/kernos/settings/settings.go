@@ -112,7 +112,7 @@ func Complete(c *cobra.Command) error {
 		}
 		for _, text := range values {
 			if err := flag.Value.Set(text); err != nil {
-				return InvalidFlag(source, flag, text, fmt.Errorf("%s: %w", source, err))
+				return InvalidFlag(source, flag, text, err)
 			}
 		}
 	}
@@ -223,14 +223,17 @@ func readOwned(path string) ([]byte, error) {
 
 // flagValues are the values of flags whose types come with a library, in words.
 var flagValues = map[string]string{
-	"int": "a whole number", "intSlice": "a whole number", "uint64": "a whole number, at least 0", "bool": "true or false", "duration": "a time such as 90s or 5m",
+	"int": "a whole number", "intSlice": "a whole number", "uint64": "a whole number, at least 0", "bool": "true or false",
 }
 
 // InvalidFlag is the error for a value that a flag does not take. The types of kernos say
-// themselves in err what they take.
-func InvalidFlag(where string, f *pflag.Flag, value string, err error) error {
+// themselves in cause what they take; some name the flag, too.
+func InvalidFlag(where string, f *pflag.Flag, value string, cause error) error {
+	if strings.HasPrefix(cause.Error(), "--") {
+		return cause
+	}
 	if want := flagValues[f.Value.Type()]; want != "" {
 		return fmt.Errorf("%s: expected %s, got %q", where, want, value)
 	}
-	return err
+	return fmt.Errorf("%s: %w", where, cause)
 }
