@@ -3,26 +3,18 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"strings"
-	"unicode/utf8"
 
-	"github.com/oklog/ulid/v2"
 	"github.com/spf13/cobra"
 
 	"kernos/cmd/kernos/calling"
-	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/document"
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/terminal"
-	"kernos/internal/jsonvalue"
-	"kernos/internal/visible"
-	"kernos/message"
 )
 
 // documentCommands are the commands for memory and files as a person handles them.
@@ -35,19 +27,11 @@ func documentCommand(k *kernels, c *cobra.Command, run func(ctx context.Context,
 	addContextFlag(c, &k.context)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return exit.OnSignal(c.Context(), func(ctx context.Context) (err error) {
-			opened, err := connect.Open(ctx, connect.Options{Context: k.context, Start: true, References: true})
+			docs, done, err := document.Open(ctx, k.context, c.InOrStdin(), c.OutOrStdout())
 			if err != nil {
 				return err
 			}
-			defer func() { err = errors.Join(err, opened.Close()) }()
-			workflow := ulid.Make().String() // all reads and writes of the command are one workflow
-			docs := document.Documents{
-				Call: func(ctx context.Context, m message.Message, event func(json.RawMessage)) (json.RawMessage, error) {
-					m.Metadata.Correlation = workflow
-					return opened.Call(ctx, m, event)
-				},
-				Server: opened.Server(), Stdin: c.InOrStdin(), Stdout: c.OutOrStdout(),
-			}
+			defer func() { err = errors.Join(err, done()) }()
 			return run(ctx, docs, terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr()), args)
 		})
 	}
@@ -68,38 +52,12 @@ file of the tree, such as os://agents/writer.md.`,
 		ValidArgsFunction: completeNames,
 	}, func(ctx context.Context, docs document.Documents, s *terminal.Screen, args []string) error {
 		for _, arg := range args {
-			if err := cat(ctx, docs, s, document.Parse(arg, document.Memory)); err != nil {
+			if err := docs.Show(ctx, document.Parse(arg, document.Memory), s); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-}
-
-// cat writes one document. A terminal gets text only, and no commands that are in it.
-func cat(ctx context.Context, docs document.Documents, s *terminal.Screen, p document.Location) error {
-	doc, err := docs.Read(ctx, p)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = doc.Close() }()
-	switch {
-	case doc.JSON && !s.IsTerminal():
-		return exit.Wrap(jsonvalue.Indent(docs.Stdout, doc))
-	case s.IsTerminal():
-		data, err := io.ReadAll(doc)
-		switch {
-		case err != nil:
-			return exit.Wrap(err)
-		case doc.JSON:
-			return s.Line(s.Pretty(data))
-		case !utf8.Valid(data):
-			return &exit.Error{Status: exit.Failure, Cause: errors.New(p.String() + " isn't text: write it to a file, kernos cp " + p.String() + " FILE")}
-		}
-		return s.Write(visible.Lines(string(data)))
-	}
-	_, err = io.Copy(docs.Stdout, doc)
-	return exit.Wrap(err)
 }
 
 func cpCommand(k *kernels) *cobra.Command {

@@ -1,7 +1,8 @@
 // Package document reads and writes texts and other data by their names, as people handle files: a key
 // of the memory, a file of the os:// tree, or a file of this machine.
 //
-//	docs := document.Documents{Call: kernel.Call, Server: kernel.Server()}
+//	docs, done, err := document.Open(ctx, "", os.Stdin, os.Stdout)
+//	defer done()
 //	d, err := docs.Read(ctx, document.Parse("os://agents/writer.md", document.Memory))
 //	defer d.Close()
 package document
@@ -102,10 +103,25 @@ type Document struct {
 
 // Documents reads and writes documents.
 type Documents struct {
-	Call   request.Caller
-	Server *connect.Server
-	Stdin  io.Reader
-	Stdout io.Writer
+	call   request.Caller
+	server *connect.Server
+	stdin  io.Reader
+	stdout io.Writer
+}
+
+// Open opens the documents of the server of a context, and returns the function that closes them. The daemon of
+// this user is started if it isn't running. All reads and writes are one workflow.
+func Open(ctx context.Context, contextName string, stdin io.Reader, stdout io.Writer) (Documents, func() error, error) {
+	opened, err := connect.Open(ctx, connect.Options{Context: contextName, Start: true, References: true})
+	if err != nil {
+		return Documents{}, nil, err
+	}
+	workflow := ulid.Make().String()
+	call := func(ctx context.Context, m message.Message, event func(json.RawMessage)) (json.RawMessage, error) {
+		m.Metadata.Correlation = workflow
+		return opened.Call(ctx, m, event)
+	}
+	return Documents{call: call, server: opened.Server(), stdin: stdin, stdout: stdout}, opened.Close, nil
 }
 
 // Read opens a document. The caller closes it.
@@ -117,7 +133,7 @@ func (d Documents) Read(ctx context.Context, p Location) (*Document, error) {
 		return d.readFile(ctx, p.Name)
 	}
 	if p.Name == "-" {
-		return &Document{ReadCloser: io.NopCloser(d.Stdin)}, nil
+		return &Document{ReadCloser: io.NopCloser(d.stdin)}, nil
 	}
 	f, err := os.Open(p.Name)
 	if err != nil {
@@ -128,14 +144,14 @@ func (d Documents) Read(ctx context.Context, p Location) (*Document, error) {
 
 // readMemory opens the value of a key as a stream, without its version.
 func (d Documents) readMemory(ctx context.Context, key string) (*Document, error) {
-	data, err := request.Send(ctx, d.Call, message.KindQuery, "Memory.Get", map[string]any{"key": key}, nil)
+	data, err := request.Send(ctx, d.call, message.KindQuery, "Memory.Get", map[string]any{"key": key}, nil)
 	if err != nil {
 		return nil, err
 	}
 	value := io.NopCloser(bytes.NewReader(data))
 	if p, ok := client.Whole(data); ok {
-		if value, err = d.Server.Blob(ctx, p); err != nil {
-			return nil, d.Server.Explain(err)
+		if value, err = d.server.Blob(ctx, p); err != nil {
+			return nil, d.server.Explain(err)
 		}
 	}
 	content := bufio.NewReader(value)
@@ -156,13 +172,13 @@ func (d Documents) readVersion(ctx context.Context, p Location) (*Document, erro
 	if p.Kind != Memory {
 		return d.Read(ctx, p)
 	}
-	data, err := request.Send(ctx, d.Call, message.KindQuery, "Memory.Get", map[string]any{"key": p.Name, "withRevision": true}, nil)
+	data, err := request.Send(ctx, d.call, message.KindQuery, "Memory.Get", map[string]any{"key": p.Name, "withRevision": true}, nil)
 	if err != nil {
 		return nil, err
 	}
 	if whole, ok := client.Whole(data); ok {
-		if data, err = d.Server.Fetch(ctx, whole); err != nil {
-			return nil, d.Server.Explain(err)
+		if data, err = d.server.Fetch(ctx, whole); err != nil {
+			return nil, d.server.Explain(err)
 		}
 	}
 	var reply struct {
@@ -187,14 +203,14 @@ func (d Documents) readFile(ctx context.Context, uri string) (*Document, error) 
 		ContentRef *message.BlobPointer
 		Version    string
 	}
-	if err := request.Read(ctx, d.Call, message.KindQuery, "VFS.Read", map[string]any{"uri": uri}, &reply); err != nil {
+	if err := request.Read(ctx, d.call, message.KindQuery, "VFS.Read", map[string]any{"uri": uri}, &reply); err != nil {
 		return nil, err
 	}
 	if reply.ContentRef == nil {
 		return &Document{ReadCloser: io.NopCloser(strings.NewReader(reply.Content)), Version: reply.Version}, nil
 	}
-	blob, err := d.Server.Blob(ctx, *reply.ContentRef)
-	return &Document{ReadCloser: blob, Version: reply.Version}, d.Server.Explain(err)
+	blob, err := d.server.Blob(ctx, *reply.ContentRef)
+	return &Document{ReadCloser: blob, Version: reply.Version}, d.server.Explain(err)
 }
 
 // Write puts a document at a place. If the version isn't nil, the place must have it still, and "" means
@@ -229,7 +245,7 @@ func (d Documents) Write(ctx context.Context, p Location, doc *Document, version
 	if p.Kind == Memory {
 		t = "Memory.Set"
 	}
-	return request.Read(ctx, d.Call, message.KindCommand, t, input, new(json.RawMessage))
+	return request.Read(ctx, d.call, message.KindCommand, t, input, new(json.RawMessage))
 }
 
 // putFile puts the content of a file into the input of VFS.Write, by reference if it has to.
@@ -244,7 +260,7 @@ func (d Documents) putFile(input map[string]any, doc *Document) error {
 	case rest == nil:
 		rest = bytes.NewReader(data)
 	}
-	input["contentRef"], err = d.Server.Keep(rest)
+	input["contentRef"], err = d.server.Keep(rest)
 	return err
 }
 
@@ -262,13 +278,13 @@ func (d Documents) putValue(input map[string]any, doc *Document) error {
 		input["value"] = json.RawMessage(data)
 		return nil
 	}
-	input["valueRef"], err = d.Server.Keep(rest)
+	input["valueRef"], err = d.server.Keep(rest)
 	return err
 }
 
 // begin reads what may stand in a message. If there is more, rest reads all of it.
 func (d Documents) begin(content io.Reader) (data []byte, rest io.Reader, err error) {
-	limit := d.Server.MaxInline()
+	limit := d.server.MaxInline()
 	data, err = io.ReadAll(io.LimitReader(content, int64(limit)+1))
 	if err == nil && len(data) > limit {
 		rest = io.MultiReader(bytes.NewReader(data), content)
@@ -279,7 +295,7 @@ func (d Documents) begin(content io.Reader) (data []byte, rest io.Reader, err er
 // writeLocal writes a file of this machine, whole or not at all.
 func (d Documents) writeLocal(name string, doc io.Reader) error {
 	if name == "-" {
-		_, err := io.Copy(d.Stdout, doc)
+		_, err := io.Copy(d.stdout, doc)
 		return err
 	}
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() { // a device or a pipe
