@@ -83,6 +83,15 @@ func asking(c *cobra.Command, open opener, f func(context.Context, caller, *term
 	})
 }
 
+// runs completes a command that asks a kernel, and writes what it likes.
+func (k *kernels) runs(c *cobra.Command, open opener, run func(ctx context.Context, call caller, s *terminal.Screen, args []string) error) *cobra.Command {
+	addContextFlag(c, &k.context)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error { return run(ctx, call, s, args) })
+	}
+	return c
+}
+
 // An answer is where a command gets what it was asked for, and how it writes that: with the flags -o, --json and
 // --jq. A command that asks no kernel has no call.
 type answer struct {

@@ -117,18 +117,14 @@ is tree, otherwise mermaid.`,
   kernos graph req-7 -o dot | dot -Tsvg > flow.svg
   kernos graph req-7 --json | jq '.nodes[] | select(.failed)'`,
 		Args: one("say which workflow: kernos graph CORRELATION, or the id of one of its messages; kernos log lists them"),
-		RunE: func(c *cobra.Command, args []string) error {
-			return asking(c, k.started, func(ctx context.Context, call caller, s *terminal.Screen) error {
-				graph.CorrelationID, graph.Format = args[0], form.Mode
-				return recorded.New(call, s, nil).Graph(ctx, graph)
-			})
-		},
 	}
 	principalFlag(c, (*[]string)(&graph.Principal))
-	addContextFlag(c, &k.context)
 	form.AddTo(c, recorded.Formats...)
 	c.Flags().AddFlag(otherName(c.Flags().Lookup("output"), "format"))
-	return c
+	return k.runs(c, k.started, func(ctx context.Context, call caller, s *terminal.Screen, args []string) error {
+		graph.CorrelationID, graph.Format = args[0], form.Mode
+		return recorded.New(call, s, nil).Graph(ctx, graph)
+	})
 }
 
 // maxFound is how many messages a search may find.

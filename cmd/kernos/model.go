@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,7 +11,6 @@ import (
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/models"
 	"kernos/cmd/kernos/terminal"
-	"kernos/internal/visible"
 )
 
 // modelCommand is the module model, and what connects models.
@@ -84,34 +82,18 @@ provider is asked for one word, and isn't connected if it doesn't answer.
   kernos model add openai --model gpt-5
   kernos model add anthropic < key.txt
   kernos model add vllm --url http://gpu.example.org:8000/v1 --model qwen3`,
-		Args: one("say which model: kernos model add NAME; kernos model detect shows what was found, and kernos model add --help the providers"),
-		RunE: func(c *cobra.Command, args []string) error {
-			server, err := connect.FindServer(k.context, "")
-			if err != nil {
-				return err
-			}
-			wanted.Name = args[0]
-			return asking(c, k.started, func(ctx context.Context, call caller, s *terminal.Screen) error {
-				f, err := models.Choose(wanted, append(models.Detect(ctx, server.Daemon != nil), models.Providers()...))
-				if err != nil {
-					return err
-				}
-				if f.Key == "" && (f.Variable != "" || withKey) {
-					if f.Key, err = models.ReadKey(ctx, c.InOrStdin(), c.ErrOrStderr(), f.Host()); err != nil {
-						return err
-					}
-				}
-				if err := models.Connect(ctx, call, f); err != nil {
-					return err
-				}
-				return s.Line(fmt.Sprintf("%s is connected: %s at %s", f.Name, visible.Text(f.Model), visible.Text(f.Host())))
-			})
-		},
+		Args:              one("say which model: kernos model add NAME; kernos model detect shows what was found, and kernos model add --help the providers"),
 		ValidArgsFunction: calling.FirstArgument(cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)),
 	}
-	addContextFlag(c, &k.context)
 	c.Flags().StringVar(&wanted.Model, "model", "", "the `NAME` of the model there (default: the one that kernos model detect shows)")
 	c.Flags().StringVar(&wanted.BaseURL, "url", "", "the `URL` of a server that talks like OpenAI's")
 	c.Flags().BoolVar(&withKey, "key", false, "the server of --url wants a key")
-	return c
+	return k.runs(c, k.started, func(ctx context.Context, call caller, s *terminal.Screen, args []string) error {
+		server, err := connect.FindServer(k.context, "")
+		if err != nil {
+			return err
+		}
+		wanted.Name = args[0]
+		return models.Add(ctx, call, s, c.InOrStdin(), wanted, withKey, server.Daemon != nil)
+	})
 }

@@ -115,7 +115,7 @@ func fileCall(method, file string, args []string) []string {
 }
 
 func typesCommand(k *kernels) *cobra.Command {
-	c := &cobra.Command{
+	return k.runs(&cobra.Command{
 		Use:   "types",
 		Short: "Print what code may call, as TypeScript",
 		Long: `Print declarations in TypeScript of what the code of a syscall has: kernos.call with the types
@@ -123,18 +123,13 @@ of all syscalls that the daemon serves, fetch, console and the rest. An editor t
 beside the code completes and checks it.`,
 		Example: "  kernos types > os/syscalls/kernos.d.ts",
 		Args:    noArguments,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return asking(c, k.started, func(ctx context.Context, call caller, s *terminal.Screen) error {
-				text, err := syscalls.Types(ctx, call)
-				if err != nil {
-					return err
-				}
-				return s.Line(strings.TrimSuffix(text, "\n"))
-			})
-		},
-	}
-	addContextFlag(c, &k.context)
-	return c
+	}, k.started, func(ctx context.Context, call caller, s *terminal.Screen, _ []string) error {
+		text, err := syscalls.Types(ctx, call)
+		if err != nil {
+			return err
+		}
+		return s.Line(strings.TrimSuffix(text, "\n"))
+	})
 }
 
 // checkTypes checks the types of a file, if tsc is installed.

@@ -39,18 +39,14 @@ kernos chat --fork ID@NUMBER takes. Messages that /undo has left behind aren't s
 session messages has all of them.`,
 		Example: `  kernos session show 01K9Z…X4V2QD
   kernos session show 01K9Z…X4V2QD --reasoning`,
-		Args: oneListed("session"),
-		RunE: func(c *cobra.Command, args []string) error {
-			return asking(c, k.started, func(ctx context.Context, call caller, s *terminal.Screen) error {
-				return chat.Show(ctx, call, s, args[0], plain, reasoning)
-			})
-		},
+		Args:              oneListed("session"),
 		ValidArgsFunction: calling.CompleteParameter("session", "get"),
 	}
-	addContextFlag(c, &k.context)
 	c.Flags().BoolVar(&plain, "plain", false, "show Markdown as it is written")
 	c.Flags().BoolVar(&reasoning, "reasoning", false, "show the reasoning of the model, too")
-	return c
+	return k.runs(c, k.started, func(ctx context.Context, call caller, s *terminal.Screen, args []string) error {
+		return chat.Show(ctx, call, s, args[0], plain, reasoning)
+	})
 }
 
 func sessionExportCommand(k *kernels) *cobra.Command {

@@ -89,8 +89,26 @@ func ShowFound(s *terminal.Screen, found []Found) error {
 	return nil
 }
 
-// Choose returns the model with the name that is wanted, changed as the flags say.
-func Choose(wanted Found, known []Found) (Found, error) {
+// Add connects the model that is wanted, and says so. Its key is asked for if it is not known and needed: a
+// provider needs one, and a server does if withKey is set. If the kernel is on this machine, local is true.
+func Add(ctx context.Context, call request.Caller, s *terminal.Screen, in io.Reader, wanted Found, withKey, local bool) error {
+	f, err := choose(wanted, append(Detect(ctx, local), Providers()...))
+	if err != nil {
+		return err
+	}
+	if f.Key == "" && (f.Variable != "" || withKey) {
+		if f.Key, err = readKey(ctx, in, s.Err, f.Host()); err != nil {
+			return err
+		}
+	}
+	if err := Connect(ctx, call, f); err != nil {
+		return err
+	}
+	return s.Line(fmt.Sprintf("%s is connected: %s at %s", f.Name, visible.Text(f.Model), visible.Text(f.Host())))
+}
+
+// choose returns the model with the name that is wanted, changed as the flags say.
+func choose(wanted Found, known []Found) (Found, error) {
 	f := Found{Name: wanted.Name, Dialect: "openai-chat"}
 	at := slices.IndexFunc(known, func(k Found) bool { return k.Name == wanted.Name })
 	if wanted.BaseURL == "" {
@@ -114,8 +132,8 @@ func Choose(wanted Found, known []Found) (Found, error) {
 	return f, nil
 }
 
-// ReadKey asks for a key, or reads it from standard input.
-func ReadKey(ctx context.Context, from io.Reader, people io.Writer, host string) (key string, err error) {
+// readKey asks for a key, or reads it from standard input.
+func readKey(ctx context.Context, from io.Reader, people io.Writer, host string) (key string, err error) {
 	if in := terminal.Person(from); in != nil {
 		key, err = terminal.Ask(ctx, in, people, fmt.Sprintf("key for %s (what you type is not shown): ", visible.Text(host)), true)
 	} else {
