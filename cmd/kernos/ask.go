@@ -150,17 +150,12 @@ func (k *kernels) sends(c *cobra.Command, form string, kind message.Kind, t mess
 
 // send sends a request and writes its reply.
 func (a *answer) send(ctx context.Context, kind message.Kind, t message.Type, input any, show show) error {
-	data, err := a.request(ctx, kind, t, input, nil)
+	a.asked = t
+	data, err := request.Send(ctx, a.call, kind, t, input, nil)
 	if err != nil {
 		return err
 	}
 	return a.write(ctx, data, show)
-}
-
-// request sends a request and returns the data of its reply.
-func (a *answer) request(ctx context.Context, kind message.Kind, t message.Type, input any, event func(json.RawMessage)) (json.RawMessage, error) {
-	a.asked = t
-	return request.Send(ctx, a.call, kind, t, input, event)
 }
 
 // named is the input of a request that names what it is about, which is the only argument of the command.

@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -51,9 +48,9 @@ func mcpHostCommands(k *kernels) []*cobra.Command {
 }
 
 func mcpAddCommand(k *kernels) *cobra.Command {
-	input := make(map[string]any)
+	var add mounted.Addition
 	var env, headers []string
-	var directory, protocol, forms, clientID, clientSecret string
+	var clientID, clientSecret string
 	var timeout quantity.PositiveDuration
 	c := &cobra.Command{
 		Use:   "add NAME [flags] -- COMMAND... | add NAME [flags] URL",
@@ -76,75 +73,36 @@ If the server describes a tool in another way later, sessions ask again.`,
 			if len(args) < 2 {
 				return errors.New("give the server a name, and say what it is: kernos mcp add NAME -- COMMAND…, or kernos mcp add NAME URL")
 			}
-			input["name"] = args[0]
-			if isURL := strings.HasPrefix(args[1], "http://") || strings.HasPrefix(args[1], "https://"); isURL && len(args) == 2 {
-				input["url"] = args[1]
-			} else {
-				input["command"] = args[1:]
-				if strings.HasPrefix(args[1], "./") || strings.HasPrefix(args[1], "../") { // the daemon runs elsewhere
-					if args[1], err = filepath.Abs(args[1]); err != nil {
-						return err
-					}
-				}
-			}
-			for field, texts := range map[string][]string{"env": env, "headers": headers} {
-				if len(texts) > 0 && err == nil {
-					input[field], err = mounted.Pairs(field, texts)
-				}
-			}
-			for field, value := range map[string]string{"directory": directory, "protocol": protocol, "forms": forms} {
-				if value != "" {
-					input[field] = value
-				}
-			}
+			add.Name, add.Timeout = args[0], time.Duration(timeout).Milliseconds()
 			if clientID != "" {
-				input["client"] = map[string]string{"id": clientID, "secret": clientSecret}
+				add.Client = map[string]string{"id": clientID, "secret": clientSecret}
 			}
-			if timeout > 0 {
-				input["timeout"] = time.Duration(timeout).Milliseconds()
+			if err = add.SetTarget(args[1:]); err != nil {
+				return err
 			}
+			if add.Env, err = mounted.Pairs("env", env); err != nil {
+				return err
+			}
+			add.Headers, err = mounted.Pairs("headers", headers)
 			return err
 		},
 	}
 	f := c.Flags()
 	f.StringArrayVar(&env, "env", nil, "a variable of the program's environment, as `NAME=VALUE`")
 	f.StringArrayVar(&headers, "header", nil, "a header of the requests to the address, as `NAME: VALUE`")
-	f.StringVar(&directory, "directory", "", "the `DIRECTORY` that the program runs in (default: that of the daemon)")
-	f.StringVar(&protocol, "protocol", "", "the `REVISION` of the protocol, such as 2025-11-25 (default: found out)")
-	f.StringVar(&forms, "forms", "", "what the server gets that wants a form filled in: an `ANSWER`, decline or defaults (default decline)")
+	f.StringVar(&add.Directory, "directory", "", "the `DIRECTORY` that the program runs in (default: that of the daemon)")
+	f.StringVar(&add.Protocol, "protocol", "", "the `REVISION` of the protocol, such as 2025-11-25 (default: found out)")
+	f.StringVar(&add.Forms, "forms", "", "what the server gets that wants a form filled in: an `ANSWER`, decline or defaults (default decline)")
 	f.StringVar(&clientID, "client-id", "", "the `ID` that the server's authorization server knows this kernel by (default: it registers by itself)")
 	f.StringVar(&clientSecret, "client-secret", "", "the `SECRET` that belongs to --client-id")
 	f.Var(&timeout, "timeout", "how long a tool may take (default 1m)")
-	return k.asks(c, k.any, "text", func(ctx context.Context, a *answer) error { return a.waitForServer(ctx, "Mcp.Add", input) })
+	return k.asks(c, k.any, "text", func(ctx context.Context, a *answer) error { return a.waitForServer(ctx, "Mcp.Add", add) })
 }
-
-// silentTime is how long a server may take before a note tells the person what is waited for.
-const silentTime = 5 * time.Second
 
 // waitForServer sends a request that may want a person to log in, and shows the server.
 func (a *answer) waitForServer(ctx context.Context, t message.Type, input any) error {
-	var mu sync.Mutex // held while a note is written
-	answered := false
-	note := func(format string, args ...any) {
-		mu.Lock()
-		defer mu.Unlock()
-		if !answered {
-			a.screen.Note(format, args...)
-		}
-	}
-	silence := time.AfterFunc(silentTime, func() {
-		note("the server hasn't answered yet; it may have to be downloaded first. The daemon's log has what it prints (kernos status names the home); an interrupt gives up")
-	})
-	data, err := a.request(ctx, message.KindCommand, t, input, func(event json.RawMessage) {
-		var e struct{ URL string }
-		if json.Unmarshal(event, &e) == nil && e.URL != "" {
-			note("open this address in a browser and log in: %s", e.URL)
-		}
-	})
-	silence.Stop()
-	mu.Lock()
-	answered = true
-	mu.Unlock()
+	a.asked = t
+	data, err := mounted.Wait(ctx, a.call, a.screen, t, input)
 	if err != nil {
 		return err
 	}

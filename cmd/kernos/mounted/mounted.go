@@ -1,4 +1,4 @@
-// Package mounted shows the MCP servers that are mounted, and reads the flags that describe one.
+// Package mounted mounts MCP servers, and shows those that are mounted.
 package mounted
 
 import (
@@ -86,23 +86,4 @@ func (l *List) Show(s *terminal.Screen) error {
 		rows[i] = []string{m.Name, m.State, fmt.Sprint(m.ToolCount), fmt.Sprint(m.Allowed), fmt.Sprint(m.Changes), m.Target}
 	}
 	return s.Table([]string{"NAME", "STATE", "TOOLS", "ALLOWED", "CHANGED", "TARGET"}, rows)
-}
-
-// Pairs reads flags such as NAME=VALUE, or NAME: VALUE for headers.
-func Pairs(field string, texts []string) (map[string]string, error) {
-	sign, form := "=", "--env NAME=VALUE"
-	if field == "headers" {
-		sign, form = ":", "--header 'NAME: VALUE'"
-	}
-	all := make(map[string]string)
-	for _, text := range texts {
-		name, value, ok := strings.Cut(text, sign)
-		if !ok || name == "" {
-			return nil, fmt.Errorf("expected %s", form) // the text may be a secret
-		}
-		if all[name] = value; field == "headers" {
-			all[name] = strings.TrimSpace(value)
-		}
-	}
-	return all, nil
 }
