@@ -132,10 +132,10 @@ func (c *Call) RunWithin() {
 	defer c.mu.Unlock()
 }
 
-// runHere is RunWithin for a handler that returns soon: it runs on the goroutine of the caller,
-// which waits for it even after the deadline. A goroutine of its own would cost 3 µs. At the deadline
-// another goroutine calls expire, which has returned before runHere returns.
-func (c *Call) runHere(expire func()) {
+// RunHere runs the handler on the goroutine of the caller, which waits for it even after the deadline.
+// A goroutine of its own would cost 3 µs. At the deadline another goroutine calls expire, which calls
+// Expire and has returned before RunHere returns.
+func (c *Call) RunHere(expire func()) {
 	expired := make(chan struct{})
 	timer := time.AfterFunc(time.Until(c.deadline), func() {
 		defer close(expired)

@@ -47,7 +47,7 @@ func (k *Kernel) HandleHere(ctx context.Context, m message.Message, emit Emit, l
 				o.finish(k)
 			}
 		}()
-		c.runHere(func() {
+		c.RunHere(func() {
 			late()
 			c.Expire()
 			o.finish(k)

@@ -55,7 +55,7 @@ func (k *Kernel) Do(ctx context.Context, w WorkCall) (outcome message.Message, c
 			c.Begin()
 		}
 		if c.syscall.Runs == Inline {
-			c.runHere(c.Expire)
+			c.RunHere(c.Expire)
 		} else {
 			c.RunWithin()
 		}

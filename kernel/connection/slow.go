@@ -56,11 +56,8 @@ func (c *Connection) beginSlow(call *kernel.Call) *slowCall {
 func (s *slowCall) endless() bool { return s.Syscall().Runs == kernel.Endless }
 
 func (s *slowCall) run() {
-	deadline, _ := s.Deadline()
-	timer := time.AfterFunc(time.Until(deadline), s.overdue)
 	defer s.leave()
-	defer timer.Stop()
-	s.Run()
+	s.RunHere(s.overdue)
 	s.conn.ready() // the loop may be waiting for input, and flushes nothing
 }
 
