@@ -64,8 +64,9 @@ func (m *models) generate(ctx context.Context, in generateInput, stream *kernel.
 			return out, f.err
 		}
 		if a.Shown {
-			reason := append(jsonscan.AppendQuoted([]byte(`{"reason":`), f.err.Message), '}')
-			stream.EmitText(discarded, reason)
+			if err := stream.Emit(discarded, map[string]string{"reason": f.err.Message}); err != nil {
+				return out, err
+			}
 		}
 		if !f.pause(ctx, &pauses) {
 			return out, ctx.Err()

@@ -306,8 +306,9 @@ func (f *follower) approvals(ctx context.Context, s *session, over bool) error {
 		if _, still := waits[call]; still {
 			continue
 		}
-		data := jsonscan.AppendQuoted([]byte(`{"session":`), f.asked[call].session)
-		f.stream.EmitText(decidedEvent, append(jsonscan.AppendQuoted(append(data, `,"call":`...), call), '}'))
+		if err := f.stream.Emit(decidedEvent, decidedData{f.asked[call].session, call}); err != nil {
+			return err
+		}
 	}
 	for _, call := range slices.Sorted(maps.Keys(waits)) {
 		if _, known := f.asked[call]; known {
@@ -322,17 +323,26 @@ func (f *follower) approvals(ctx context.Context, s *session, over bool) error {
 	return nil
 }
 
+// decidedData is the data of Session.Decided.
+type decidedData struct {
+	Session string `json:"session"`
+	Call    string `json:"call"`
+}
+
+// askedData is the data of Session.Asked.
+type askedData struct {
+	Session string         `json:"session"`
+	Call    string         `json:"call"`
+	Name    message.Type   `json:"name"`
+	Args    jsontext.Value `json:"args,omitzero"`
+	Rule    string         `json:"rule,omitzero"`
+}
+
 // question is what the callers that wait for a turn are sent of a call that waits for a decision.
 func (c *callState) question(session string) question {
 	name, args := c.final()
-	data := jsonscan.AppendQuoted([]byte(`{"session":`), session)
-	data = jsonscan.AppendQuoted(append(data, `,"call":`...), c.ID)
-	data = jsonscan.AppendQuoted(append(data, `,"name":`...), string(name))
-	if len(args) <= maxAskedArgs {
-		data = jsonscan.AppendCompact(append(data, `,"args":`...), args)
+	if len(args) > maxAskedArgs {
+		args = nil
 	}
-	if c.Rule != "" {
-		data = jsonscan.AppendQuoted(append(data, `,"rule":`...), c.Rule)
-	}
-	return question{session: session, event: append(data, '}')}
+	return question{session: session, event: encode(askedData{session, c.ID, name, args, c.Rule})}
 }

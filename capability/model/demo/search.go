@@ -51,7 +51,10 @@ func searchMissed(c *conversation.Conversation, a *conversation.Answer) (bool, e
 	keys := missedKeys(turns[n-2], turns[n-1])
 	for i, key := range keys {
 		words := strings.FieldsFunc(key, func(r rune) bool { return strings.ContainsRune("/-_ ", r) })
-		args := append(jsonscan.AppendQuoted([]byte(`{"query":`), strings.Join(words, " ")), '}')
+		args, err := json.Marshal(map[string]string{"query": strings.Join(words, " ")})
+		if err != nil {
+			return false, err
+		}
 		if err := a.Grow(a.Want(i, "", conversation.ToolName(memorySearch)), jsonscan.AppendQuoted(nil, string(args))); err != nil {
 			return false, err
 		}

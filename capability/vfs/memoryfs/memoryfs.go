@@ -4,7 +4,6 @@ package memoryfs
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"iter"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
 
 	"kernos/capability/memory"
 	"kernos/capability/vfs"
@@ -172,7 +173,7 @@ func (v *values) Write(ctx context.Context, name string, data []byte, expect vfs
 	if !utf8.Valid(data) {
 		return "", message.Errorf(422, "The memory holds text, and the content is not UTF-8: encode it, for example as base64")
 	}
-	content, err := v.argument(ctx, name, data)
+	set, err := v.arguments(ctx, name, data)
 	if err != nil {
 		return "", err
 	}
@@ -184,7 +185,8 @@ func (v *values) Write(ctx context.Context, name string, data []byte, expect vfs
 		if err := expect.Check(actual); err != nil {
 			return "", err
 		}
-		version, err := v.set(ctx, name, content, revision)
+		set.IfRevision = revision
+		version, err := v.set(ctx, set)
 		if e, ok := errors.AsType[*message.Error](err); ok && e.Code == 409 && try < attempts {
 			continue // the file was changed meanwhile: look again
 		}
@@ -192,11 +194,21 @@ func (v *values) Write(ctx context.Context, name string, data []byte, expect vfs
 	}
 }
 
-// argument returns the members that give Memory.Set a content. What may be a secret never
-// goes to a blob: Memory.Set would refuse it when it is on the disk.
-func (v *values) argument(ctx context.Context, name string, data []byte) ([]byte, error) {
+// setArguments are the arguments of Memory.Set.
+type setArguments struct {
+	Key        string               `json:"key"`
+	Value      *string              `json:"value,omitzero"`
+	As         string               `json:"as,omitzero"`
+	ValueRef   *message.BlobPointer `json:"valueRef,omitzero"`
+	IfRevision uint64               `json:"ifRevision"`
+}
+
+// arguments returns what gives Memory.Set a content. What may be a secret never goes to a blob:
+// Memory.Set would refuse it when it is on the disk.
+func (v *values) arguments(ctx context.Context, name string, data []byte) (*setArguments, error) {
 	if len(data) <= maxInline || v.of.Secret(name) {
-		return jsonscan.AppendQuoted([]byte(`"value":`), string(data)), nil
+		text := string(data)
+		return &setArguments{Key: name, Value: &text}, nil
 	}
 	if v.blobs == nil {
 		return nil, message.Errorf(413, "The content has %d bytes, and this kernel has no place for more than %d of a file in memory", len(data), maxInline)
@@ -205,7 +217,7 @@ func (v *values) argument(ctx context.Context, name string, data []byte) ([]byte
 	if err != nil {
 		return nil, err
 	}
-	return p.Append([]byte(`"as":"text","valueRef":`)), nil
+	return &setArguments{Key: name, As: "text", ValueRef: &p}, nil
 }
 
 // current returns the revision of a key, 0 if it is not there, and its version.
@@ -217,21 +229,23 @@ func (v *values) current(ctx context.Context, name string) (revision uint64, ver
 	return revision, revisionOf(revision, updated, nil), err
 }
 
-// set calls Memory.Set for a key at a revision, and returns the version that it makes: ""
-// if that was replaced by another at once.
-func (v *values) set(ctx context.Context, name string, content []byte, revision uint64) (string, error) {
-	data := jsonscan.AppendQuoted([]byte(`{"key":`), name)
-	data = append(append(data, ','), content...)
-	data = strconv.AppendUint(append(data, `,"ifRevision":`...), revision, 10)
-	reply, err := kernel.Invoke(ctx, "Memory.Set", append(data, '}'))
+// set calls Memory.Set, and returns the version that it makes: "" if that was replaced by another at once.
+func (v *values) set(ctx context.Context, a *setArguments) (string, error) {
+	data, err := json.Marshal(a)
 	if err != nil {
 		return "", err
 	}
-	var made struct{ Revision uint64 }
+	reply, err := kernel.Invoke(ctx, "Memory.Set", data)
+	if err != nil {
+		return "", err
+	}
+	var made struct {
+		Revision uint64 `json:"revision"`
+	}
 	if err := json.Unmarshal(reply, &made); err != nil {
 		return "", err
 	}
-	if now, version, err := v.current(ctx, name); err == nil && now == made.Revision {
+	if now, version, err := v.current(ctx, a.Key); err == nil && now == made.Revision {
 		return version, nil
 	}
 	return "", nil
@@ -275,6 +289,9 @@ func (v *values) Delete(ctx context.Context, name string, recursive bool) error 
 }
 
 func (v *values) remove(ctx context.Context, name string) error {
-	_, err := kernel.Invoke(ctx, "Memory.Delete", append(jsonscan.AppendQuoted([]byte(`{"key":`), name), '}'))
+	data, err := json.Marshal(map[string]string{"key": name})
+	if err == nil {
+		_, err = kernel.Invoke(ctx, "Memory.Delete", data)
+	}
 	return err
 }
