@@ -201,9 +201,9 @@ func (x *exchange) decided(ctx context.Context, person *principal.Principal, a a
 func (x *exchange) leaveAway() {
 	x.mu.Lock()
 	cancel := x.cancel
-	away := x.away
+	paused := x.paused
 	x.mu.Unlock()
-	if away && cancel != nil {
+	if paused && cancel != nil {
 		cancel()
 	}
 }

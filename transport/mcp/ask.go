@@ -260,11 +260,10 @@ func (p *parking) wait(ctx context.Context, x *exchange, missing map[string]askR
 		delete(p.all, state)
 	}
 	asks := membersOf(struct {
-		ResultType    string                `json:"resultType"`
 		InputRequests map[string]askRequest `json:"inputRequests"`
 		RequestState  string                `json:"requestState"`
-	}{"input_required", missing, state})
-	if !x.pause(x.closed(append(x.opened(nil), asks...))) {
+	}{missing, state})
+	if !x.pause(asks) {
 		leave()
 		return message.Errorf(409, "The call has its outcome, and can no longer ask")
 	}
@@ -303,7 +302,7 @@ func (x *exchange) resume() (bool, *jsonrpc.Failure) {
 		x.session.done(x)
 	}
 	y.mu.Lock()
-	y.Frame, y.client, y.out, y.over, y.away, y.session = x.Frame, x.client, x.out, false, false, x.session
+	y.Frame, y.client, y.out, y.over, y.paused, y.session = x.Frame, x.client, x.out, false, false, x.session
 	outcome := y.outcome
 	y.mu.Unlock()
 	if y.session != nil {

@@ -203,7 +203,7 @@ func (x *exchange) emit(m message.Message) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.away {
+	if x.paused {
 		kept := whole
 		kept.Data = bytes.Clone(whole.Data)
 		x.outcome = &kept
@@ -218,14 +218,14 @@ func (x *exchange) emit(m message.Message) {
 	case lacks != nil && m.Kind == message.KindError:
 		x.send(nil, lacks)
 	case m.Kind == message.KindError:
-		x.sendResult(x.failed(m))
+		x.sendResult(append(x.beginResult(resultComplete, 0), x.failed(m)...))
 	case x.replied && jsonrpc.TextOf(jsonscan.Member(m.Data, "jobId")) != "":
 		x.sendTask(jsonrpc.TextOf(jsonscan.Member(m.Data, "jobId")))
 	case x.tool.content && len(jsonscan.Member(m.Data, "content")) > 0:
 		body := jsonscan.AppendCompact(nil, m.Data)
-		x.sendResult(body[1 : len(body)-1])
+		x.sendResult(append(x.beginResult(resultComplete, len(body)), body[1:len(body)-1]...))
 	default:
-		x.endResult(x.appendResult(x.beginResult(2*len(shown)), shown, m.Data, large))
+		x.sendResult(x.appendResult(x.beginResult(resultComplete, 2*len(shown)), shown, m.Data, large))
 	}
 }
 

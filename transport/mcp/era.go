@@ -89,19 +89,19 @@ func initialize(x *exchange) {
 		c.version = wanted
 	}
 	c.capabilities, c.info = bytes.Clone(jsonscan.Member(x.Params, "capabilities")), bytes.Clone(jsonscan.Member(x.Params, "clientInfo"))
-	x.respondWith(struct {
+	x.respond(membersOf(struct {
 		ProtocolVersion string          `json:"protocolVersion"`
 		Capabilities    any             `json:"capabilities"`
 		ServerInfo      json.RawMessage `json:"serverInfo"`
 		Instructions    string          `json:"instructions"`
-	}{c.version, capabilities(false), x.s.info, instructions})
+	}{c.version, capabilities(false), x.s.info, instructions}))
 }
 
 // discover answers server/discover of a client of the stateless era.
 func discover(x *exchange) {
-	x.respondWithFor(hour, struct {
+	x.respondFor(hour, membersOf(struct {
 		SupportedVersions []string `json:"supportedVersions"`
 		Capabilities      any      `json:"capabilities"`
 		Instructions      string   `json:"instructions"`
-	}{versions, capabilities(true), instructions})
+	}{versions, capabilities(true), instructions}))
 }

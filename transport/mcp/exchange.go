@@ -36,14 +36,14 @@ type exchange struct {
 	asking sync.Mutex    // the client is asked one thing at a time
 	again  chan struct{} // closed when the client has come back with an answer; guarded by the parking
 
-	mu    sync.Mutex
-	out   outlet
-	over  bool             // the response is sent
-	away  bool             // the client was asked, and is to come back with another request
-	meta  []byte           // members of the response's _meta
-	lacks *jsonrpc.Failure // names what the call needs and the client can't do, or nil
+	mu     sync.Mutex
+	out    outlet
+	over   bool             // the response is sent
+	paused bool             // the client was asked, and is to come back with another request
+	meta   []byte           // members of the response's _meta
+	lacks  *jsonrpc.Failure // names what the call needs and the client can't do, or nil
 
-	outcome   *message.Message              // an outcome that came while the client was away
+	outcome   *message.Message              // an outcome that came while the exchange was paused
 	approvals map[string]context.CancelFunc // approvals that the client is asked for or told of, by the calls that wait
 }
 
@@ -68,27 +68,19 @@ func (x *exchange) latest() (meta []byte, c *client) {
 func (x *exchange) respond(members []byte) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.sendResult(members)
+	x.sendResult(append(x.beginResult(resultComplete, len(members)), members...))
 }
 
 // respondFor is respond with a result that the client may keep for a time. It is for the caller alone, as everything is.
 func (x *exchange) respondFor(fresh time.Duration, members []byte) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	dst := append(x.beginResult(len(members)), members...)
+	dst := append(x.beginResult(resultComplete, len(members)), members...)
 	if x.client.modern {
 		dst = strconv.AppendInt(append(dst, `,"ttlMs":`...), fresh.Milliseconds(), 10)
 		dst = append(dst, `,"cacheScope":"private"`...)
 	}
-	x.endResult(dst)
-}
-
-// respondWith is respond with a Go value, which is an object in JSON.
-func (x *exchange) respondWith(result any) { x.respond(membersOf(result)) }
-
-// respondWithFor is respondFor with a Go value.
-func (x *exchange) respondWithFor(fresh time.Duration, result any) {
-	x.respondFor(fresh, membersOf(result))
+	x.sendResult(dst)
 }
 
 // membersOf returns the members of a Go value that is an object in JSON.
@@ -103,31 +95,26 @@ func marshal(v any) []byte {
 	return text
 }
 
-// sendResult is respond with mu held.
-func (x *exchange) sendResult(members []byte) {
-	x.endResult(append(x.beginResult(len(members)), members...))
-}
+// Types of a result, which clients of the stateless era are told.
+const (
+	resultComplete      = "complete"
+	resultInputRequired = "input_required"
+	resultTask          = "task"
+)
 
-// beginResult returns the beginning of a response, with room for that many bytes of members; endResult sends it. Both
+// beginResult returns the beginning of a response, with room for that many bytes of members; sendResult sends it. Both
 // are called with mu held.
-func (x *exchange) beginResult(size int) []byte {
-	dst := x.opened(make([]byte, 0, size+len(x.s.info)+len(x.meta)+len(x.ID)+256))
+func (x *exchange) beginResult(resultType string, size int) []byte {
+	dst := make([]byte, 0, size+len(x.s.info)+len(x.meta)+len(x.ID)+256)
+	dst = append(append(append(dst, `{"jsonrpc":"2.0","id":`...), x.ID...), `,"result":{`...)
 	if x.client.modern {
-		dst = append(dst, `"resultType":"complete",`...)
+		dst = append(append(append(dst, `"resultType":"`...), resultType...), `",`...)
 	}
 	return dst
 }
 
-func (x *exchange) endResult(dst []byte) { x.send(x.closed(dst), nil) }
-
-// opened appends the beginning of a response, up to the members of its result. Like closed it is called with mu
-// held, or before another request can continue the exchange.
-func (x *exchange) opened(dst []byte) []byte {
-	return append(append(append(dst, `{"jsonrpc":"2.0","id":`...), x.ID...), `,"result":{`...)
-}
-
-// closed appends _meta and the end of a response.
-func (x *exchange) closed(dst []byte) []byte {
+// sendResult appends _meta and the end of a response, and sends it.
+func (x *exchange) sendResult(dst []byte) {
 	if x.client.modern || len(x.meta) > 0 {
 		if c := dst[len(dst)-1]; c != '{' && c != ',' {
 			dst = append(dst, ',')
@@ -142,30 +129,27 @@ func (x *exchange) closed(dst []byte) []byte {
 		}
 		dst = append(dst, '}')
 	}
-	return append(dst, "}}"...)
+	x.send(append(dst, "}}"...), nil)
+}
+
+// pause sends a result after which the client comes back with another request. It reports whether it
+// could be sent.
+func (x *exchange) pause(members []byte) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.paused = !x.over
+	x.sendResult(append(x.beginResult(resultInputRequired, len(members)), members...))
+	return x.paused
 }
 
 // fail answers with an error of the protocol.
-func (x *exchange) fail(f *jsonrpc.Failure) { x.finish(nil, f) }
-
-// finish sends the response, or the failure in its place.
-func (x *exchange) finish(response []byte, f *jsonrpc.Failure) {
+func (x *exchange) fail(f *jsonrpc.Failure) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.send(response, f)
+	x.send(nil, f)
 }
 
-// pause sends a response after which the client comes back with another request. It reports whether it
-// could be sent.
-func (x *exchange) pause(response []byte) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.away = !x.over
-	x.send(response, nil)
-	return x.away
-}
-
-// send is finish with mu held.
+// send sends the response, or the failure in its place. It is called with mu held.
 func (x *exchange) send(response []byte, f *jsonrpc.Failure) {
 	if !x.over {
 		x.over = true

@@ -133,7 +133,7 @@ func listPrompts(x *exchange) {
 	if end < len(all) {
 		page.NextCursor = newCursor(end, "")
 	}
-	x.respondWithFor(soon, page)
+	x.respondFor(soon, membersOf(page))
 }
 
 // getPrompt answers prompts/get.
@@ -180,10 +180,10 @@ func getPrompt(x *exchange) {
 		Role    string  `json:"role"`
 		Content content `json:"content"`
 	}
-	x.respondWith(struct {
+	x.respond(membersOf(struct {
 		Description string `json:"description"`
 		Messages    []said `json:"messages"`
-	}{all[i].Description, []said{{"user", content{"text", text}}}})
+	}{all[i].Description, []said{{"user", content{"text", text}}}}))
 }
 
 // hydrated returns the text of an agent or a skill.

@@ -343,7 +343,7 @@ func readResource(x *exchange) {
 		x.fail(x.failedCall(err))
 		return
 	}
-	x.respondWithFor(never, map[string][]contents{"contents": all})
+	x.respondFor(never, membersOf(map[string][]contents{"contents": all}))
 }
 
 // noResource is the failure for a resource that isn't there, or not for this caller.
@@ -390,7 +390,7 @@ func listResources(x *exchange) {
 	if kind < len(x.s.kinds) {
 		page.NextCursor = newCursor(kind, after)
 	}
-	x.respondWithFor(soon, page)
+	x.respondFor(soon, membersOf(page))
 }
 
 // listTemplates answers resources/templates/list.
@@ -407,7 +407,7 @@ func listTemplates(x *exchange) {
 			all = append(all, template{k.template, k.name, k.description, k.mimeType})
 		}
 	}
-	x.respondWithFor(hour, map[string][]template{"resourceTemplates": all})
+	x.respondFor(hour, membersOf(map[string][]template{"resourceTemplates": all}))
 }
 
 // complete answers completion/complete.
@@ -429,5 +429,5 @@ func complete(x *exchange) {
 		HasMore bool     `json:"hasMore"`
 	}
 	total := len(values)
-	x.respondWith(map[string]completion{"completion": {values[:min(total, 100)], total, total > 100}})
+	x.respond(membersOf(map[string]completion{"completion": {values[:min(total, 100)], total, total > 100}}))
 }

@@ -99,7 +99,7 @@ func listSkills(x *exchange) {
 		x.fail(x.failedCall(err))
 		return
 	}
-	x.respondWithFor(soon, map[string][]skill{"skills": found})
+	x.respondFor(soon, membersOf(map[string][]skill{"skills": found}))
 }
 
 // getSkill answers skills/get.
@@ -116,7 +116,7 @@ func getSkill(x *exchange) {
 	case i < 0:
 		x.fail(&jsonrpc.Failure{Code: mcp.InvalidParams, Text: "Unknown skill", Data: aboutURI(uri)})
 	default:
-		x.respondWithFor(soon, map[string]skill{"skill": all[i]})
+		x.respondFor(soon, membersOf(map[string]skill{"skill": all[i]}))
 	}
 }
 
@@ -186,5 +186,5 @@ func readDirectory(x *exchange) {
 		}
 		all = append(all, r)
 	}
-	x.respondWithFor(soon, map[string][]resource{"resources": all})
+	x.respondFor(soon, membersOf(map[string][]resource{"resources": all}))
 }

@@ -78,14 +78,11 @@ const (
 func (x *exchange) sendTask(id string) {
 	x.s.opts.Tasks.name(x.asked, id)
 	now := time.Now().UnixMilli()
-	task := newTask(id, now, now)
-	task.ResultType = "task"
-	x.send(x.closed(append(x.opened(nil), membersOf(task)...)), nil)
+	x.sendResult(append(x.beginResult(resultTask, 0), membersOf(newTask(id, now, now))...))
 }
 
 // A shownTask is a task as the client gets it.
 type shownTask struct {
-	ResultType     string                `json:"resultType,omitempty"`
 	TaskID         string                `json:"taskId"`
 	Status         string                `json:"status"`
 	CreatedAt      string                `json:"createdAt"`
@@ -174,7 +171,7 @@ func getTask(x *exchange) {
 	default:
 		task.StatusMessage = note
 	}
-	x.respondWith(task)
+	x.respond(membersOf(task))
 }
 
 // taskResult is the result of the tool that a completed job has called.
