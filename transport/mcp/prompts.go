@@ -32,10 +32,7 @@ type promptArgument struct {
 var contentRoots = []string{"os://agents", "os://skills"}
 
 // An indexed is an agent or a skill, as Content.Index lists it.
-type indexed struct {
-	URI, Kind, Name, Description string
-	Problems                     []string
-}
+type indexed struct{ URI, Kind, Name, Description string }
 
 // A contentIndex is what Content.Index replies.
 type contentIndex struct {

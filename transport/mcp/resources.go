@@ -164,7 +164,6 @@ type file struct {
 	Content    *string
 	ContentRef *message.BlobPointer
 	MediaType  string
-	Size       int64
 }
 
 // readTree reads a file of the tree.

@@ -75,15 +75,15 @@ func (c *client) within(session string) request.Caller {
 
 // An entry is a message of a session, as far as it is shown.
 type entry struct {
-	ID, Type, Turn, Model string
-	Seq, Parent           uint64
-	Timestamp             int64
-	Partial               bool
-	Text, Title, Summary  string
-	TextRef, SummaryRef   json.RawMessage
-	Files                 []file
-	Calls                 []call
-	Results               []result
+	ID, Type, Turn       string
+	Seq, Parent          uint64
+	Timestamp            int64
+	Partial              bool
+	Text, Title, Summary string
+	TextRef, SummaryRef  json.RawMessage
+	Files                []file
+	Calls                []call
+	Results              []result
 
 	// Of approval-request and approval-response.
 	Call, Name, Rule, Decision, Remember, Reason, By string
@@ -153,13 +153,13 @@ func (c *client) blob(ctx context.Context, ref json.RawMessage) (string, error) 
 
 // info is what Session.Get says.
 type info struct {
-	Session, Title, Model, Status, Turn, Parent string
-	Seq, Leaf                                   uint64
-	Turns, Queued                               int
-	Created, Updated                            int64
-	Pending                                     []string
-	Tools                                       []struct{ Name, Description string }
-	Used                                        struct {
+	Session, Title, Model, Status, Turn string
+	Seq, Leaf                           uint64
+	Turns                               int
+	Created                             int64
+	Pending                             []string
+	Tools                               []struct{ Name, Description string }
+	Used                                struct {
 		Steps, Calls int
 		Tokens       int64
 		Cost         float64
@@ -215,9 +215,7 @@ type input struct {
 }
 
 // turn is what an input has begun.
-type turn struct {
-	Session, Turn, Status string
-}
+type turn struct{ Session, Turn string }
 
 func (c *client) send(ctx context.Context, in input) (t turn, err error) {
 	err = request.Read(ctx, c.within(in.Session), message.KindCommand, "Session.Send", in, &t)
@@ -341,9 +339,8 @@ func (c *client) path(ctx context.Context, i *info, most uint64) (path []entry, 
 
 // listed is a session in a list.
 type listed struct {
-	Session, Title, Model, Status string
-	Turns                         int
-	Created, Updated              int64
+	Session, Title string
+	Updated        int64
 }
 
 // list returns the sessions, the latest first, that keep says to keep, and at most so many.

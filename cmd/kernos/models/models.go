@@ -151,7 +151,7 @@ func listModels(ctx context.Context, client *http.Client, baseURL string) (names
 }
 
 // A Listed is a model as Model.List has it.
-type Listed struct{ Name, Dialect, Model, BaseURL, Source, Problem string }
+type Listed struct{ Name, Model, BaseURL, Source, Problem string }
 
 // List asks a kernel for its models.
 func List(ctx context.Context, call request.Caller) ([]Listed, error) {

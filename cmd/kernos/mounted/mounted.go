@@ -9,18 +9,15 @@ import (
 	"kernos/cmd/kernos/terminal"
 )
 
-// A Server is what Mcp.Show replies.
+// A Server is what Mcp.Show replies, as far as it is shown.
 type Server struct {
-	Name, Domain, Target, State, Error, Title, Version, Protocol, Instructions string
-	ToolCount, Allowed, Changes                                                int
-	Secrets, Templates                                                         []string
-	Tools                                                                      []struct {
-		Type, Name, Description string
-		Allowed                 bool
-		Change                  *struct {
-			Description   string
-			Input, Output bool
-		}
+	Name, Target, State, Error, Title, Version, Protocol, Instructions string
+	ToolCount, Allowed, Changes                                        int
+	Secrets                                                            []string
+	Tools                                                              []struct {
+		Type, Description string
+		Allowed           bool
+		Change            *struct{ Description string }
 	}
 	Resources []struct{ File, Title string }
 	Prompts   []struct{ File, Description string }

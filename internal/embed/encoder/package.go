@@ -133,7 +133,6 @@ func readTensors(found map[string][]byte) (*tensors, error) {
 			Weights []struct {
 				Name  string
 				Shape []int
-				Dtype string
 			}
 		}
 	}
