@@ -28,8 +28,8 @@ const dimensions = 192
 //go:embed english/english.table
 var file string
 
-var table = sync.OnceValue(func() *Table {
-	t, err := readTable("english-2", file)
+var englishTable = sync.OnceValue(func() *table {
+	t, err := readTable(file)
 	if err != nil {
 		panic(err) // the file is part of the program
 	}
@@ -40,5 +40,5 @@ func (english) ID() string      { return "english-2" }
 func (english) Dimensions() int { return dimensions }
 
 func (english) Embed(ctx context.Context, texts []string) ([][]float32, error) {
-	return table().Embed(ctx, texts)
+	return englishTable().embed(ctx, texts)
 }

@@ -10,15 +10,14 @@ import (
 	"unsafe"
 )
 
-// A Table has a vector for each of some thousand words, and for pieces that other words are made
+// A table has a vector for each of some thousand words, and for pieces that other words are made
 // of. The vector of a text is the sum of those of its words, made one unit long; the more common a
 // word is, the shorter is its vector.
 //
 // The file begins with magic, the number of dimensions, that of words, and the length of their list, each four
 // bytes, the lowest first. The words follow, each ended by a line break; those that begin with # are pieces that continue a
 // word. Then comes the scale of each word as a float32, and the vectors, a byte for each number.
-type Table struct {
-	id         string
+type table struct {
 	dimensions int
 	words      map[string]int32
 	scales     []float32
@@ -28,7 +27,7 @@ type Table struct {
 const magic = "kernos embeddings 1\n"
 
 // readTable reads a table. It keeps using the data.
-func readTable(id, data string) (*Table, error) {
+func readTable(data string) (*table, error) {
 	rest, ok := strings.CutPrefix(data, magic)
 	if !ok || len(rest) < 12 {
 		return nil, errors.New("this is not a table of embeddings")
@@ -42,7 +41,7 @@ func readTable(id, data string) (*Table, error) {
 	if dimensions == 0 || len(rest) != list+count*4+count*dimensions {
 		return nil, fmt.Errorf("a table of %d words and %d dimensions has %d bytes", count, dimensions, len(rest))
 	}
-	t := &Table{id: id, dimensions: dimensions, words: make(map[string]int32, count), scales: make([]float32, count)}
+	t := &table{dimensions: dimensions, words: make(map[string]int32, count), scales: make([]float32, count)}
 	i := int32(0)
 	for word := range strings.Lines(rest[:list]) {
 		t.words[strings.TrimSuffix(word, "\n")] = i
@@ -60,7 +59,7 @@ func readTable(id, data string) (*Table, error) {
 }
 
 // sum adds the vectors of the words of a text to sum.
-func (t *Table) sum(text string, sum []float32) {
+func (t *table) sum(text string, sum []float32) {
 	var room [16]int32
 	for words := (Words{Text: text}); ; {
 		word := words.Next()
@@ -76,14 +75,8 @@ func (t *Table) sum(text string, sum []float32) {
 	}
 }
 
-// ID implements Model.
-func (t *Table) ID() string { return t.id }
-
-// Dimensions implements Model.
-func (t *Table) Dimensions() int { return t.dimensions }
-
-// Embed implements Model.
-func (t *Table) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+// embed is [Model.Embed].
+func (t *table) embed(ctx context.Context, texts []string) ([][]float32, error) {
 	vectors := make([][]float32, len(texts))
 	for i, text := range texts {
 		if err := ctx.Err(); err != nil {
