@@ -13,9 +13,9 @@ import (
 
 // A fileChange is what becomes of a client's file.
 type fileChange struct {
-	Path          string
-	Before, After string
-	Token         bool // a token was made for the client
+	path          string
+	before, after string
+	token         bool // a token was made for the client
 
 	absent bool   // the file doesn't exist before the change
 	remove bool   // the file doesn't exist after the change
@@ -36,7 +36,7 @@ type record struct {
 func (c *Client) install(s Server, folder string) (*fileChange, error) {
 	ch, _, err := c.read(folder)
 	if err == nil {
-		ch.After, err = c.add(ch.Before, s)
+		ch.after, err = c.add(ch.before, s)
 	}
 	return ch, err
 }
@@ -48,26 +48,26 @@ func (c *Client) undo(folder string) (*fileChange, error) {
 	if err != nil {
 		return nil, err
 	}
-	ch.undo, ch.Token = true, r.Token
-	if r.After != "" && r.After == ch.Before {
-		ch.After, ch.remove = r.Before, r.Absent
+	ch.undo, ch.token = true, r.Token
+	if r.After != "" && r.After == ch.before {
+		ch.after, ch.remove = r.Before, r.Absent
 		return ch, nil
 	}
-	ch.After, err = c.remove(ch.Before, r.Before)
+	ch.after, err = c.remove(ch.before, r.Before)
 	return ch, err
 }
 
 // read reads the client's file, and the record of its installation if there is one.
 func (c *Client) read(folder string) (*fileChange, record, error) {
 	var r record
-	path, err := c.Path()
+	path, err := c.path()
 	if err != nil {
 		return nil, r, err
 	}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real // a link stays one
 	}
-	ch := &fileChange{Path: path, record: filepath.Join(folder, c.Name+".json")}
+	ch := &fileChange{path: path, record: filepath.Join(folder, c.Name+".json")}
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		ch.absent, err = true, nil
@@ -75,7 +75,7 @@ func (c *Client) read(folder string) (*fileChange, record, error) {
 	if err != nil {
 		return nil, r, err
 	}
-	ch.Before = string(text)
+	ch.before = string(text)
 	kept, err := os.ReadFile(ch.record)
 	if errors.Is(err, fs.ErrNotExist) {
 		return ch, r, nil
@@ -87,25 +87,25 @@ func (c *Client) read(folder string) (*fileChange, record, error) {
 }
 
 // empty reports whether nothing would be changed.
-func (ch *fileChange) empty() bool { return ch.Before == ch.After && !ch.remove }
+func (ch *fileChange) empty() bool { return ch.before == ch.after && !ch.remove }
 
-// Apply writes the file, and what is needed to undo it.
-func (ch *fileChange) Apply() error {
+// apply writes the file, and what is needed to undo it.
+func (ch *fileChange) apply() error {
 	if ch.undo {
 		if ch.remove {
-			if err := durable.Remove(ch.Path); err != nil {
+			if err := durable.Remove(ch.path); err != nil {
 				return err
 			}
-		} else if err := write(ch.Path, ch.After); err != nil {
+		} else if err := write(ch.path, ch.after); err != nil {
 			return err
 		}
 		return durable.Remove(ch.record)
 	}
-	r := record{ch.Before, ch.absent, ch.After, ch.Token}
+	r := record{ch.before, ch.absent, ch.after, ch.token}
 	var last record
 	if kept, err := os.ReadFile(ch.record); err == nil && json.Unmarshal(kept, &last) == nil {
 		r.Token = r.Token || last.Token
-		if last.After == ch.Before { // only kernos has changed the file since then
+		if last.After == ch.before { // only kernos has changed the file since then
 			r.Before, r.Absent = last.Before, last.Absent
 		}
 	}
@@ -119,7 +119,7 @@ func (ch *fileChange) Apply() error {
 	if err := durable.WriteFile(ch.record, text); err != nil {
 		return err
 	}
-	return write(ch.Path, ch.After)
+	return write(ch.path, ch.after)
 }
 
 // write replaces a file, with the mode that it has, or makes it for its owner only.

@@ -2,8 +2,8 @@
 // how an MCP server is entered into it without touching anything else. It asks the person before.
 //
 //	c, ok := clients.Find("cursor")
-//	path, err := c.Path()
-//	after, err := c.Add(before, clients.Server{Command: "/usr/bin/kernos", Args: []string{"mcp"}})
+//	i := clients.Installation{Client: c, Screen: screen, In: os.Stdin, Ask: ask}
+//	err := i.Make(ctx, clients.Server{Command: "/usr/bin/kernos", Args: []string{"mcp"}}, folder)
 package clients
 
 import (
@@ -29,18 +29,15 @@ type Server struct {
 
 // A Client is one LLM client.
 type Client struct {
-	Name  string // the name that a person types, and that the client's token has
-	Title string
-	Next  string // what the person does in the client when the file has been written
+	Name string // the name that a person types, and that the client's token has
 
-	path  func() (string, error)
-	under string // the member or table that has the servers
+	title string
+	next  string                 // what the person does in the client when the file has been written
+	path  func() (string, error) // returns the path of its configuration file, which needn't exist
+	under string                 // the member or table that has the servers
 	file  format
 	shape func(Server) any
 }
-
-// Path is the client's configuration file, which needn't exist.
-func (c *Client) Path() (string, error) { return c.path() }
 
 // known are the clients, by name. docs/MCP.md says which of them were compared with what.
 func known() []Client {

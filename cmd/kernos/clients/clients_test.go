@@ -94,14 +94,14 @@ func TestPaths(t *testing.T) {
 		"windsurf": {".codeium/windsurf/mcp_config.json", "mcpServers"}, "zed": {".config/zed/settings.json", "context_servers"},
 	}
 	for _, c := range known() {
-		path, err := c.Path()
+		path, err := c.path()
 		if w := want[c.Name]; err != nil || path != "/home/ada/"+w[0] || c.under != w[1] {
 			t.Errorf("%s: %s in %s, %v", c.Name, c.under, path, err)
 		}
 	}
 	t.Setenv("CODEX_HOME", "/srv/codex")
 	c, _ := Find("codex")
-	if path, _ := c.Path(); path != "/srv/codex/config.toml" {
+	if path, _ := c.path(); path != "/srv/codex/config.toml" {
 		t.Error(path)
 	}
 }
@@ -125,7 +125,7 @@ func TestEveryClient(t *testing.T) {
 		}
 		for about, before := range map[string]string{"no file": absent, "an empty file": "", "comments and servers": full, "other line ends": strings.ReplaceAll(full, "\n", "\r\n"), "one line": compact} {
 			t.Run(c.Name+"/"+about, func(t *testing.T) {
-				path, err := c.Path()
+				path, err := c.path()
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -147,10 +147,10 @@ func TestEveryClient(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if shown := strings.Join(difference(ch.Before, ch.After), "\n"); !strings.Contains(shown, "kernos") {
+					if shown := strings.Join(difference(ch.before, ch.after), "\n"); !strings.Contains(shown, "kernos") {
 						t.Errorf("it shows %s", shown)
 					}
-					if err := ch.Apply(); err != nil {
+					if err := ch.apply(); err != nil {
 						t.Fatal(err)
 					}
 				}

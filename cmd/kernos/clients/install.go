@@ -60,7 +60,7 @@ func Unknown(name string) error {
 func List(s *terminal.Screen) error {
 	var rows [][]string
 	for _, c := range known() {
-		path, err := c.Path()
+		path, err := c.path()
 		if err != nil {
 			return exit.Wrap(err)
 		}
@@ -72,7 +72,7 @@ func List(s *terminal.Screen) error {
 				state = "yes"
 			}
 		}
-		rows = append(rows, []string{c.Name, c.Title, state, path})
+		rows = append(rows, []string{c.Name, c.title, state, path})
 	}
 	return s.Table([]string{"CLIENT", "NAME", "INSTALLED", "FILE"}, rows)
 }
@@ -91,29 +91,29 @@ type Installation struct {
 // Make makes the change, with the token of the client.
 func (i *Installation) Make(ctx context.Context, s Server, folder string) error {
 	change, err := i.Client.install(s, folder)
-	return i.run(ctx, change, err, i.introduce, i.Client.Next)
+	return i.run(ctx, change, err, i.introduce, i.Client.next)
 }
 
 // Undo makes the file what it was, and revokes the token that the installation made.
 func (i *Installation) Undo(ctx context.Context, folder string) error {
 	change, err := i.Client.undo(folder)
-	return i.run(ctx, change, err, i.forget, i.Client.Title+" no longer starts kernos, from its next start on")
+	return i.run(ctx, change, err, i.forget, i.Client.title+" no longer starts kernos, from its next start on")
 }
 
 // run shows the change, asks, does what belongs to it in the kernel, and makes it.
 func (i *Installation) run(ctx context.Context, change *fileChange, err error, kernel func(context.Context, request.Caller, *fileChange) error, done string) error {
 	if err != nil {
-		path, _ := i.Client.Path()
+		path, _ := i.Client.path()
 		return &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("%s can't be changed: %w", path, err)}
 	}
 	if change.empty() {
-		i.Screen.Note("%s needs no change", change.Path)
+		i.Screen.Note("%s needs no change", change.path)
 		return nil
 	}
-	if err := i.Screen.Line(change.Path); err != nil {
+	if err := i.Screen.Line(change.path); err != nil {
 		return err
 	}
-	for _, line := range difference(change.Before, change.After) {
+	for _, line := range difference(change.before, change.after) {
 		style := terminal.Plain
 		switch line[0] {
 		case '+':
@@ -132,7 +132,7 @@ func (i *Installation) run(ctx context.Context, change *fileChange, err error, k
 		if err := kernel(ctx, call, change); err != nil {
 			return err
 		}
-		if err := change.Apply(); err != nil {
+		if err := change.apply(); err != nil {
 			return exit.Wrap(err)
 		}
 		i.Screen.Note("%s", done)
@@ -162,13 +162,13 @@ func (i *Installation) agreed(ctx context.Context) (bool, error) {
 // introduce makes the client's token, unless there is one.
 func (i *Installation) introduce(ctx context.Context, call request.Caller, change *fileChange) error {
 	made, err := tokens.Make(ctx, call, i.Client.Name)
-	change.Token = change.Token || made
+	change.token = change.token || made
 	return err
 }
 
 // forget revokes the token that the installation made.
 func (i *Installation) forget(ctx context.Context, call request.Caller, change *fileChange) error {
-	if !change.Token {
+	if !change.token {
 		return nil
 	}
 	_, err := request.Send(ctx, call, message.KindCommand, "Token.Revoke", map[string]string{"name": i.Client.Name}, nil)

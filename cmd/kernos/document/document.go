@@ -213,9 +213,9 @@ func (d Documents) readFile(ctx context.Context, uri string) (*Document, error) 
 	return &Document{ReadCloser: blob, Version: reply.Version}, d.server.Explain(err)
 }
 
-// Write puts a document at a place. If the version isn't nil, the place must have it still, and "" means
+// write puts a document at a place. If the version isn't nil, the place must have it still, and "" means
 // that it must be empty; otherwise the error has the code 409.
-func (d Documents) Write(ctx context.Context, p Location, doc *Document, version *string) error {
+func (d Documents) write(ctx context.Context, p Location, doc *Document, version *string) error {
 	if p.Kind == Local {
 		return exit.Wrap(d.writeLocal(p.Name, doc))
 	}
@@ -341,5 +341,5 @@ func (d Documents) Copy(ctx context.Context, from, to Location) error {
 	if to.Kind != Memory && doc.JSON {
 		doc.ReadCloser = reading{io.MultiReader(doc.ReadCloser, strings.NewReader("\n")), doc.ReadCloser}
 	}
-	return d.Write(ctx, to.inside(from.base()), doc, nil)
+	return d.write(ctx, to.inside(from.base()), doc, nil)
 }

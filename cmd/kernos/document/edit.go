@@ -59,7 +59,7 @@ func (d Documents) Edit(ctx context.Context, p Location, editor string, s *termi
 		return keep(fmt.Errorf("%s held JSON, and this isn't JSON, so nothing is changed", p))
 	}
 	changed := &Document{ReadCloser: io.NopCloser(bytes.NewReader(edited)), JSON: doc.JSON}
-	err = d.Write(ctx, p, changed, &doc.Version)
+	err = d.write(ctx, p, changed, &doc.Version)
 	if hasCode(err, 409) {
 		return keep(fmt.Errorf("%s was changed while you edited it, so your text isn't stored", p))
 	}

@@ -26,8 +26,8 @@ import (
 	"kernos/transport/unix"
 )
 
-// A Handler is a syscall and the program that serves it.
-type Handler struct {
+// A handler is a syscall and the program that serves it.
+type handler struct {
 	Type         message.Type
 	Registration json.RawMessage // the data of Syscall.Register
 	Command      []string        // the program and its arguments
@@ -44,7 +44,7 @@ type Handler struct {
 // Serve registers the syscall and answers requests. When the daemon closes the connection, Serve
 // connects to the next one. After drain is closed, it takes no new requests, finishes those that
 // it has, and returns nil. When ctx ends, running processes are killed.
-func (h *Handler) Serve(ctx context.Context, drain <-chan struct{}) error {
+func (h *handler) Serve(ctx context.Context, drain <-chan struct{}) error {
 	connecting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
@@ -67,7 +67,7 @@ func (h *Handler) Serve(ctx context.Context, drain <-chan struct{}) error {
 			return err
 		}
 		if conn != nil {
-			c := &connection{Handler: h, conn: conn, slots: slots, running: make(map[message.ID]context.CancelFunc)}
+			c := &connection{handler: h, conn: conn, slots: slots, running: make(map[message.ID]context.CancelFunc)}
 			err = c.serve(ctx, drain)
 			switch {
 			case ctx.Err() != nil:
@@ -87,7 +87,7 @@ func (h *Handler) Serve(ctx context.Context, drain <-chan struct{}) error {
 
 // A connection serves requests of one daemon, until the daemon closes it.
 type connection struct {
-	*Handler
+	*handler
 	conn  *unix.Conn
 	slots chan struct{}
 

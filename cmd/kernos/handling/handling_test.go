@@ -1,4 +1,4 @@
-package handling_test
+package handling
 
 import (
 	"context"
@@ -16,7 +16,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"kernos/cmd/kernos/handling"
 	"kernos/daemon"
 	"kernos/daemon/daemontest"
 	"kernos/internal/testkit"
@@ -67,13 +66,13 @@ func (w *world) count(text string) int {
 }
 
 // handle serves Test.Run with a script until the test ends, and waits until it is registered.
-func (w *world) handle(script string, change func(*handling.Handler)) (kill func()) {
+func (w *world) handle(script string, change func(*handler)) (kill func()) {
 	w.t.Helper()
 	socket, err := w.daemon.Home().Socket()
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	h := &handling.Handler{
+	h := &handler{
 		Type:         "Test.Run",
 		Registration: json.RawMessage(`{"name":"Test.Run","kind":"command","description":"Run.","inputSchema":{},"outputSchema":{},"handler":"connection"}`),
 		Command:      []string{"bash", "-c", script}, Parallel: 2, Timeout: testkit.Patience, Stderr: w,
@@ -206,7 +205,7 @@ func TestTheProcessGroupIsKilled(t *testing.T) {
 func TestTheProcessGroupIsKilledAtTheDeadline(t *testing.T) {
 	w := newWorld(t)
 	path := pipe(t)
-	w.handle(`exec 5>`+path+`; sleep 1000 & sleep 1000`, func(h *handling.Handler) { h.Timeout = 200 * time.Millisecond })
+	w.handle(`exec 5>`+path+`; sleep 1000 & sleep 1000`, func(h *handler) { h.Timeout = 200 * time.Millisecond })
 	if got := w.call(t.Context(), `{}`); got != `error Test.Run {"code":504,"message":"bash has not answered within 200ms, and was killed"}` {
 		t.Errorf("the answer is %s", got)
 	}
@@ -289,7 +288,7 @@ func TestARefusedRegistration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &handling.Handler{
+	h := &handler{
 		Type: "Memory.Get", Registration: json.RawMessage(`{"name":"Memory.Get","kind":"query","description":"x","inputSchema":{},"outputSchema":{},"handler":"connection"}`),
 		Connect: func(ctx context.Context) (*unix.Conn, error) { return new(unix.Dialer).Dial(ctx, socket) },
 	}

@@ -1,4 +1,4 @@
-package handling_test
+package handling
 
 import (
 	"encoding/json"

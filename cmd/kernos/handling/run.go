@@ -102,7 +102,7 @@ func Run(ctx context.Context, def Definition, command []string, parallel int, st
 		}
 	}()
 	people := &together{w: stderr}
-	h := &Handler{
+	h := &handler{
 		Type: message.Type(def.Name), Registration: data, Command: command, Parallel: parallel,
 		Timeout: time.Duration(def.Timeout) * time.Millisecond, Stderr: people,
 		Report:  func(text string) { fmt.Fprintln(people, "kernos: "+visible.Text(text)) },
