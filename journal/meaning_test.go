@@ -121,7 +121,7 @@ func TestMessagesAreFoundByMeaning(t *testing.T) {
 	}{
 		{"denied entry", ranked.ByWords, "a [entry]"},
 		{"denied entry", ranked.ByMeaning, "a ~"},
-		{"denied entry", ranked.ByBoth, "a [entry]~"},
+		{"denied entry", "both", "a [entry]~"},
 		{"denied", "", "a ~"},
 		{"automobile", "", "b [automobile]~ c ~"},
 		{"vehicle 01JAXV5Y2Z4B8Q0R6T7W9E3F1G", "", "e [01jaxv5y2z4b8q0r6t7w9e3f1g] b ~ c ~"},
@@ -170,7 +170,7 @@ func TestMeaningThroughFilters(t *testing.T) {
 		{}, {Type: "Memory.*"}, {Type: "Http.Fetch,Note.Add"}, {Kinds: []message.Kind{message.KindQuery, message.KindEvent}}, {Correlation: "c3"}, {Codes: []int{404}},
 		{Type: "Note.Add"}, {Words: []string{"few may"}}, {Type: "Nothing.*"},
 	} {
-		for _, mode := range []ranked.Mode{ranked.ByMeaning, ranked.ByBoth} {
+		for _, mode := range []ranked.Mode{ranked.ByMeaning, "both"} {
 			r, err := j.Search(t.Context(), SearchQuery{Words: "text word number", Mode: mode, Filter: f, Limit: 50})
 			if err != nil || r.Unavailable != nil {
 				t.Fatal(r.Unavailable, err)
@@ -191,7 +191,7 @@ func TestMeaningThroughFilters(t *testing.T) {
 		}
 	}
 	own := Filter{Own: "guest-1"}
-	for _, mode := range []ranked.Mode{ranked.ByMeaning, ranked.ByBoth, ranked.ByWords} {
+	for _, mode := range []ranked.Mode{ranked.ByMeaning, "both", ranked.ByWords} {
 		r, err := j.Search(t.Context(), SearchQuery{Words: "text word number", Mode: mode, Filter: own})
 		if err != nil || len(r.Hits) != 1 || r.Total != 1 || r.Hits[0].Message.Metadata.ID != "rare" {
 			t.Errorf("%s: the guest finds %d of %d messages, %v; it has sent one", mode, len(r.Hits), r.Total, err)

@@ -25,8 +25,8 @@ const (
 	liveDelay     = 2 * time.Millisecond  // maxDelay while a reader follows
 )
 
-// Lost is the type of the event that stands where records are missing.
-const Lost message.Type = "Journal.Lost"
+// lostEvent is the type of the event that stands where records are missing.
+const lostEvent message.Type = "Journal.Lost"
 
 // writing is what waits to be written, guarded by Journal.mu.
 type writing struct {
@@ -164,7 +164,7 @@ func (j *Journal) recordLoss() {
 	j.lost = Losses{}
 	now := time.Now()
 	data := fmt.Appendf(nil, `{"messages":%d,"since":%d,"until":%d,"reason":"The store did not take them"}`, l.Lost, l.LostSince, l.LostUntil)
-	m := message.Message{Kind: message.KindEvent, Type: Lost, Data: data,
+	m := message.Message{Kind: message.KindEvent, Type: lostEvent, Data: data,
 		Metadata: message.Metadata{ID: message.ID(ulid.Make().String()), Timestamp: now.UnixMilli()}}
 	i := newItem(&kernel.Record{Message: &m, Way: kernel.Within})
 	if j.open == nil {

@@ -127,7 +127,7 @@ func TestStoreThatRefusesWritesLosesRecordsThatAreCounted(t *testing.T) {
 		}
 		gap := all[kept].Message
 		want := fmt.Sprintf(`{"messages":%d,"since":%d,"until":%d,`, d.Lost, d.LostSince, d.LostUntil)
-		if gap.Type != Lost || !strings.HasPrefix(string(gap.Data), want) {
+		if gap.Type != lostEvent || !strings.HasPrefix(string(gap.Data), want) {
 			t.Errorf("got %s %s, want %s", gap.Type, gap.Data, want)
 		}
 		if all[kept+1].Message.Metadata.ID != "later" {

@@ -11,8 +11,8 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// Modules are the libraries that the source imports, by their names, in the folder third_party.
-var Modules = map[string]string{
+// modules are the libraries that the source imports, by their names, in the folder third_party.
+var modules = map[string]string{
 	"preact":                "preact.mjs",
 	"preact/hooks":          "preact-hooks.mjs",
 	"preact/jsx-runtime":    "preact-jsx-runtime.mjs",
@@ -35,7 +35,7 @@ func Build(folder string) (map[string][]byte, error) {
 		return nil, err
 	}
 	alias := make(map[string]string)
-	for name, file := range Modules {
+	for name, file := range modules {
 		alias[name] = filepath.Join(folder, "third_party", file)
 	}
 	result := api.Build(api.BuildOptions{

@@ -8,14 +8,13 @@ import (
 	"unicode"
 )
 
-// A Mode says what a search goes by. "" means Both.
+// A Mode says what a search goes by. "" and "both" mean words and meaning.
 type Mode string
 
-// The modes.
+// The modes that go by one of them.
 const (
 	ByWords   Mode = "words"
 	ByMeaning Mode = "meaning"
-	ByBoth    Mode = "both"
 )
 
 // Words and Meaning report which of the two a search goes by.

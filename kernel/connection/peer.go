@@ -141,12 +141,12 @@ func (p *Peer) compose(r *request, t message.Type, data []byte) error {
 	return nil
 }
 
-// Cancelled is the event with which a peer learns that a request no longer needs an answer.
-const Cancelled message.Type = "Syscall.Cancelled"
+// cancelledEvent is the event with which a peer learns that a request no longer needs an answer.
+const cancelledEvent message.Type = "Syscall.Cancelled"
 
 func (p *Peer) cancelled(m *message.Message) {
 	data := append(jsonscan.AppendQuoted([]byte(`{"id":`), string(m.Metadata.ID)), '}')
-	e := m.Event(Cancelled, data)
+	e := m.Event(cancelledEvent, data)
 	p.conn.k.Stamp(&e)
 	p.conn.k.Record(e, kernel.Out, p.conn.sender)
 	p.conn.src.Room(true)

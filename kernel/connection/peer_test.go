@@ -172,7 +172,7 @@ func TestAQuestionThatIsLate(t *testing.T) {
 		d.expect(t, "q 504")
 		all := d.server.Messages()
 		told := all[len(all)-1]
-		if told.Type != connection.Cancelled || string(told.Data) != fmt.Sprintf(`{"id":%q}`, request.Metadata.ID) || told.Metadata.Causation != request.Metadata.ID {
+		if told.Type != "Syscall.Cancelled" || string(told.Data) != fmt.Sprintf(`{"id":%q}`, request.Metadata.ID) || told.Metadata.Causation != request.Metadata.ID {
 			t.Errorf("the peer was told %s", kerneltest.Texts(all))
 		}
 		d.answer("reply", "Test.Ask", `"late"`, request)
@@ -269,7 +269,7 @@ func TestEventsThatNobodyTakes(t *testing.T) {
 			t.Errorf("%d events, then %s", got, outcome.Data)
 		}
 		all := server.Messages()
-		if last := all[len(all)-1]; last.Type != connection.Cancelled {
+		if last := all[len(all)-1]; last.Type != "Syscall.Cancelled" {
 			t.Errorf("the peer was not told: %s", kerneltest.Texts(all[len(all)-1:]))
 		}
 		for _, c := range []*kerneltest.Wire{caller, server} {

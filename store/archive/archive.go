@@ -149,11 +149,11 @@ func (a *Writer) Close() error {
 	return a.zip.Close()
 }
 
-// ErrDamaged is the error of a file that is not, or no longer, a whole backup.
-var ErrDamaged = errors.New("the file is damaged, or not a whole backup of kernos")
+// errDamaged is the error of a file that is not, or no longer, a whole backup.
+var errDamaged = errors.New("the file is damaged, or not a whole backup of kernos")
 
 // errForeign is the error of a file that is something else.
-var errForeign = fmt.Errorf("%w: it does not begin as one", ErrDamaged)
+var errForeign = fmt.Errorf("%w: it does not begin as one", errDamaged)
 
 // broken is the error of a file that can't be read on.
 func broken(err error) error {
@@ -161,9 +161,9 @@ func broken(err error) error {
 		return err
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("%w: it ends too soon, its end is missing", ErrDamaged)
+		return fmt.Errorf("%w: it ends too soon, its end is missing", errDamaged)
 	}
-	return fmt.Errorf("%w: it can't be unpacked, a part of it was changed: %w", ErrDamaged, err)
+	return fmt.Errorf("%w: it can't be unpacked, a part of it was changed: %w", errDamaged, err)
 }
 
 // An Item is an entry or, if its Content is not nil, a blob.
@@ -191,7 +191,7 @@ type Reader struct {
 func NewReader(r io.Reader) (*Reader, error) {
 	packed := bufio.NewReader(r)
 	if head, err := packed.Peek(len(zstdMagic)); len(head) == 0 && err == io.EOF {
-		return nil, fmt.Errorf("%w: it is empty", ErrDamaged)
+		return nil, fmt.Errorf("%w: it is empty", errDamaged)
 	} else if string(head) != zstdMagic[:len(head)] {
 		return nil, errForeign
 	}
@@ -240,13 +240,13 @@ func (a *Reader) header() error {
 		return a.err
 	}
 	if err := json.Unmarshal(text, &a.Header); err != nil {
-		return fmt.Errorf("%w: its header can't be read: %w", ErrDamaged, err)
+		return fmt.Errorf("%w: its header can't be read: %w", errDamaged, err)
 	}
 	if a.Header.Version != version {
 		return fmt.Errorf("the backup has version %d, and this kernos reads version %d; use the kernos %s that made it, or a newer one", a.Header.Version, version, visible.Text(a.Header.Kernos))
 	}
 	if origin, err := store.ParseOrigin(string(a.Header.Origin)); err != nil || origin != a.Header.Origin || visible.Text(string(origin)) != string(origin) {
-		return fmt.Errorf("%w: its origin is %s, which is none", ErrDamaged, visible.Text(string(a.Header.Origin)))
+		return fmt.Errorf("%w: its origin is %s, which is none", errDamaged, visible.Text(string(a.Header.Origin)))
 	}
 	return nil
 }
@@ -277,7 +277,7 @@ func (a *Reader) number(most uint64) uint64 {
 	case length == 0:
 		a.err = broken(err)
 	case length < 0 || n > most:
-		a.err = fmt.Errorf("%w: a number in it is too large", ErrDamaged)
+		a.err = fmt.Errorf("%w: a number in it is too large", errDamaged)
 	default:
 		a.bytes(uint64(length))
 	}
@@ -310,7 +310,7 @@ func (a *Reader) Next() (Item, error) {
 	case 'z':
 		a.trailer()
 	default:
-		a.err = fmt.Errorf("%w: an item of an unknown kind", ErrDamaged)
+		a.err = fmt.Errorf("%w: an item of an unknown kind", errDamaged)
 	}
 	return item, a.err
 }
@@ -343,7 +343,7 @@ func (c *content) finish() error {
 		return err
 	}
 	if [sha256.Size]byte(c.sum.Sum(nil)) != c.want {
-		return fmt.Errorf("%w: the blob %x has another content", ErrDamaged, c.want)
+		return fmt.Errorf("%w: the blob %x has another content", errDamaged, c.want)
 	}
 	return nil
 }
@@ -358,9 +358,9 @@ func (a *Reader) trailer() {
 	}
 	a.err = io.EOF
 	if entries != a.Entries || blobs != a.Blobs || string(got) != string(want) {
-		a.err = fmt.Errorf("%w: its checksum does not fit", ErrDamaged)
+		a.err = fmt.Errorf("%w: its checksum does not fit", errDamaged)
 	} else if _, err := a.in.ReadByte(); err != io.EOF {
-		a.err = fmt.Errorf("%w: something stands behind its end", ErrDamaged)
+		a.err = fmt.Errorf("%w: something stands behind its end", errDamaged)
 	}
 }
 

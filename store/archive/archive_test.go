@@ -85,7 +85,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 func TestADamagedFileIsNoticed(t *testing.T) {
 	file := sample(t, 50, strings.Repeat("blob", 100))
 	for cut := range len(file) {
-		if _, err := readAll(file[:cut], false); !errors.Is(err, ErrDamaged) {
+		if _, err := readAll(file[:cut], false); !errors.Is(err, errDamaged) {
 			t.Fatalf("cut at %d of %d: %v", cut, len(file), err)
 		}
 	}
@@ -102,7 +102,7 @@ func TestADamagedFileIsNoticed(t *testing.T) {
 		t.Error("a second backup behind the first goes unnoticed")
 	}
 	for _, junk := range []string{"", "hello", strings.Repeat("x", 1000)} {
-		if _, err := readAll([]byte(junk), false); !errors.Is(err, ErrDamaged) {
+		if _, err := readAll([]byte(junk), false); !errors.Is(err, errDamaged) {
 			t.Errorf("%q: %v", junk, err)
 		}
 	}
@@ -125,7 +125,7 @@ func TestADamagedFileSaysWhatIsWrong(t *testing.T) {
 			"a byte changed near its end":  {changed(file, len(file)-40), "changed"},
 		} {
 			_, err := readAll(c.file, false)
-			if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), c.words) {
+			if !errors.Is(err, errDamaged) || !strings.Contains(err.Error(), c.words) {
 				t.Errorf("%d bytes, %s: %v", len(file), name, err)
 			}
 		}

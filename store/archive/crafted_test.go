@@ -149,7 +149,7 @@ func TestAnEntryOfAGigabyte(t *testing.T) {
 		t.Fatalf("the file has %d bytes", len(file))
 	}
 	_, err := cheaply(t, 8<<20, func() ([]string, error) { return readAll(file, false) })
-	if !errors.Is(err, ErrDamaged) {
+	if !errors.Is(err, errDamaged) {
 		t.Error(err)
 	}
 }

@@ -90,7 +90,7 @@ func (c *collection) file(dir string, entry fs.DirEntry) error {
 	if info, err := os.Lstat(path); err != nil || !info.ModTime().Before(c.before) {
 		return nil
 	}
-	if referred, err := Referred(c.r, h); err != nil || referred {
+	if referred, err := ReferredBelow(c.r, h, nil); err != nil || referred {
 		return err
 	}
 	// A Put may have made the file new since. Aside, it can't any more: a Put that comes

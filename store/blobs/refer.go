@@ -16,10 +16,7 @@ func Refer(b *store.Batch, h Hash, owner []byte) { b.Set(referenceKey(h, owner),
 // Unrefer adds to a batch that an owner no longer needs a blob.
 func Unrefer(b *store.Batch, h Hash, owner []byte) { b.Delete(referenceKey(h, owner)) }
 
-// Referred reports whether a blob has an owner.
-func Referred(r store.Reader, h Hash) (bool, error) { return ReferredBelow(r, h, nil) }
-
-// ReferredBelow reports whether a blob has an owner that begins with prefix.
+// ReferredBelow reports whether a blob has an owner that begins with prefix. Nil is the prefix of all.
 func ReferredBelow(r store.Reader, h Hash, prefix []byte) (bool, error) {
 	e, err := store.First(r, store.Prefix(referenceKey(h, prefix)))
 	return e.Revision > 0, err

@@ -34,7 +34,7 @@ func TestReferencesAreCountedByOwner(t *testing.T) {
 		if err != nil || got != n {
 			t.Errorf("there are %d references, %v; want %d", got, err, n)
 		}
-		if referred, err := blobs.Referred(s, h); err != nil || referred != (n > 0) {
+		if referred, err := blobs.ReferredBelow(s, h, nil); err != nil || referred != (n > 0) {
 			t.Errorf("referred: %v, %v", referred, err)
 		}
 	}
@@ -57,7 +57,7 @@ func TestReferencesAreCountedByOwner(t *testing.T) {
 	if _, err := storetest.Count(s, append([]byte{store.SpaceBlobs}, h[:]...)); err == nil {
 		t.Error("a store that fails has no references")
 	}
-	if _, err := blobs.Referred(s, h); err == nil {
+	if _, err := blobs.ReferredBelow(s, h, nil); err == nil {
 		t.Error("a store that fails has no reference")
 	}
 }

@@ -284,7 +284,7 @@ func (h *httpExchange) call(m message.Message, emit kernel.Emit) {
 // choiceOf is which tools a client wants to see: /mcp?tools=all.
 func choiceOf(r *http.Request) choice {
 	if r.URL.RawQuery == "" {
-		return Core
+		return coreTools
 	}
 	return choice(r.URL.Query().Get("tools"))
 }

@@ -84,33 +84,30 @@ func objectSchema(text []byte) bool {
 type choice string
 
 const (
-	// Core are the everyday tools, and those that were made at run time.
-	Core choice = "core"
-
-	// All are all tools.
-	All choice = "all"
+	coreTools choice = "core" // the everyday tools, and those that were made at run time
+	allTools  choice = "all"
 )
 
-// everyday are the syscalls that [Core] lists.
+// everyday are the syscalls that coreTools lists.
 var everyday = []message.Type{
 	"Syscall.Search", "Syscall.Describe", "Syscall.Call",
 	"Memory.Get", "Memory.Set", "Memory.List", "Memory.Search", "Memory.Delete", "Http.Fetch",
 }
 
-func (c choice) isCore() bool { return c == Core || c == "" }
+func (c choice) isCore() bool { return c == coreTools || c == "" }
 
 // has reports whether a tool is listed. Any other choice is a list of patterns: Memory.*,Http.Fetch.
 func (c choice) has(t *tool) bool {
 	d := t.definition
 	switch c {
-	case All:
+	case allTools:
 		return true
-	case Core, "":
+	case coreTools, "":
 		return slices.Contains(everyday, d.Type) || d.Provider == kernel.Code || d.Provider == kernel.BuiltIn && !t.builtIn
 	}
 	for pattern := range strings.SplitSeq(string(c), ",") {
 		switch pattern = strings.TrimSpace(pattern); {
-		case pattern == string(Core) && Core.has(t), pattern == string(All), principal.Matches(pattern, d.Type), pattern == toolName(d.Type):
+		case pattern == string(coreTools) && coreTools.has(t), pattern == string(allTools), principal.Matches(pattern, d.Type), pattern == toolName(d.Type):
 			return true
 		}
 	}
@@ -123,14 +120,14 @@ func (s *Server) unmatched(caller *principal.Principal, c choice) string {
 	var notes []string
 	for pattern := range strings.SplitSeq(string(c), ",") {
 		one := choice(strings.TrimSpace(pattern))
-		if set, _ := s.toolsOf(caller); one == "" || one == Core || one == All || set.has(one) {
+		if set, _ := s.toolsOf(caller); one == "" || one == coreTools || one == allTools || set.has(one) {
 			continue
 		}
 		note := "No tool matches " + strconv.QuoteToASCII(message.Clip(string(one), 100))
 		all, _ := s.toolsOf(principal.TheOwner())
 		meant := all.patterns()
 		if !strings.Contains(string(one), ".") {
-			meant = append(meant, string(Core), string(All))
+			meant = append(meant, string(coreTools), string(allTools))
 		}
 		if all.has(one) {
 			note += " of those that " + strconv.QuoteToASCII(caller.Name()) + " may call"
@@ -202,12 +199,12 @@ func (s *Server) listed(caller *principal.Principal, c choice, modern bool, afte
 	return list
 }
 
-// coreBytes is how many bytes the tools of [Core] may have. The response around them has less than 300, and all of it
+// coreBytes is how many bytes coreTools may have. The response around them has less than 300, and all of it
 // less than 9,000.
 const coreBytes = 8700
 
 // chosen returns the tools of a choice that are listed for a caller, by name. Others can register as much code as they
-// like: [Core] has what fits of it, and Syscall.Search finds the rest.
+// like: coreTools has what fits of it, and Syscall.Search finds the rest.
 func (t *toolset) chosen(caller principal.ID, c choice, modern bool) (all []*tool) {
 	size := 0
 	for _, one := range t.tools {

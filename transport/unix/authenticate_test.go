@@ -122,7 +122,7 @@ func TestDialSaysWhyItCantAuthenticate(t *testing.T) {
 	refused(ssh.FingerprintSHA256(key.public)+", and the ssh-agent has "+ssh.FingerprintSHA256(other.public), Dialer{})
 	refused("did not accept the signature", Dialer{Signer: other.sign})
 	refused("belongs to the user with the number", Dialer{peer: func(*net.UnixConn) (int, error) { return os.Geteuid() + 1, nil }})
-	testkit.Until(t, "it is counted", func() bool { return d.s.Stats().Refused[Unauthenticated] >= 5 })
+	testkit.Until(t, "it is counted", func() bool { return d.s.Stats().Refused[refusedUnauthenticated] >= 5 })
 
 	late, cancel := context.WithCancel(t.Context())
 	hangs := Dialer{Signer: func([]byte) ([]byte, error) {
@@ -335,7 +335,7 @@ func TestServeServesNothingWithoutASignature(t *testing.T) {
 			p.refused()
 		})
 	}
-	testkit.Until(t, "all are counted", func() bool { return d.s.Stats().Refused[Unauthenticated] == 10 })
+	testkit.Until(t, "all are counted", func() bool { return d.s.Stats().Refused[refusedUnauthenticated] == 10 })
 }
 
 func TestServeDoesNotWaitForeverForASignature(t *testing.T) {
@@ -347,7 +347,7 @@ func TestServeDoesNotWaitForeverForASignature(t *testing.T) {
 	if _, err := p.Write([]byte(`{"kind":`)); err != nil {
 		t.Fatal(err)
 	}
-	c.until(t, "it is refused", d.s.patience, func() bool { return d.s.Stats().Refused[Unauthenticated] == 1 })
+	c.until(t, "it is refused", d.s.patience, func() bool { return d.s.Stats().Refused[refusedUnauthenticated] == 1 })
 	p.refused()
 	half := d.raw()
 	half.challenged()

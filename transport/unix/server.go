@@ -87,10 +87,10 @@ type Options struct {
 // The reasons for which a [Server] refuses connections and closes them, beside those of
 // every wire.
 const (
-	Foreign         transport.Reason = "foreign"         // the peer is another user
-	Unauthenticated transport.Reason = "unauthenticated" // no key of ours has signed the challenge
-	Unfinished      transport.Reason = "unfinished"      // the peer did not end a line
-	Stalled         transport.Reason = "stalled"         // the peer did not read
+	refusedForeign         transport.Reason = "foreign"         // the peer is another user
+	refusedUnauthenticated transport.Reason = "unauthenticated" // no key of ours has signed the challenge
+	closedUnfinished       transport.Reason = "unfinished"      // the peer did not end a line
+	closedStalled          transport.Reason = "stalled"         // the peer did not read
 )
 
 // A Server serves a kernel on a socket.
@@ -128,8 +128,8 @@ func NewServer(k *kernel.Kernel, opts *Options) *Server {
 	}
 	s.conns = transport.NewServer(k,
 		transport.Limits{Connections: transport.Share(s.opts.MaxConnections, ownersPart), Extra: operatorPlaces, FrameRate: s.opts.FrameRate},
-		[]transport.Reason{Foreign, transport.TooMany, Unauthenticated, transport.Stopping},
-		[]transport.Reason{transport.Idle, Unfinished, Stalled}, s.opts.Log)
+		[]transport.Reason{refusedForeign, transport.TooMany, refusedUnauthenticated, transport.Stopping},
+		[]transport.Reason{transport.Idle, closedUnfinished, closedStalled}, s.opts.Log)
 	return s
 }
 
@@ -229,7 +229,7 @@ func (s *Server) admit(conn *net.UnixConn) {
 	l := newLink(s, conn)
 	if uid, err := s.peer(conn); err != nil || uid != os.Geteuid() {
 		s.opts.Log.Warn("a connection of another user was refused", "uid", uid, "error", err)
-		s.conns.Refuse(Foreign)
+		s.conns.Refuse(refusedForeign)
 		l.refuse(message.Errorf(403, "This daemon belongs to another user; start one of your own with kernos serve"))
 		return
 	}
@@ -280,10 +280,10 @@ func (s *Server) explainEnd(l *serverConn, err error) {
 	case errors.Is(err, transport.ErrIdle):
 		l.disconnect(transport.Idle, transport.IdleError(s.opts.Idle, "connect again"))
 	case errors.Is(err, errUnfinished):
-		l.disconnect(Unfinished, message.Errorf(408, "A line was begun and not ended within %v; connect again, and send whole lines", s.opts.Line))
+		l.disconnect(closedUnfinished, message.Errorf(408, "A line was begun and not ended within %v; connect again, and send whole lines", s.opts.Line))
 	case errors.Is(err, errStalled):
 		s.opts.Log.Warn("a connection was closed: it did not take what was sent to it", "stall", s.opts.Stall)
-		l.disconnect(Stalled, message.Errorf(408, "Nothing of what was sent to this connection was taken for %v; connect again, and read the answers", s.opts.Stall))
+		l.disconnect(closedStalled, message.Errorf(408, "Nothing of what was sent to this connection was taken for %v; connect again, and read the answers", s.opts.Stall))
 	default:
 		s.opts.Log.Debug("a connection broke", "error", err)
 	}
@@ -302,7 +302,7 @@ func (s *Server) authenticated(l *serverConn) bool {
 		l.refuse(errStopping)
 	default:
 		s.opts.Log.Warn("a connection was refused: it is not authenticated", "error", err)
-		s.conns.Refuse(Unauthenticated)
+		s.conns.Refuse(refusedUnauthenticated)
 	}
 	return false
 }

@@ -161,7 +161,7 @@ func TestServeRefusesOtherUsers(t *testing.T) {
 	})
 	p := d.dial()
 	p.want("disconnected 403", "EOF")
-	if s := d.s.Stats(); s.Refused[Foreign] != 1 || s.Accepted != 0 || s.Connections != 0 {
+	if s := d.s.Stats(); s.Refused[refusedForeign] != 1 || s.Accepted != 0 || s.Connections != 0 {
 		t.Errorf("got %+v", s)
 	}
 	unknown := start(t, kerneltest.Around(t, nil, introspect.Module), nil, func(s *Server) {
@@ -202,7 +202,7 @@ func TestServeClosesAConnectionThatDoesNotEndALine(t *testing.T) {
 	silent.want(pong("1"))
 	half.say(ping("1") + `{"kind":`)
 	half.want(pong("1"))
-	c.until(t, "it is closed", time.Minute, func() bool { return d.s.Stats().Closed[Unfinished] == 1 })
+	c.until(t, "it is closed", time.Minute, func() bool { return d.s.Stats().Closed[closedUnfinished] == 1 })
 	half.want("disconnected 408")
 	silent.say(ping("2"))
 	silent.want(pong("2"))
@@ -227,7 +227,7 @@ func TestServeClosesAConnectionWhoseLineNeverEnds(t *testing.T) {
 	}()
 	// More than the socket holds, so that the server has read more than a line may have.
 	testkit.Until(t, "much is sent", func() bool { return sent.Load() > maxDiscarded })
-	c.until(t, "it is closed", time.Minute, func() bool { return d.s.Stats().Closed[Unfinished] == 1 })
+	c.until(t, "it is closed", time.Minute, func() bool { return d.s.Stats().Closed[closedUnfinished] == 1 })
 	p.want(" 413", "disconnected 408")
 	arrives(t, "the peer notices", sending)
 }

@@ -48,7 +48,7 @@ func TestThoseThatNeverReadAreClosed(t *testing.T) {
 		}()
 	}
 	works(t, d, "during")
-	c.until(t, "all of them are closed", time.Minute, func() bool { return d.s.Stats().Closed[Stalled] == 4 && d.s.Stats().Connections == 0 })
+	c.until(t, "all of them are closed", time.Minute, func() bool { return d.s.Stats().Closed[closedStalled] == 4 && d.s.Stats().Connections == 0 })
 	if !log.Has("a connection was closed: it did not take what was sent to it") {
 		t.Error("the operator is not told")
 	}
@@ -105,7 +105,7 @@ func TestOneThatReadsSlowlyGetsEverything(t *testing.T) {
 		answers += strings.Count(string(buf[:n]), "\n")
 		c.advance(stall * time.Duration(n) >> 20)
 	}
-	if s := d.s.Stats(); s.Closed[Stalled] != 0 {
+	if s := d.s.Stats(); s.Closed[closedStalled] != 0 {
 		t.Errorf("got %+v", s)
 	}
 }

@@ -97,7 +97,7 @@ func (w *connection) look() {
 	case heard || !w.reading.Load():
 		w.asked = false
 	case w.asked:
-		w.h.conns.Close(w, Silent)
+		w.h.conns.Close(w, closedSilent)
 		w.silent.Store(true)
 		_ = w.conn.SetReadDeadline(past) // so that Read returns, and closes
 		return
@@ -114,7 +114,7 @@ func (w *connection) look() {
 
 // revoke ends the connection of a peer whose token has ended.
 func (w *connection) revoke() {
-	w.h.conns.Close(w, Revoked)
+	w.h.conns.Close(w, closedRevoked)
 	w.revoked.Store(true)
 	_ = w.conn.SetReadDeadline(past) // so that Read returns, and closes
 }

@@ -40,7 +40,7 @@ func TestPeerThatStopsInAHeaderIsDropped(t *testing.T) {
 		if code, reason := farewell(t, in); code != ws.StatusPolicyViolation || !strings.HasPrefix(reason, "Silent peer: ") {
 			t.Errorf("got %d %s", code, reason)
 		}
-		if s.Stats().Closed[Silent] != 1 {
+		if s.Stats().Closed[closedSilent] != 1 {
 			t.Errorf("got %+v", s.Stats())
 		}
 	})

@@ -202,7 +202,7 @@ func TestSlowReaderIsToldWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	slow.expire()
-	testkit.Until(t, "it is dropped", func() bool { return s.Stats().Closed[Slow] == 1 })
+	testkit.Until(t, "it is dropped", func() bool { return s.Stats().Closed[closedSlow] == 1 })
 	send(t, other, echo, 2, 2)
 	read(t, other)
 	if code, reason := farewell(t, in); code != ws.StatusPolicyViolation || !strings.HasPrefix(reason, "Slow reader: ") {
@@ -222,7 +222,7 @@ func TestSlowReaderIsToldWhyOverTLS(t *testing.T) {
 			t.Errorf("got %d %s", code, reason)
 		}
 		<-s.big
-		if n := s.Stats().Closed[Slow]; n != 1 {
+		if n := s.Stats().Closed[closedSlow]; n != 1 {
 			t.Errorf("%d were slow", n)
 		}
 		_ = conn.Close()
@@ -239,7 +239,7 @@ func TestWhoNeverReadsIsDropped(t *testing.T) {
 		if took := time.Since(began); took < 2*time.Second || took > 10*time.Second {
 			t.Errorf("it took %v", took)
 		}
-		if n := s.Stats(); n.Closed[Slow] != 1 || n.Connections != 0 {
+		if n := s.Stats(); n.Closed[closedSlow] != 1 || n.Connections != 0 {
 			t.Errorf("%+v", n)
 		}
 		_ = conn.Close()
@@ -275,7 +275,7 @@ func TestPeerThatStopsInAFrameIsDropped(t *testing.T) {
 		if code, reason := farewell(t, in); code != ws.StatusPolicyViolation || !strings.HasPrefix(reason, "Silent peer: ") {
 			t.Errorf("got %d %s", code, reason)
 		}
-		if s.Stats().Closed[Silent] != 1 {
+		if s.Stats().Closed[closedSilent] != 1 {
 			t.Errorf("got %+v", s.Stats())
 		}
 	})
@@ -307,7 +307,7 @@ func TestSilentPeerIsDropped(t *testing.T) {
 		if took := time.Since(last); took != 3*defaultPing {
 			t.Errorf("it is dropped after %v", took)
 		}
-		if s.Stats().Closed[Silent] != 1 || s.Stats().Connections != 0 {
+		if s.Stats().Closed[closedSilent] != 1 || s.Stats().Connections != 0 {
 			t.Errorf("got %+v", s.Stats())
 		}
 	})

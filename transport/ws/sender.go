@@ -60,7 +60,7 @@ func (o *output) WriteAll(frames []byte, sent int) error {
 		for end < sent {
 			end += frameEnd(frames[end:])
 		}
-		o.w.h.conns.Close(o.w, Slow)
+		o.w.h.conns.Close(o.w, closedSlow)
 		frame := bytes.Clone(frames[sent:end])
 		o.w.h.conns.Go(func() { o.drop(frame) })
 		return errSlow

@@ -73,10 +73,9 @@ type Options struct {
 
 // The reasons for which a [Handler] closes connections.
 const (
-	Slow   transport.Reason = "slow"   // the peer did not read
-	Silent transport.Reason = "silent" // the peer did not answer a ping
-
-	Revoked transport.Reason = "revoked" // the peer's token has ended
+	closedSlow    transport.Reason = "slow"    // the peer did not read
+	closedSilent  transport.Reason = "silent"  // the peer did not answer a ping
+	closedRevoked transport.Reason = "revoked" // the peer's token has ended
 )
 
 // A Handler serves a service over WebSocket.
@@ -101,7 +100,7 @@ func New(service *rpc.Service, opts *Options) *Handler {
 		h.opts.Log = slog.New(slog.DiscardHandler)
 	}
 	h.conns = transport.NewServer(service.Kernel(), transport.Limits{Connections: h.opts.MaxConnections, FrameRate: h.opts.FrameRate},
-		[]transport.Reason{transport.TooMany}, []transport.Reason{Slow, Silent, Revoked}, h.opts.Log)
+		[]transport.Reason{transport.TooMany}, []transport.Reason{closedSlow, closedSilent, closedRevoked}, h.opts.Log)
 	return h
 }
 
@@ -109,13 +108,13 @@ func New(service *rpc.Service, opts *Options) *Handler {
 func (h *Handler) Stats() transport.Stats { return h.conns.Stats() }
 
 const (
-	// Protocol is the subprotocol of the service, for clients that have to name one.
-	Protocol = "kernos"
+	// protocol is the subprotocol of the service, for clients that have to name one.
+	protocol = "kernos"
 
-	// BatchProtocol is the subprotocol in which every frame of the server is an array: the messages
+	// batchProtocol is the subprotocol in which every frame of the server is an array: the messages
 	// that are ready to be sent at the same time. A browser takes as long for a frame as for ten
 	// messages.
-	BatchProtocol = "kernos.batch"
+	batchProtocol = "kernos.batch"
 )
 
 // ServeHTTP implements [http.Handler]. It returns when the connection is upgraded; the
@@ -145,7 +144,7 @@ func (h *Handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	_ = conn.SetDeadline(time.Time{}) // the server's own deadlines are not ours
 	h.conns.Accept()
 	early, _ := buffered.Reader.Peek(buffered.Reader.Buffered())
-	c.batches = agreed.Protocol == BatchProtocol
+	c.batches = agreed.Protocol == batchProtocol
 	c.begin(conn, bytes.Clone(early))
 	c.sender = kernel.From(kernel.SenderIn(r.Context()).Principal(), "ws")
 	go h.serve(c) // a new goroutine, so that nothing of the request stays in memory
@@ -176,12 +175,12 @@ func (h *Handler) Shutdown(ctx context.Context) error {
 // protocolOf chooses the subprotocol, of which a browser wants one of those that it named:
 // that of batches, ours, or else the one in which a token comes.
 func protocolOf(r *http.Request) func(string) bool {
-	for _, known := range []string{BatchProtocol, Protocol} {
+	for _, known := range []string{batchProtocol, protocol} {
 		if headerHas(r.Header, "Sec-WebSocket-Protocol", known) {
 			return func(p string) bool { return p == known }
 		}
 	}
-	return func(p string) bool { return strings.HasPrefix(p, Protocol+".") }
+	return func(p string) bool { return strings.HasPrefix(p, protocol+".") }
 }
 
 // headerHas reports whether a header, which is a list, has an element.

@@ -526,13 +526,13 @@ func FuzzFrames(f *testing.F) {
 // A peer that takes batches gets every message once, in order, in fewer frames than messages.
 func TestBatches(t *testing.T) {
 	s := serve(t, nil)
-	c, answer, err := websocket.Dial(t.Context(), s.url(), &websocket.DialOptions{Subprotocols: []string{Protocol, BatchProtocol}})
+	c, answer, err := websocket.Dial(t.Context(), s.url(), &websocket.DialOptions{Subprotocols: []string{protocol, batchProtocol}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.CloseNow() }()
 	c.SetReadLimit(-1)
-	if got := answer.Header.Get("Sec-WebSocket-Protocol"); got != BatchProtocol {
+	if got := answer.Header.Get("Sec-WebSocket-Protocol"); got != batchProtocol {
 		t.Fatalf("the protocol is %q", got)
 	}
 	send := func(id int, method, data string) {

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Check returns why a strict provider of a dialect refuses the body of a request, or nil. It is
+// check returns why a strict provider of a dialect refuses the body of a request, or nil. It is
 // stricter than any one provider: it knows the rules of all that are known to refuse something.
-func Check(dialect string, body []byte) error {
+func check(dialect string, body []byte) error {
 	if dialect == Anthropic {
 		return checkAnthropic(body)
 	}

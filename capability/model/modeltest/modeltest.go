@@ -131,7 +131,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasSuffix(r.URL.Path, "/messages") {
 		dialect = Anthropic
 	}
-	err := Check(dialect, body)
+	err := check(dialect, body)
 	s.mu.Lock()
 	s.bodies = append(s.bodies, body)
 	var a Answer
