@@ -1,19 +1,14 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"net/url"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"kernos/cmd/kernos/connect"
-	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/tokens"
-	"kernos/transport/mcp"
-	"kernos/transport/mcp/bridge"
 )
 
 // mcpToken is the token that kernos mcp acts for by default. It is made when it is first needed.
@@ -67,22 +62,7 @@ Syscall_Search finds the others, and Syscall_Call calls them. --tools chooses ot
 			if err = errors.Join(err, opened.Close()); err != nil {
 				return err
 			}
-			conn, err := server.Upgrade(c.Context(), "/mcp?"+query.Encode(), mcp.Protocol, true)
-			if err != nil {
-				return err
-			}
-			if note := conn.Header.Get(mcp.HeaderNote); note != "" {
-				c.PrintErrln("kernos: --tools: " + note)
-			}
-			query.Set(mcp.Resumed, "true")
-			redial := func(ctx context.Context, needed bool) (bridge.Wire, error) {
-				conn, err := server.Upgrade(ctx, "/mcp?"+query.Encode(), mcp.Protocol, needed)
-				if conn == nil { // a nil *client.Upgraded isn't a nil bridge.Wire
-					return nil, gone(err)
-				}
-				return conn, nil
-			}
-			return exit.Wrap(bridge.Run(c.Context(), conn, redial, c.InOrStdin(), c.OutOrStdout()))
+			return server.ServeMCP(c.Context(), query, c.InOrStdin(), c.OutOrStdout(), func(note string) { c.PrintErrln("kernos: --tools: " + note) })
 		},
 	}
 	addContextFlag(c, &k.context)
@@ -92,12 +72,4 @@ Syscall_Search finds the others, and Syscall_Call calls them. --tools chooses ot
 	c.AddCommand(mcpInstallCommand(k))
 	c.AddCommand(mcpHostCommands(k)...)
 	return c
-}
-
-// gone is the error for a daemon that has closed the connection and can't be reached again, or nil.
-func gone(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &exit.Error{Status: exit.Unreachable, Cause: fmt.Errorf("the daemon has closed the connection: it has stopped, or the token was revoked (kernos token list); connecting again has failed: %w; let the client start kernos mcp again", err)}
 }

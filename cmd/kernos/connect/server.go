@@ -95,10 +95,10 @@ func (s *Server) reach(ctx context.Context, find func(context.Context) (*unix.Co
 // returnTime is how long a server elsewhere may be away while a client waits for it.
 const returnTime = 30 * time.Second
 
-// Upgrade connects to a page of the server, and switches to another protocol. With wait, the daemon of this user is
+// upgrade connects to a page of the server, and switches to another protocol. With wait, the daemon of this user is
 // started if it isn't running, and a server elsewhere may take some time to come back. Without it, the connection
 // is nil if the server isn't there.
-func (s *Server) Upgrade(ctx context.Context, path, protocol string, wait bool) (conn *client.Upgraded, err error) {
+func (s *Server) upgrade(ctx context.Context, path, protocol string, wait bool) (conn *client.Upgraded, err error) {
 	dial := func() (err error) {
 		if err = s.Sign(ctx); err == nil {
 			conn, err = s.Target.Upgrade(ctx, path, protocol)
