@@ -106,41 +106,13 @@ func listsItsFlags(c *cobra.Command) {
 	_ = c.Flags().MarkHidden("help")
 }
 
-// asModule turns a command line that begins with no command into a call: the word is the
-// name of a module. Flags of kernos call may stand before it, or before a command.
+// asModule turns a command line that begins with no command into a call: the word is the name of a module.
 func asModule(root *cobra.Command, args []string) []string {
-	at := 0
-	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
-		at = 1
-		if len(args) == 2 {
-			return args // the first word is being written
+	return callline.AsCall(args, func(word string) bool {
+		switch word {
+		case "help", "completion", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
+			return true
 		}
-	}
-	first := at
-	for first < len(args) && callline.IsFlag(args[first]) {
-		own, _, hasValue := callline.Find(args[first])
-		if own == nil || own.Name == "help" {
-			return args // a flag of kernos itself
-		}
-		if first++; callline.TakesValue(own) && !hasValue {
-			first++
-		}
-	}
-	if len(args) <= at {
-		return args
-	}
-	command := "call"
-	behind := args[min(first, len(args)):]
-	if first < len(args) && isCommand(root, args[first]) {
-		command, behind = args[first], args[first+1:]
-	}
-	return slices.Concat(args[:at], []string{command}, args[at:min(first, len(args))], behind)
-}
-
-func isCommand(root *cobra.Command, word string) bool {
-	switch word {
-	case "help", "completion", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
-		return true
-	}
-	return slices.ContainsFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == word || c.HasAlias(word) })
+		return slices.ContainsFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == word || c.HasAlias(word) })
+	})
 }

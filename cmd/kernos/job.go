@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -32,18 +30,9 @@ form that the table has. kernos job logs shows what a job has said.`,
   kernos job cancel 01K9Z…X4V2QD
   kernos job pause 01K9Z…X4V2QD                a schedule
   kernos job resume                            what waits since kernos restore`,
-	}, nameSchedule)
+	}, callline.NameSchedule)
 	c.AddCommand(jobLogsCommand(k))
 	return c
-}
-
-// nameSchedule gives the id in kernos job pause ID, and resume ID, its name. Neither method requires
-// it, so that it wouldn't be a parameter without one.
-func nameSchedule(args []string) []string {
-	if len(args) < 2 || args[0] != "pause" && args[0] != "resume" || callline.IsFlag(args[1]) || strings.Contains(args[1], "=") {
-		return args
-	}
-	return slices.Insert(slices.Clone(args), 1, "--jobId")
 }
 
 func jobLogsCommand(k *kernels) *cobra.Command {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kernos/cmd/kernos/calling"
+	"kernos/cmd/kernos/callline"
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/syscalls"
 	"kernos/cmd/kernos/terminal"
@@ -81,37 +82,10 @@ func fileCommand(k *kernels, method string, c *cobra.Command) *cobra.Command {
 				return err
 			}
 		}
-		return calling.Run(c, fileCall(method, file, args[1:]))
+		return calling.Run(c, callline.FileCall(method, file, args[1:]))
 	}
 	listsItsFlags(c)
 	return c
-}
-
-// fileCall is the command line of a call with the code of a file: --data is the input of a test.
-func fileCall(method, file string, args []string) []string {
-	ext := filepath.Ext(file)
-	call := []string{"syscall", method, "code=@" + file}
-	if language := strings.TrimPrefix(ext, "."); language == "js" || language == "wasm" {
-		call = append(call, "language="+language)
-	}
-	named := false
-	for i := 0; i < len(args); i++ {
-		a := args[i]
-		named = named || a == "--name" || strings.HasPrefix(a, "--name=") || strings.HasPrefix(a, "name=")
-		value, isData := strings.CutPrefix(a, "--data=")
-		if method == "test" && a == "--data" && i+1 < len(args) {
-			i++
-			value, isData = args[i], true
-		}
-		if method == "test" && isData {
-			a = "data:=" + value
-		}
-		call = append(call, a)
-	}
-	if !named {
-		call = append(call, "name="+strings.TrimSuffix(filepath.Base(file), ext))
-	}
-	return call
 }
 
 func typesCommand(k *kernels) *cobra.Command {
