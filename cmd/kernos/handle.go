@@ -18,9 +18,8 @@ import (
 const defaultHandleTime = 30 * time.Second
 
 func handleCommand() *cobra.Command {
-	var file, kind, summary, input, output string
-	var timeout time.Duration
-	var parallel int
+	flags := handling.Flags{Timeout: defaultHandleTime}
+	parallel := quantity.Count(runtime.NumCPU())
 	c := &cobra.Command{
 		Use:   "handle TYPE [flags] -- COMMAND [ARGUMENT …]",
 		Short: "Serve a syscall with a plain program",
@@ -47,50 +46,23 @@ running processes finish; a second one kills them.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			def, err := handling.ReadDefinition(file)
+			def, err := flags.Define(args[0], args[1], c.Flags().Changed)
 			if err != nil {
 				return err
-			}
-			if def.Name != "" && def.Name != args[0] {
-				return fmt.Errorf("--definition %s is for %s, not for %s", file, def.Name, args[0])
-			}
-			def.Name = args[0]
-			changed := c.Flags().Changed
-			if changed("kind") || def.Kind == "" {
-				def.Kind = kind
-			}
-			if changed("summary") || def.Description == "" {
-				def.Description = summary
-			}
-			if def.Description == "" {
-				def.Description = "Served by " + args[1] + "."
-			}
-			if changed("timeout") || def.Timeout == 0 {
-				def.Timeout = timeout.Milliseconds()
-			}
-			if def.InputSchema, err = handling.ReadSchema("--input", input, def.InputSchema); err != nil {
-				return err
-			}
-			if def.OutputSchema, err = handling.ReadSchema("--output", output, def.OutputSchema); err != nil {
-				return err
-			}
-			if parallel < 1 {
-				return fmt.Errorf("--parallel must be at least 1, got %d", parallel)
 			}
 			if _, err := exec.LookPath(args[1]); err != nil {
 				return fmt.Errorf("the program can't be run: %w", err)
 			}
-			return handling.Run(c.Context(), def, args[1:], parallel, c.ErrOrStderr())
+			return handling.Run(c.Context(), def, args[1:], int(parallel), c.ErrOrStderr())
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&file, "definition", "", "a `FILE` with what Syscall.Register takes, as JSON; the flags below are stronger")
-	f.StringVar(&kind, "kind", "command", "the `KIND`: query if it changes nothing, otherwise command")
-	f.StringVar(&summary, "summary", "", "one `SENTENCE` that says what it does; callers choose by it")
-	f.StringVar(&input, "input", "", "the `SCHEMA` of the request's data: JSON Schema, or @FILE")
-	f.StringVar(&output, "output", "", "the `SCHEMA` of the reply's data: JSON Schema, or @FILE")
-	f.IntVar(&parallel, "parallel", runtime.NumCPU(), "how `MANY` processes may run at once; further requests wait")
-	timeout = defaultHandleTime
-	f.Var((*quantity.PositiveDuration)(&timeout), "timeout", "how long a request may take")
+	f.StringVar(&flags.File, "definition", "", "a `FILE` with what Syscall.Register takes, as JSON; the flags below are stronger")
+	f.StringVar(&flags.Kind, "kind", "command", "the `KIND`: query if it changes nothing, otherwise command")
+	f.StringVar(&flags.Summary, "summary", "", "one `SENTENCE` that says what it does; callers choose by it")
+	f.StringVar(&flags.Input, "input", "", "the `SCHEMA` of the request's data: JSON Schema, or @FILE")
+	f.StringVar(&flags.Output, "output", "", "the `SCHEMA` of the reply's data: JSON Schema, or @FILE")
+	f.Var(&parallel, "parallel", "how `MANY` processes may run at once; further requests wait")
+	f.Var((*quantity.PositiveDuration)(&flags.Timeout), "timeout", "how long a request may take")
 	return c
 }

@@ -1,7 +1,6 @@
 package handling
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -20,59 +18,6 @@ import (
 	"kernos/message"
 	"kernos/transport/unix"
 )
-
-// A Definition is what Syscall.Register takes, and what a file of --definition has.
-type Definition struct {
-	Name         string          `json:"name"`
-	Kind         string          `json:"kind"`
-	Description  string          `json:"description"`
-	InputSchema  json.RawMessage `json:"inputSchema"`
-	OutputSchema json.RawMessage `json:"outputSchema"`
-	Emits        json.RawMessage `json:"emits,omitempty"`
-	Exclusive    bool            `json:"exclusive,omitzero"`
-	Timeout      int64           `json:"timeout"`
-	Handler      string          `json:"handler"`
-}
-
-// ReadDefinition reads the file of --definition.
-func ReadDefinition(file string) (def Definition, err error) {
-	def.Handler = "connection"
-	if file == "" {
-		return def, nil
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return def, fmt.Errorf("--definition: %w", err)
-	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&def); err != nil {
-		return def, fmt.Errorf("--definition %s doesn't have what Syscall.Register takes (kernos describe Syscall.Register): %w", file, err)
-	}
-	return def, nil
-}
-
-// ReadSchema returns the schema of a flag: JSON, or @FILE. A flag that wasn't given leaves
-// the schema of the definition, and without that every value is allowed.
-func ReadSchema(flag, text string, defined json.RawMessage) (json.RawMessage, error) {
-	if text == "" {
-		if defined == nil {
-			return json.RawMessage("{}"), nil
-		}
-		return defined, nil
-	}
-	if file, ok := strings.CutPrefix(text, "@"); ok {
-		read, err := os.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", flag, err)
-		}
-		text = string(read)
-	}
-	if !json.Valid([]byte(text)) {
-		return nil, fmt.Errorf("%s: expected JSON Schema, or @FILE, got %q", flag, message.Clip(text, 60))
-	}
-	return json.RawMessage(text), nil
-}
 
 // Run serves until the first interrupt, and then finishes what runs. The second one kills it.
 func Run(ctx context.Context, def Definition, command []string, parallel int, stderr io.Writer) error {
