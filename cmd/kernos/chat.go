@@ -2,23 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"kernos/cmd/kernos/calling"
 	"kernos/cmd/kernos/chat"
-	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/exit"
-	"kernos/cmd/kernos/models"
-	"kernos/cmd/kernos/request"
-	"kernos/cmd/kernos/settings"
-	"kernos/cmd/kernos/terminal"
 )
 
 func chatCommand(k *kernels) *cobra.Command {
@@ -57,7 +48,11 @@ interrupt has ended it. --json prints the messages of the turn, one per line.`,
 			return noArguments(c, args)
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := prepareChat(c, o, k.context); err != nil {
+			if err := oneSession(c, o); err != nil {
+				return err
+			}
+			o.Out, o.Err = c.OutOrStdout(), c.ErrOrStderr()
+			if err := o.Prepare(k.context, c.InOrStdin()); err != nil {
 				return err
 			}
 			return exit.OnSignal(c.Context(), func(ctx context.Context) error { return chat.Run(ctx, o) })
@@ -99,8 +94,8 @@ func (r *resumed) String() string { return r.Resume }
 // Type implements [pflag.Value].
 func (r *resumed) Type() string { return "string" }
 
-// prepareChat completes the options, and refuses those that contradict each other.
-func prepareChat(c *cobra.Command, o *chat.Options, contextName string) error {
+// oneSession refuses flags that contradict each other about the session.
+func oneSession(c *cobra.Command, o *chat.Options) error {
 	var given []string
 	for _, name := range []string{"resume", "last", "fork"} {
 		if c.Flags().Changed(name) {
@@ -112,40 +107,6 @@ func prepareChat(c *cobra.Command, o *chat.Options, contextName string) error {
 		return fmt.Errorf("%s each name the session to continue: give one of them", strings.Join(given, " and "))
 	case len(given) == 1 && o.Agent != "":
 		return fmt.Errorf("--agent is for a new session, and %s continues one: leave one of them out", given[0])
-	}
-	server, err := connect.FindServer(contextName, "")
-	if err != nil {
-		return err
-	}
-	if server.Daemon != nil {
-		o.Keep = server.Keep
-	}
-	if home, err := settings.Home(); err == nil {
-		o.History = filepath.Join(home.Dir, "chat-history")
-	}
-	o.Out, o.Err = c.OutOrStdout(), c.ErrOrStderr()
-	in := terminal.Person(c.InOrStdin())
-	if in == nil {
-		text, err := io.ReadAll(c.InOrStdin())
-		if err != nil {
-			return exit.Wrap(err)
-		}
-		o.Prompt = strings.TrimSpace(o.Prompt + "\n\n" + string(text))
-	}
-	onTerminal := terminal.NewScreen(o.Out, o.Err).IsTerminal() && os.Getenv("TERM") != "dumb"
-	switch {
-	case o.Prompt != "":
-		return nil
-	case in == nil:
-		return errors.New("there is nothing to say: standard input is empty; give -p TEXT")
-	case o.JSON:
-		return errors.New("--json prints the messages of one turn: give -p TEXT, too")
-	case !onTerminal:
-		return errors.New("a conversation needs a terminal that can move its cursor; -p TEXT sends one message without one")
-	}
-	o.In = in
-	o.Introduce = func(ctx context.Context, call request.Caller, s *terminal.Screen) error {
-		return models.Introduce(ctx, call, s, in, o.Model, server.Daemon != nil)
 	}
 	return nil
 }

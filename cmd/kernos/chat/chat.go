@@ -13,13 +13,17 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/models"
 	"kernos/cmd/kernos/request"
+	"kernos/cmd/kernos/settings"
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/visible"
 	"kernos/message"
@@ -40,18 +44,52 @@ type Options struct {
 	JSON   bool   // print messages as they are, one per line
 	Plain  bool   // show Markdown as it is written
 
-	History string // the file of earlier inputs
-	Keep    func(io.Reader) (message.BlobPointer, error)
+	Out, Err io.Writer
 
-	// Introduce prints hints before the first input, such as how to connect a model.
-	Introduce func(context.Context, request.Caller, *terminal.Screen) error
-
-	In  *os.File
-	Out io.Writer
-	Err io.Writer
+	// Prepare sets these.
+	in      *os.File                                     // the terminal of a conversation
+	local   bool                                         // the kernel is on this machine
+	keep    func(io.Reader) (message.BlobPointer, error) // nil unless it is
+	history string                                       // the file of earlier inputs
 }
 
-// Run holds the conversation.
+// Prepare finds out where the kernel is, and whether there is one input or a conversation. What standard input
+// has is part of the input, unless it is a terminal.
+func (o *Options) Prepare(contextName string, stdin io.Reader) error {
+	server, err := connect.FindServer(contextName, "")
+	if err != nil {
+		return err
+	}
+	if o.local = server.Daemon != nil; o.local {
+		o.keep = server.Keep
+	}
+	if home, err := settings.Home(); err == nil {
+		o.history = filepath.Join(home.Dir, "chat-history")
+	}
+	in := terminal.Person(stdin)
+	if in == nil {
+		text, err := io.ReadAll(stdin)
+		if err != nil {
+			return exit.Wrap(err)
+		}
+		o.Prompt = strings.TrimSpace(o.Prompt + "\n\n" + string(text))
+	}
+	onTerminal := terminal.NewScreen(o.Out, o.Err).IsTerminal() && os.Getenv("TERM") != "dumb"
+	switch {
+	case o.Prompt != "":
+		return nil
+	case in == nil:
+		return errors.New("there is nothing to say: standard input is empty; give -p TEXT")
+	case o.JSON:
+		return errors.New("--json prints the messages of one turn: give -p TEXT, too")
+	case !onTerminal:
+		return errors.New("a conversation needs a terminal that can move its cursor; -p TEXT sends one message without one")
+	}
+	o.in = in
+	return nil
+}
+
+// Run holds the conversation that was prepared.
 func Run(ctx context.Context, o *Options) error {
 	c, err := dial(ctx, o.Open)
 	if err != nil {
@@ -74,8 +112,8 @@ func (o *Options) run(ctx context.Context, c *client) error {
 		return o.script(ctx, c, out, session)
 	}
 	m := newScreen(ctx, c, o, out)
-	if session == "" && o.Introduce != nil {
-		if err := o.Introduce(ctx, c.call, out); errors.Is(err, io.EOF) {
+	if session == "" {
+		if err := models.Introduce(ctx, c.call, out, o.in, o.Model, o.local); errors.Is(err, io.EOF) {
 			return nil // Ctrl-D leaves
 		} else if err != nil {
 			return err
@@ -149,7 +187,7 @@ func (o *Options) find(ctx context.Context, c *client, out *terminal.Screen) (st
 
 // choose lets the person choose a session.
 func (o *Options) choose(ctx context.Context, all []listed, out *terminal.Screen) (string, error) {
-	if o.In == nil || !out.IsTerminal() {
+	if o.in == nil || !out.IsTerminal() {
 		return "", errors.New("say which session: --resume ID, or --last; kernos session list shows them")
 	}
 	rows := make([][]string, len(all))
@@ -159,7 +197,7 @@ func (o *Options) choose(ctx context.Context, all []listed, out *terminal.Screen
 	if err := out.Table([]string{"", "ID", "AGE", "TITLE"}, rows); err != nil {
 		return "", err
 	}
-	line, err := terminal.Ask(ctx, o.In, o.Out, "Which one? ", false)
+	line, err := terminal.Ask(ctx, o.in, o.Out, "Which one? ", false)
 	n, numberErr := strconv.Atoi(strings.TrimSpace(line))
 	if err != nil || numberErr != nil || n < 1 || n > len(all) {
 		return "", exit.Wrap(fmt.Errorf("expected a number from 1 to %d, got %q", len(all), strings.TrimSpace(line)))

@@ -15,7 +15,7 @@ import (
 // called on the error output if a person reads that. An interrupt ends the turn, and a second one leaves it
 // running.
 func (o *Options) script(ctx context.Context, c *client, out *terminal.Screen, session string) error {
-	files, err := attached(o.Prompt, o.Keep)
+	files, err := attached(o.Prompt, o.keep)
 	if err != nil {
 		return exit.Wrap(err)
 	}

@@ -92,7 +92,7 @@ type (
 )
 
 func newScreen(ctx context.Context, c *client, o *Options, out *terminal.Screen) *screen {
-	m := &screen{ctx: ctx, client: c, opts: o, out: out, history: openHistory(o.History), width: out.Width, height: 24}
+	m := &screen{ctx: ctx, client: c, opts: o, out: out, history: openHistory(o.history), width: out.Width, height: 24}
 	m.transcript = transcript{screen: out, plain: o.Plain, began: true}
 	e := textarea.New()
 	e.ShowLineNumbers, e.EndOfBufferCharacter, e.CharLimit = false, ' ', 0
@@ -238,7 +238,7 @@ func (m *screen) spin() tea.Cmd {
 
 // send says something in the session, which is created with the first input.
 func (m *screen) send(text string) tea.Cmd {
-	files, err := attached(text, m.opts.Keep)
+	files, err := attached(text, m.opts.keep)
 	if err != nil {
 		m.fail(err)
 		m.editor.SetValue(text)
@@ -494,7 +494,7 @@ func (m *screen) View() tea.View {
 
 // run shows the conversation until the person leaves.
 func (m *screen) run(ctx context.Context) error {
-	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(m.opts.In), tea.WithOutput(m.opts.Out), tea.WithoutSignalHandler())
+	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(m.opts.in), tea.WithOutput(m.opts.Out), tea.WithoutSignalHandler())
 	m.post = p.Send
 	_, err := p.Run()
 	if ctx.Err() != nil {
