@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/schema"
 )
@@ -69,15 +70,8 @@ func TestRawTextIsRepliedAsItIs(t *testing.T) {
 			}
 			return kernel.Raw(text), nil
 		})
-	r, err := kernel.NewRegistry(kernel.Module{Name: "raw", Version: "1.0.0", Summary: "Raw text.", Syscalls: []kernel.Syscall{raw}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []message.Message
-	kernel.New(r, nil).Handle(t.Context(), message.Message{Kind: message.KindQuery, Type: "Raw.Get", Data: []byte(`{}`), Metadata: message.Metadata{ID: "1", Timestamp: 1}},
-		func(m message.Message) { got = append(got, m) })
-	if len(got) != 1 || string(got[0].Data) != text {
-		t.Errorf("answers %v", got)
+	if got := kerneltest.Answer(t, kerneltest.New(t, nil, raw), kerneltest.Query("1", "Raw.Get", `{}`)); string(got.Data) != text {
+		t.Errorf("the answer is %s", got.Data)
 	}
 	if kernel.RequestOf(t.Context()) != nil {
 		t.Error("a context without a call has a request")

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/schema"
 )
@@ -107,13 +108,10 @@ func TestEventsKnowWhatTheyCameThrough(t *testing.T) {
 		}
 		return s
 	}
-	r, err := kernel.NewRegistry(kernel.Module{Name: "chain", Version: "1.0.0", Summary: "Calls.", Syscalls: []kernel.Syscall{nested("A.One", "B.Two"), nested("B.Two", "C.Three"), nested("C.Three", "")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := kerneltest.New(t, nil, nested("A.One", "B.Two"), nested("B.Two", "C.Three"), nested("C.Three", ""))
 	m := message.Message{Kind: message.KindQuery, Type: "A.One", Metadata: message.Metadata{ID: "a", Timestamp: 1}}
 	var via [][]message.Type
-	kernel.New(r, nil).Handle(t.Context(), m, func(m message.Message) {
+	k.Handle(t.Context(), m, func(m message.Message) {
 		var types []message.Type
 		for v := m.Via; v != nil; v = v.Within {
 			types = append(types, v.Type)

@@ -128,11 +128,8 @@ func TestRegistryRefusesWhatIsNotComplete(t *testing.T) {
 }
 
 func TestRegistryRemovesModules(t *testing.T) {
-	r, err := kernel.NewRegistry(kerneltest.Module("ant", kerneltest.Echo("Ant.Get")), kerneltest.Module("zoo", kerneltest.Echo("Zoo.Get")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	k := kernel.New(r, nil)
+	k := kerneltest.Of(t, nil, kerneltest.Module("ant", kerneltest.Echo("Ant.Get")), kerneltest.Module("zoo", kerneltest.Echo("Zoo.Get")))
+	r := k.Registry()
 	if r.RemoveSyscall("Bee.Get") != 0 {
 		t.Error("what was not there is removed")
 	}
@@ -152,7 +149,7 @@ func TestRegistryRemovesModules(t *testing.T) {
 
 func TestRegistryChangesWhileCallsRun(t *testing.T) {
 	started, release := make(chan struct{}), make(chan struct{})
-	r, err := kernel.NewRegistry(
+	k := kerneltest.Of(t, nil,
 		kerneltest.Module("ant", kerneltest.Echo("Ant.Get")),
 		kerneltest.Module("zoo", kerneltest.Raw("Zoo.Wait", func(_ context.Context, m message.Message, emit kernel.Emit) {
 			close(started)
@@ -160,10 +157,7 @@ func TestRegistryChangesWhileCallsRun(t *testing.T) {
 			emit(m.Reply(m.Data))
 		})),
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
-	k := kernel.New(r, nil)
+	r := k.Registry()
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if got := kerneltest.Ask(k, kerneltest.Query("1", "Zoo.Wait", `1`)); len(got) != 1 || got[0].Kind != message.KindReply {

@@ -7,21 +7,14 @@ import (
 	"testing"
 
 	"kernos/capability/introspect"
-	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 )
 
 // BenchmarkStream is the whole way of a message, from line to line.
 func BenchmarkStream(b *testing.B) {
 	for _, size := range []int{20, 8000} {
 		b.Run(fmt.Sprintf("payload=%d", size), func(b *testing.B) {
-			r, err := kernel.NewRegistry()
-			if err != nil {
-				b.Fatal(err)
-			}
-			if err := r.Add(introspect.Module(r)); err != nil {
-				b.Fatal(err)
-			}
-			k := kernel.New(r, nil)
+			k := kerneltest.Around(b, nil, introspect.Module)
 			line := fmt.Appendf(nil, `{"kind":"query","type":"Ping","data":{"payload":"%s"},"metadata":{"id":"msg-0000000","timestamp":1735000000000}}`+"\n",
 				bytes.Repeat([]byte("x"), size))
 			b.SetBytes(int64(len(line)))

@@ -23,6 +23,7 @@ import (
 	"kernos/internal/sealed"
 	"kernos/internal/testkit"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 )
 
@@ -82,11 +83,7 @@ func newWorld(t testing.TB, opts Options) *world {
 	opts.Log = slog.New(slog.NewTextHandler(io.Writer(log), nil))
 	w := &world{t: t, ring: New(opts), log: log}
 	t.Cleanup(w.ring.Close)
-	r, err := kernel.NewRegistry(w.ring.Module())
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.kernel = kernel.New(r, &kernel.Options{Log: opts.Log})
+	w.kernel = kerneltest.Of(t, &kernel.Options{Log: opts.Log}, w.ring.Module())
 	return w
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 // recordingKernel is a kernel that records into a journal, and has the module on it.
-func recordingKernel(t *testing.T, more ...kernel.Syscall) *kernel.Kernel {
+func recordingKernel(t *testing.T, blobs kernel.Blobs, more ...kernel.Syscall) *kernel.Kernel {
 	t.Helper()
 	s := storetest.NewMemory()
 	j := journal.New(s, nil)
@@ -29,11 +29,7 @@ func recordingKernel(t *testing.T, more ...kernel.Syscall) *kernel.Kernel {
 			t.Error(err)
 		}
 	})
-	r, err := kernel.NewRegistry(Module(j, nil), kernel.Module{Name: "test", Version: "1.0.0", Summary: "Test.", Syscalls: more})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kernel.New(r, &kernel.Options{Recorder: j, Store: s})
+	return kerneltest.Of(t, &kernel.Options{Recorder: j, Store: s, Blobs: blobs}, Module(j, nil), kerneltest.Module("test", more...))
 }
 
 type loginInput struct {
@@ -45,7 +41,7 @@ func TestSecretsDoNotComeBack(t *testing.T) {
 	login := kernel.Command(kernel.Definition{Type: "Account.Login", Summary: "Log in."}, func(_ context.Context, in loginInput) (string, error) {
 		return "welcome " + in.User, nil
 	})
-	k := recordingKernel(t, login)
+	k := recordingKernel(t, nil, login)
 	send := func(kind message.Kind, name message.Type, id message.ID, data string) (all []message.Message) {
 		m := message.Message{Kind: kind, Type: name, Data: json.RawMessage(data), Metadata: message.Metadata{ID: id, Timestamp: 7}}
 		if name == "Message.Search" {
@@ -89,7 +85,7 @@ func TestSecretsDoNotComeBack(t *testing.T) {
 // A watch sees every message once, in order, however many are recorded meanwhile.
 func TestAWatchHasNoGapAndNoRepeat(t *testing.T) {
 	echo := kernel.Query(kernel.Definition{Type: "Test.Echo", Summary: "Give back."}, func(_ context.Context, n int) (int, error) { return n, nil })
-	k := recordingKernel(t, echo)
+	k := recordingKernel(t, nil, echo)
 	const clients, each = 4, 100
 	var senders sync.WaitGroup
 	for c := range clients {
@@ -149,21 +145,7 @@ func TestReplayComparesLargeAnswers(t *testing.T) {
 	large := kernel.Command(kernel.Definition{Type: "Test.Large", Summary: "Test."}, func(context.Context, struct{}) (string, error) {
 		return strings.Repeat("large ", 10_000) + last, nil
 	})
-	s := storetest.NewMemory()
-	j := journal.New(s, nil)
-	t.Cleanup(func() {
-		if err := j.Close(); err != nil {
-			t.Error(err)
-		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	r, err := kernel.NewRegistry(Module(j, nil), kernel.Module{Name: "test", Version: "1.0.0", Summary: "Test.", Syscalls: []kernel.Syscall{large}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	k := kernel.New(r, &kernel.Options{Recorder: j, Store: s, Blobs: namedBlobs{}})
+	k := recordingKernel(t, namedBlobs{}, large)
 	k.Handle(t.Context(), message.Message{Kind: message.KindCommand, Type: "Test.Large", Data: json.RawMessage(`{}`),
 		Metadata: message.Metadata{ID: "large", Timestamp: 1}}, func(message.Message) {})
 	const pointer = `{"kind":"reply","data":{"dataRef":{"scheme":"file","path":"/blobs/`

@@ -175,7 +175,7 @@ func TestABufferIsBoundedInBytes(t *testing.T) {
 // it does not get; nothing comes twice.
 func TestASlowWatchUnderAFlood(t *testing.T) {
 	for _, buffer := range []int{0, 1, 16} {
-		k := recordingKernel(t)
+		k := recordingKernel(t, nil)
 		const writers, each = 4, 300
 		var flood sync.WaitGroup
 		for w := range writers {

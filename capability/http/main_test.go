@@ -17,6 +17,7 @@ import (
 	"kernos/capability/http"
 	"kernos/internal/outbound"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/store"
 	"kernos/store/blobs"
@@ -47,11 +48,7 @@ func newWorld(t testing.TB, opts http.Options) *world {
 	if opts.Blobs == nil {
 		opts.Blobs = kept{dir}
 	}
-	registry, err := kernel.NewRegistry(http.Module(opts))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.k = kernel.New(registry, &kernel.Options{Recorder: w.records})
+	w.k = kerneltest.Of(t, &kernel.Options{Recorder: w.records}, http.Module(opts))
 	return w
 }
 

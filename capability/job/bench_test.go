@@ -12,6 +12,7 @@ import (
 	"kernos/capability/job"
 	"kernos/internal/testkit"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/store/pebble"
@@ -87,11 +88,7 @@ func newBenched(b *testing.B) *benched {
 		w.calls.Add(1)
 		return in, nil
 	})
-	registry, err := kernel.NewRegistry(w.jobs.Module(), kernel.Module{Name: "test", Version: "1.0.0", Summary: "Tests.", Syscalls: []kernel.Syscall{nothing}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	w.kernel = kernel.New(registry, &kernel.Options{Store: s})
+	w.kernel = kerneltest.Of(b, &kernel.Options{Store: s}, w.jobs.Module(), kerneltest.Module("test", nothing))
 	w.jobs.Begin(w.kernel)
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan struct{})

@@ -10,6 +10,7 @@ import (
 	"kernos/capability/introspect"
 	"kernos/kernel"
 	"kernos/kernel/connection"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/store"
 	"kernos/store/blobs"
@@ -52,11 +53,7 @@ func BenchmarkServe(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	r, err := kernel.NewRegistry(New(s, d, nil).Module(), kernel.Module{Name: "test", Version: "1.0.0", Summary: "A module of a test.", Syscalls: []kernel.Syscall{introspect.Ping}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	k := kernel.New(r, &kernel.Options{Store: s})
+	k := kerneltest.Of(b, &kernel.Options{Store: s}, New(s, d, nil).Module(), kerneltest.Module("test", introspect.Ping))
 	serve := func(b *testing.B, n int, kind message.Kind, t message.Type, data string) {
 		replies := 0
 		m := message.Message{Kind: kind, Type: t, Data: json.RawMessage(data), Metadata: message.Metadata{ID: "b", Timestamp: start}}

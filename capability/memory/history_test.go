@@ -12,6 +12,7 @@ import (
 
 	"kernos/internal/cursor"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/store"
 	"kernos/store/blobs"
@@ -282,17 +283,13 @@ func (m *meddled) Get(key []byte) (store.Entry, error) {
 func TestKeyMayComeAndGoUnnoticed(t *testing.T) {
 	w := newWorld(t, Options{})
 	other := &meddled{Store: w.store}
-	r, err := kernel.NewRegistry(New(other, w.blobs, nil).Module())
-	if err != nil {
-		t.Fatal(err)
-	}
 	w.reply("Set", `{"key":"a","value":1}`, ok)
 	w.reply("Delete", `{"key":"a"}`, ok)
 	other.meddle = func() {
 		w.reply("Set", `{"key":"a","value":3}`, ok)
 		w.reply("Delete", `{"key":"a"}`, ok)
 	}
-	slow := &world{t: t, kernel: kernel.New(r, &kernel.Options{Store: w.store})}
+	slow := &world{t: t, kernel: kerneltest.Of(t, &kernel.Options{Store: w.store}, New(other, w.blobs, nil).Module())}
 	slow.reply("Set", `{"key":"a","value":5,"ifRevision":0}`, `{"success":true,"revision":5}`)
 	if got := w.revisions("a", ""); other.meddle != nil || !slices.Equal(got, []uint64{5, 4, 3, 2, 1}) {
 		t.Errorf("the history has %v", got)

@@ -16,6 +16,7 @@ import (
 
 	"kernos/internal/cursor"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/store"
 	"kernos/store/blobs"
@@ -51,11 +52,7 @@ func newWorld(t testing.TB, opts Options) *world {
 	w.clock.Store(start)
 	opts.Now = func() time.Time { return time.UnixMilli(w.clock.Load()) }
 	w.memory = New(w.store, d, &opts)
-	r, err := kernel.NewRegistry(w.memory.Module())
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.kernel = kernel.New(r, &kernel.Options{Store: w.store, Recorder: w})
+	w.kernel = kerneltest.Of(t, &kernel.Options{Store: w.store, Recorder: w}, w.memory.Module())
 	return w
 }
 

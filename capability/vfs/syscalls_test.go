@@ -12,6 +12,7 @@ import (
 	"kernos/capability/vfs/vfstest"
 	"kernos/internal/jsonscan"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 )
 
@@ -62,11 +63,7 @@ func TestReadCallThatDoesNotFit(t *testing.T) {
 
 func TestReadWithoutBlobs(t *testing.T) {
 	tree, _ := newDirectory(t, map[string]string{"small": "\xff\x00", "large": strings.Repeat("\xff", message.MaxInlineBlob+1)})
-	registry, err := kernel.NewRegistry(tree.Module())
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{t: t, kernel: kernel.New(registry, nil)}
+	w := &world{t: t, kernel: kerneltest.Of(t, nil, tree.Module())}
 	ref, _ := w.query("VFS.Read", object{"uri": "os://small"})["contentRef"].(object)
 	if ref["scheme"] != "data" || ref["path"] != "application/octet-stream;base64,/wA=" {
 		t.Errorf("the pointer is %v", ref)

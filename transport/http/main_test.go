@@ -68,24 +68,14 @@ type siteOptions struct {
 // test ends, if it was not before.
 func open(t testing.TB, o siteOptions) *site {
 	t.Helper()
-	r, err := kernel.NewRegistry()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Add(introspect.Module(r)); err != nil {
-		t.Fatal(err)
-	}
-	if len(o.syscalls) > 0 {
-		if err := r.Add(kernel.Module{Name: "test", Version: "1.0.0", Summary: "What a test needs.", Syscalls: o.syscalls}); err != nil {
-			t.Fatal(err)
-		}
-	}
 	kept := kerneltest.NewBlobs(t)
+	k := kerneltest.Around(t, &kernel.Options{Blobs: kept}, introspect.Module, o.syscalls...)
 	o.Blobs = kept.Dir
 	if o.client == nil {
 		o.client = new(http.Transport)
 	}
 	var l net.Listener
+	var err error
 	if o.memory {
 		m := &memory{conns: make(chan net.Conn), closed: make(chan struct{})}
 		o.client.DialContext = m.dial
@@ -94,7 +84,7 @@ func open(t testing.TB, o siteOptions) *site {
 		t.Fatal(err)
 	}
 	s := &site{
-		Server: NewServer(kernel.New(r, &kernel.Options{Blobs: kept}), &o.Options), t: t, addr: l.Addr().String(), url: "http://" + l.Addr().String(),
+		Server: NewServer(k, &o.Options), t: t, addr: l.Addr().String(), url: "http://" + l.Addr().String(),
 		client: &http.Client{Transport: o.client}, blobs: kept.Dir, ended: make(chan error, 1),
 	}
 	if o.cert != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
@@ -178,13 +179,7 @@ func TestDocumentsDoNotDependOnOrder(t *testing.T) {
 	modules := []kernel.Module{odd(t), {Name: "more", Version: "1.0.0", Summary: "More.", Syscalls: []kernel.Syscall{
 		raw("More.One", message.KindQuery, newGate().handle), raw("More.Two", message.KindQuery, newGate().handle), raw("Odd.Extra", message.KindQuery, newGate().handle),
 	}}}
-	made := func(modules []kernel.Module) *Service {
-		registry, err := kernel.NewRegistry(modules...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return New(kernel.New(registry, nil), nil)
-	}
+	made := func(modules []kernel.Module) *Service { return New(kerneltest.Of(t, nil, modules...), nil) }
 	texts := func(s *Service) string {
 		one, _ := s.moduleSchema(whole(s), "odd")
 		two, _ := s.moduleSchema(whole(s), "more")

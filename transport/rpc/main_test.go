@@ -15,6 +15,7 @@ import (
 
 	"kernos/internal/testkit"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
@@ -261,14 +262,10 @@ type noteInput struct {
 // newService returns a service of some syscalls.
 func newService(t *testing.T, opts *Options, more ...kernel.Syscall) *Service {
 	t.Helper()
-	registry, err := kernel.NewRegistry(kernel.Module{Name: "note", Version: "1.2.3", Summary: "Notes.", Syscalls: append([]kernel.Syscall{
+	return New(kerneltest.Of(t, nil, kernel.Module{Name: "note", Version: "1.2.3", Summary: "Notes.", Syscalls: append([]kernel.Syscall{
 		kernel.Command(kernel.Definition{Type: "Note.Set", Summary: "Keep a note."}, func(_ context.Context, in noteInput) (noteInput, error) { return in, nil }),
 		kernel.Query(kernel.Definition{Type: "Note.GetAll", Summary: "Give all notes.", Aliases: []message.Type{"Memo.GetAll"}}, func(context.Context, struct{}) ([]string, error) { return []string{"a"}, nil }),
-	}, more...)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return New(kernel.New(registry, nil), opts)
+	}, more...)}), opts)
 }
 
 // whole is what the owner sees of a service.

@@ -23,6 +23,7 @@ import (
 
 	"kernos/internal/testkit"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/schema"
 	"kernos/transport"
@@ -59,7 +60,7 @@ func handler(t *testing.T, opts *Options) *server {
 		}, Handler: h}
 	}
 	echo := func(_ context.Context, m message.Message, emit kernel.Emit) { emit(m.Reply(m.Data)) }
-	registry, err := kernel.NewRegistry(kernel.Module{Name: "test", Version: "1.0.0", Summary: "A test.", Syscalls: []kernel.Syscall{
+	k := kerneltest.New(t, nil,
 		raw("Test.Echo", kernel.Inline, echo),
 		raw("Test.SlowEcho", kernel.Slow, echo),
 		raw("Test.Hold", kernel.Inline, func(_ context.Context, m message.Message, emit kernel.Emit) {
@@ -82,11 +83,8 @@ func handler(t *testing.T, opts *Options) *server {
 			close(s.big)
 			emit(m.Reply(nil))
 		}),
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Handler = New(rpc.New(kernel.New(registry, nil), nil), opts)
+	)
+	s.Handler = New(rpc.New(k, nil), opts)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel() // whatever still runs has no reason to
