@@ -1,11 +1,9 @@
 package lifecycle_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 
@@ -15,15 +13,14 @@ import (
 	"kernos/kernel"
 	"kernos/kernel/kerneltest"
 	"kernos/message"
-	"kernos/transport"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // newKernel is a kernel with the module and others.
-func newKernel(t *testing.T, o lifecycle.Options, others ...kernel.Module) *kernel.Kernel {
+func newKernel(t *testing.T, opts *kernel.Options, o lifecycle.Options, others ...kernel.Module) *kernel.Kernel {
 	t.Helper()
-	k := kerneltest.Of(t, nil, others...)
+	k := kerneltest.Of(t, opts, others...)
 	o.Registry = k.Registry()
 	if err := o.Registry.Add(lifecycle.Module(o)); err != nil {
 		t.Fatal(err)
@@ -33,7 +30,7 @@ func newKernel(t *testing.T, o lifecycle.Options, others ...kernel.Module) *kern
 
 func TestShutdownAnswersAndBegins(t *testing.T) {
 	begun := 0
-	k := newKernel(t, lifecycle.Options{Shutdown: func() { begun++ }})
+	k := newKernel(t, nil, lifecycle.Options{Shutdown: func() { begun++ }})
 	for want := 1; want <= 2; want++ {
 		got := kerneltest.Answer(t, k, kerneltest.Command("req-1", "Syscall.Shutdown", `{}`))
 		if got.Kind != message.KindReply || string(got.Data) != `{"success":true}` {
@@ -52,7 +49,7 @@ func TestShutdownAnswersAndBegins(t *testing.T) {
 }
 
 func TestAKernelWithoutALifeOfItsOwnIsNotShutDown(t *testing.T) {
-	got := kerneltest.Answer(t, newKernel(t, lifecycle.Options{}), kerneltest.Command("req-1", "Syscall.Shutdown", `{}`))
+	got := kerneltest.Answer(t, newKernel(t, nil, lifecycle.Options{}), kerneltest.Command("req-1", "Syscall.Shutdown", `{}`))
 	if got.Err == nil || got.Err.Code != 403 || !strings.Contains(got.Err.Message, "ends with its input") {
 		t.Errorf("the answer is %s", got.Data)
 	}
@@ -62,7 +59,7 @@ func TestStatusSaysWhatIsServed(t *testing.T) {
 	o := lifecycle.Options{Status: func() lifecycle.Status {
 		return lifecycle.Status{Version: "1.2.3", PID: 7, Origin: "https://a.local/", Messages: lifecycle.Traffic{Total: 5, PerSecond: 2}}
 	}}
-	k := newKernel(t, o)
+	k := newKernel(t, nil, o)
 	got := kerneltest.Answer(t, k, kerneltest.Query("req-1", "Kernel.Status", `{}`))
 	var s lifecycle.Status
 	if err := json.Unmarshal(got.Data, &s); err != nil {
@@ -78,7 +75,7 @@ func TestStatusSaysWhatIsServed(t *testing.T) {
 	fits(t, k, "Kernel.Status", got.Data)
 
 	// A program that knows nothing still says what it serves.
-	k = newKernel(t, lifecycle.Options{})
+	k = newKernel(t, nil, lifecycle.Options{})
 	got = kerneltest.Answer(t, k, kerneltest.Query("req-1", "Kernel.Status", `{}`))
 	if err := json.Unmarshal(got.Data, &s); err != nil || s.Served.Syscalls != 5 {
 		t.Errorf("%v: %s", err, got.Data)
@@ -97,7 +94,7 @@ func fits(t *testing.T, k *kernel.Kernel, what message.Type, data json.RawMessag
 
 func TestModulesListsWhatCanBeCalled(t *testing.T) {
 	o := lifecycle.Options{}
-	k := newKernel(t, o, waiting(nil))
+	k := newKernel(t, nil, o, waiting(nil))
 	got := kerneltest.Answer(t, k, kerneltest.Query("req-1", "Kernel.Modules", `{}`))
 	fits(t, k, "Kernel.Modules", got.Data)
 	var c lifecycle.Catalog
@@ -122,7 +119,7 @@ func TestModulesListsWhatCanBeCalled(t *testing.T) {
 // waiting is a module with a slow query that waits until it is cancelled.
 func waiting(begun chan<- struct{}) kernel.Module {
 	type nothing struct{}
-	return kernel.Module{Name: "test", Version: "1.0.0", Summary: "For tests.", Syscalls: []kernel.Syscall{
+	return kerneltest.Module("test",
 		kernel.Query(kernel.Definition{Type: "Test.Wait", Summary: "Wait.", Runs: kernel.Slow},
 			func(ctx context.Context, _ nothing) (nothing, error) {
 				begun <- struct{}{}
@@ -131,79 +128,33 @@ func waiting(begun chan<- struct{}) kernel.Module {
 			}),
 		kernel.Query(kernel.Definition{Type: "Test.Hidden", Summary: "Be there.", Visibility: kernel.Hidden},
 			func(context.Context, nothing) (nothing, error) { return nothing{}, nil }),
-	}}
+	)
 }
 
 func TestCancelCallsASlowRequestOff(t *testing.T) {
 	begun := make(chan struct{})
-	k := newKernel(t, lifecycle.Options{}, waiting(begun))
-	fromUs, toKernel := io.Pipe()
-	fromKernel, toUs := io.Pipe()
-	served := make(chan error, 1)
-	go func() {
-		_, err := transport.Serve(context.Background(), k, fromUs, toUs, nil)
-		served <- err
-	}()
-	answers := bufio.NewScanner(fromKernel)
-	send := func(kind, what, data, id string) {
-		t.Helper()
-		if _, err := fmt.Fprintf(toKernel, `{"kind":%q,"type":%q,"data":%s,"metadata":{"id":%q,"timestamp":1}}`+"\n", kind, what, data, id); err != nil {
-			t.Fatal(err)
-		}
-	}
-	answer := func() string {
-		t.Helper()
-		var m struct {
-			Kind     string
-			Data     json.RawMessage
-			Metadata struct{ Causation string }
-		}
-		if !answers.Scan() {
-			t.Fatal("there is no answer")
-		}
-		if err := json.Unmarshal(answers.Bytes(), &m); err != nil {
-			t.Fatal(err)
-		}
-		return m.Metadata.Causation + " " + m.Kind + " " + string(m.Data)
-	}
-	send("query", "Test.Wait", "{}", "w1")
-	send("query", "Test.Wait", "{}", "w2")
+	c := converse(t, newKernel(t, nil, lifecycle.Options{}, waiting(begun)))
+	c.say("query", "Test.Wait", "{}", "w1")
+	c.say("query", "Test.Wait", "{}", "w2")
 	<-begun
 	<-begun
-	send("command", "Syscall.Cancel", `{"id":"nosuch"}`, "c0")
-	if got := answer(); got != `c0 reply {"cancelled":false}` {
-		t.Errorf("the answer is %s", got)
-	}
-	send("command", "Syscall.Cancel", `{"id":"w1"}`, "c1")
-	want := map[string]bool{`c1 reply {"cancelled":true}`: true, `w1 error {"code":499,"message":"Cancelled before it was done"}`: true}
-	for range 2 { // in any order
-		if got := answer(); !want[got] {
-			t.Errorf("an answer is %s", got)
-		}
-	}
+	c.say("command", "Syscall.Cancel", `{"id":"nosuch"}`, "c0")
+	c.expect(`c0 reply {"cancelled":false}`)
+	c.say("command", "Syscall.Cancel", `{"id":"w1"}`, "c1")
+	c.expect(`c1 reply {"cancelled":true}`, "w1 "+cancelled)
 	// The other one is still there.
-	send("command", "Syscall.Cancel", `{"id":"w2"}`, "c3")
-	want = map[string]bool{`c3 reply {"cancelled":true}`: true, `w2 error {"code":499,"message":"Cancelled before it was done"}`: true}
-	for range 2 {
-		if got := answer(); !want[got] {
-			t.Errorf("an answer is %s", got)
-		}
-	}
-	send("command", "Syscall.Cancel", `{"id":""}`, "c4")
-	if got := answer(); !strings.HasPrefix(got, `c4 error {"code":422,`) {
+	c.say("command", "Syscall.Cancel", `{"id":"w2"}`, "c3")
+	c.expect(`c3 reply {"cancelled":true}`, "w2 "+cancelled)
+	c.say("command", "Syscall.Cancel", `{"id":""}`, "c4")
+	if got := c.hear(); !strings.HasPrefix(got, `c4 error {"code":422,`) {
 		t.Errorf("the answer is %s", got)
 	}
-	if err := toKernel.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := <-served; err != nil {
-		t.Error(err)
-	}
+	c.end()
 }
 
 // Where there is no connection there is nothing to call off.
 func TestCancelWithoutAConnection(t *testing.T) {
-	got := kerneltest.Answer(t, newKernel(t, lifecycle.Options{}), kerneltest.Command("req-1", "Syscall.Cancel", `{"id":"x"}`))
+	got := kerneltest.Answer(t, newKernel(t, nil, lifecycle.Options{}), kerneltest.Command("req-1", "Syscall.Cancel", `{"id":"x"}`))
 	if string(got.Data) != `{"cancelled":false}` {
 		t.Errorf("the answer is %s", got.Data)
 	}

@@ -15,7 +15,6 @@ import (
 	"kernos/kernel/connection"
 	"kernos/kernel/kerneltest"
 	"kernos/message"
-	"kernos/schema"
 	"kernos/transport"
 )
 
@@ -64,6 +63,23 @@ func (c *talk) hear() string {
 	return m.Metadata.Causation + " " + m.Kind + " " + string(m.Data)
 }
 
+// cancelled is how a request is answered that was called off.
+const cancelled = `error {"code":499,"message":"Cancelled before it was done"}`
+
+// expect checks that the next lines are these, in any order.
+func (c *talk) expect(want ...string) {
+	c.t.Helper()
+	var got []string
+	for range want {
+		got = append(got, c.hear())
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		c.t.Errorf("the answers are %q, want %q", got, want)
+	}
+}
+
 func (c *talk) end() {
 	c.t.Helper()
 	if err := c.in.Close(); err != nil {
@@ -90,14 +106,7 @@ func statusOf(t *testing.T, k *kernel.Kernel) (s lifecycle.Status) {
 // What calls off, and what ends the kernel, does not wait behind what it is to end.
 func TestCancelAndShutdownGoAhead(t *testing.T) {
 	begun, ends := make(chan struct{}), make(chan struct{}, 1)
-	r, err := kernel.NewRegistry(waiting(begun))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Add(lifecycle.Module(lifecycle.Options{Registry: r, Shutdown: func() { ends <- struct{}{} }})); err != nil {
-		t.Fatal(err)
-	}
-	k := kernel.New(r, &kernel.Options{InFlight: 1})
+	k := newKernel(t, &kernel.Options{InFlight: 1}, lifecycle.Options{Shutdown: func() { ends <- struct{}{} }}, waiting(begun))
 	c := converse(t, k)
 	c.say("query", "Test.Wait", "{}", "runs")
 	<-begun
@@ -105,29 +114,17 @@ func TestCancelAndShutdownGoAhead(t *testing.T) {
 		c.say("query", "Test.Wait", "{}", fmt.Sprint("waits", i))
 	}
 	c.say("command", "Syscall.Shutdown", "{}", "end")
-	if got := c.hear(); got != `end reply {"success":true}` {
-		t.Errorf("the answer is %s", got)
-	}
+	c.expect(`end reply {"success":true}`)
 	<-ends
 	if s := statusOf(t, k); s.Held != 1 || s.Queued != 5 {
 		t.Errorf("it says %+v", s)
 	}
-	const called = `error {"code":499,"message":"Cancelled before it was done"}`
-	expect := func(want ...string) {
-		t.Helper()
-		got := []string{c.hear(), c.hear()}
-		slices.Sort(got)
-		slices.Sort(want)
-		if !slices.Equal(got, want) {
-			t.Errorf("the answers are %q", got)
-		}
-	}
 	for i := range 5 {
 		c.say("command", "Syscall.Cancel", fmt.Sprintf(`{"id":"waits%d"}`, i), "c")
-		expect(`c reply {"cancelled":true}`, fmt.Sprintf("waits%d %s", i, called))
+		c.expect(`c reply {"cancelled":true}`, fmt.Sprintf("waits%d %s", i, cancelled))
 	}
 	c.say("command", "Syscall.Cancel", `{"id":"runs"}`, "c")
-	expect(`c reply {"cancelled":true}`, "runs "+called)
+	c.expect(`c reply {"cancelled":true}`, "runs "+cancelled)
 	c.end()
 }
 
@@ -135,29 +132,23 @@ func TestCancelAndShutdownGoAhead(t *testing.T) {
 func TestStatusSaysWhoServes(t *testing.T) {
 	const types = 60
 	asked := make(chan string, types)
-	offers := kernel.Module{Name: "offers", Version: "1.0.0", Summary: "For tests."}
-	syscall := func(name message.Type, h kernel.Handler) kernel.Syscall {
-		return kernel.Syscall{Handler: h, Definition: kernel.Definition{Type: name, Kind: message.KindQuery, Summary: "For tests.", Input: schema.Any, Output: schema.Any}}
-	}
 	peers := make(chan *connection.Peer, 1)
 	long := strings.Repeat("x", 100)
-	offers.Syscalls = append(offers.Syscalls, syscall("Test.Offer", func(ctx context.Context, m message.Message, emit kernel.Emit) {
+	offer := kerneltest.Raw("Test.Offer", func(ctx context.Context, m message.Message, emit kernel.Emit) {
 		peer, _ := connection.PeerOf(ctx)
 		for i := range types {
 			peer.Offer(message.Type(fmt.Sprintf("Test.Type%s%02d", long, i)), func() bool { return i == 7 })
 		}
 		peers <- peer
 		emit(m.Reply(m.Data))
-	}))
+	})
 	var peer *connection.Peer
-	busy := syscall(message.Type("Test.Type"+long+"42"), func(ctx context.Context, m message.Message, emit kernel.Emit) {
+	busy := kerneltest.Slow(kerneltest.Raw(message.Type("Test.Type"+long+"42"), func(ctx context.Context, m message.Message, emit kernel.Emit) {
 		asked <- "asked"
 		_, err := peer.Ask(ctx, m.Type, m.Data, nil)
 		kernel.Fail(ctx, m, emit, err)
-	})
-	busy.Runs = kernel.Slow
-	offers.Syscalls = append(offers.Syscalls, busy)
-	k := newKernel(t, lifecycle.Options{}, offers)
+	}))
+	k := newKernel(t, nil, lifecycle.Options{}, kerneltest.Module("offers", offer, busy))
 	if s := statusOf(t, k); len(s.Handlers) != 0 || s.Served.Registered != 0 {
 		t.Errorf("it says %+v", s)
 	}
