@@ -9,7 +9,6 @@ import (
 	"kernos/kernel"
 	"kernos/kernel/kerneltest"
 	"kernos/message"
-	"kernos/schema"
 )
 
 func TestMethodNamesOfTypes(t *testing.T) {
@@ -26,23 +25,15 @@ func TestMethodNamesOfTypes(t *testing.T) {
 	}
 }
 
-// plain is a syscall of which only the name matters.
-func plain(t message.Type) kernel.Syscall {
-	return kernel.Syscall{
-		Definition: kernel.Definition{Type: t, Kind: message.KindQuery, Summary: "A name.", Input: schema.Any, Output: schema.Any},
-		Handler:    func(_ context.Context, m message.Message, emit kernel.Emit) { emit(m.Reply(nil)) },
-	}
-}
-
 func TestTwoTypesOfOneMethodAreRefused(t *testing.T) {
-	r, err := kernel.NewRegistry(kernel.Module{Name: "web", Version: "1.0.0", Summary: "Web.", Syscalls: []kernel.Syscall{plain("Web.GetURL")}})
+	r, err := kernel.NewRegistry(kerneltest.Module("web", kerneltest.Echo("Web.GetURL")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	alias := plain("Web.Other")
+	alias := kerneltest.Echo("Web.Other")
 	alias.Aliases = []message.Type{"WEB.GetUrl"}
-	for name, syscalls := range map[string][]kernel.Syscall{"of another module": {plain("Web.GetUrl")}, "of one module": {plain("Net.GetURL"), plain("Net.GetUrl")}, "by an alias": {alias}} {
-		err := r.Add(kernel.Module{Name: "more", Version: "1.0.0", Summary: "More.", Syscalls: syscalls})
+	for name, syscalls := range map[string][]kernel.Syscall{"of another module": {kerneltest.Echo("Web.GetUrl")}, "of one module": {kerneltest.Echo("Net.GetURL"), kerneltest.Echo("Net.GetUrl")}, "by an alias": {alias}} {
+		err := r.Add(kerneltest.Module("more", syscalls...))
 		if err == nil || !strings.Contains(err.Error(), "would both be called") {
 			t.Errorf("%s: got %v", name, err)
 		}
@@ -50,12 +41,12 @@ func TestTwoTypesOfOneMethodAreRefused(t *testing.T) {
 }
 
 func TestMethodsAreFoundAndListed(t *testing.T) {
-	hidden, aliased := plain("Store.Wipe"), plain("Store.TreeGet")
+	hidden, aliased := kerneltest.Echo("Store.Wipe"), kerneltest.Echo("Store.TreeGet")
 	hidden.Visibility = kernel.Hidden
 	aliased.Aliases = []message.Type{"Tree.Get"}
 	r, err := kernel.NewRegistry(
-		kernel.Module{Name: "zoo", Version: "2.0.0", Summary: "A zoo.", Syscalls: []kernel.Syscall{plain("Store.Visit"), plain("Zoo.Visit")}},
-		kernel.Module{Name: "store", Version: "1.0.0", Summary: "A store.", Syscalls: []kernel.Syscall{hidden, aliased, plain("Store.Add")}},
+		kernel.Module{Name: "zoo", Version: "2.0.0", Summary: "A zoo.", Syscalls: []kernel.Syscall{kerneltest.Echo("Store.Visit"), kerneltest.Echo("Zoo.Visit")}},
+		kernel.Module{Name: "store", Version: "1.0.0", Summary: "A store.", Syscalls: []kernel.Syscall{hidden, aliased, kerneltest.Echo("Store.Add")}},
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -95,8 +86,7 @@ func TestMethodsAreFoundAndListed(t *testing.T) {
 // An event says which nested calls it came through.
 func TestEventsKnowWhatTheyCameThrough(t *testing.T) {
 	nested := func(typ, next message.Type) kernel.Syscall {
-		s := plain(typ)
-		s.Handler = func(ctx context.Context, m message.Message, emit kernel.Emit) {
+		return kerneltest.Raw(typ, func(ctx context.Context, m message.Message, emit kernel.Emit) {
 			kernel.NewStream(&m, emit).Progress(string(typ), 0)
 			if next != "" {
 				if _, err := kernel.Invoke(ctx, next, nil); err != nil {
@@ -105,8 +95,7 @@ func TestEventsKnowWhatTheyCameThrough(t *testing.T) {
 				}
 			}
 			emit(m.Reply(nil))
-		}
-		return s
+		})
 	}
 	k := kerneltest.New(t, nil, nested("A.One", "B.Two"), nested("B.Two", "C.Three"), nested("C.Three", ""))
 	m := message.Message{Kind: message.KindQuery, Type: "A.One", Metadata: message.Metadata{ID: "a", Timestamp: 1}}

@@ -47,12 +47,10 @@ func post(t *testing.T, address, method, name, members string) (*http.Response, 
 func TestLateHandlerOverHTTP(t *testing.T) {
 	stuck := make(chan struct{})
 	_, address := serve(t, func(o *daemon.Options) {
-		o.Modules = append(o.Modules, kernel.Module{Name: "fixture", Version: "1.0.0", Summary: "Fixtures.", Syscalls: []kernel.Syscall{
-			kernel.Definition{Type: "Fixture.Stuck", Kind: message.KindQuery, Summary: "Doesn't return.", Input: schema.Any, Output: schema.Any, Timeout: time.Millisecond}.
-				BindHandler(func(context.Context, message.Message, kernel.Emit) { <-stuck }),
-			kernel.Definition{Type: "Fixture.Gone", Kind: message.KindQuery, Summary: "Ends its goroutine.", Input: schema.Any, Output: schema.Any}.
-				BindHandler(func(context.Context, message.Message, kernel.Emit) { runtime.Goexit() }),
-		}})
+		o.Modules = append(o.Modules, kerneltest.Module("fixture",
+			kerneltest.Within(time.Millisecond, kerneltest.Stubborn("Fixture.Stuck", stuck)),
+			kerneltest.Raw("Fixture.Gone", func(context.Context, message.Message, kernel.Emit) { runtime.Goexit() }),
+		))
 	})
 	defer close(stuck)
 	for name, code := range map[string]string{"Fixture_Stuck": `"code":504`, "Fixture_Gone": `"code":500`} {

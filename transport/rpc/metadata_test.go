@@ -7,20 +7,17 @@ import (
 	"testing"
 
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
-	"kernos/schema"
 )
 
 // A request carries what the message of its call says about itself, and the kernel checks it.
 func TestARequestHasMetadata(t *testing.T) {
 	var got message.Message
-	see := kernel.Syscall{
-		Definition: kernel.Definition{Type: "Test.See", Kind: message.KindQuery, Summary: "See.", Input: schema.Any, Output: schema.Any},
-		Handler: func(_ context.Context, m message.Message, emit kernel.Emit) {
-			got = m
-			emit(m.Reply([]byte("1")))
-		},
-	}
+	see := kerneltest.Raw("Test.See", func(_ context.Context, m message.Message, emit kernel.Emit) {
+		got = m
+		emit(m.Reply([]byte("1")))
+	})
 	c := dial(t, newService(t, nil, see))
 	say := func(metadata string) []item {
 		t.Helper()

@@ -10,17 +10,16 @@ import (
 	"time"
 
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/kernel/principal"
 	"kernos/message"
-	"kernos/schema"
 )
 
 // raw makes a syscall from a handler.
 func raw(t message.Type, kind message.Kind, h kernel.Handler) kernel.Syscall {
-	return kernel.Syscall{
-		Definition: kernel.Definition{Type: t, Kind: kind, Summary: "Part of a test.", Input: schema.Any, Output: schema.Any},
-		Handler:    h,
-	}
+	s := kerneltest.Raw(t, h)
+	s.Kind = kind
+	return s
 }
 
 // A frame that is no call is answered as JSON-RPC says, and the connection goes on.

@@ -16,10 +16,8 @@ import (
 	"go.uber.org/goleak"
 
 	"kernos/capability/introspect"
-	"kernos/kernel"
 	"kernos/kernel/kerneltest"
 	"kernos/message"
-	"kernos/schema"
 	"kernos/transport"
 )
 
@@ -137,15 +135,7 @@ func TestServeReturnsPromptlyWhileAReadBlocks(t *testing.T) {
 func TestServeFinishesWhatHasBegunWhenItIsToldToStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		wait := kernel.Syscall{
-			Definition: kernel.Definition{
-				Type: "Test.Wait", Kind: message.KindQuery, Summary: "Wait.", Input: schema.Any, Output: schema.Any, Runs: kernel.Slow,
-			},
-			Handler: func(_ context.Context, m message.Message, emit kernel.Emit) {
-				<-release
-				emit(m.Reply(m.Data))
-			},
-		}
+		wait := kerneltest.Slow(kerneltest.Stubborn("Test.Wait", release))
 		in, feed := io.Pipe()
 		ctx, cancel := context.WithCancel(t.Context())
 		var out strings.Builder
