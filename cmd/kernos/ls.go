@@ -3,18 +3,13 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"kernos/cmd/kernos/calling"
-	"kernos/cmd/kernos/exit"
-	"kernos/cmd/kernos/request"
 	"kernos/cmd/kernos/syscalls"
-	"kernos/internal/visible"
-	"kernos/message"
 )
 
 func lsCommand(k *kernels) *cobra.Command {
@@ -39,13 +34,7 @@ other programs have registered; or, if no daemon is running, those of kernos its
 		if err != nil {
 			return false, err
 		}
-		return len(a.args) == 0, a.writeValue(ctx, all, func() error {
-			rows := make([][]string, len(all))
-			for i, e := range all {
-				rows[i] = []string{visible.Text(string(e.Type)), string(e.Kind), visible.Text(e.Summary)}
-			}
-			return a.screen.Table(nil, rows)
-		})
+		return len(a.args) == 0, a.writeValue(ctx, all, func() error { return syscalls.List(all, a.screen) })
 	})
 }
 
@@ -59,22 +48,10 @@ memory_get or memory get. --json prints what Syscall.Describe replies.`,
 		Args:              arguments(1, 2, "say which syscall: kernos describe TYPE; kernos ls lists them"),
 		ValidArgsFunction: k.completesFirst(calling.KnownTypes),
 	}, "text", func(ctx context.Context, a *answer) (bool, error) {
-		return false, a.describe(ctx, strings.Join(a.args, " "))
+		d, err := syscalls.Describe(ctx, a.call, strings.Join(a.args, " "))
+		if err != nil {
+			return false, err
+		}
+		return false, a.write(ctx, d.Reply, func(*answer, json.RawMessage) error { return d.Show(a.screen) })
 	})
-}
-
-func (a *answer) describe(ctx context.Context, name string) error {
-	all, err := syscalls.Catalog(ctx, a.call)
-	if err != nil {
-		return err
-	}
-	name = syscalls.TypeOf(all, name)
-	data, err := request.Send(ctx, a.call, message.KindQuery, "Syscall.Describe", map[string]string{"name": name}, nil)
-	if status, ok := errors.AsType[*exit.Error](err); ok && status.Status == exit.Failure {
-		return &exit.Error{Status: exit.Unknown, Cause: status.Cause} // an unknown name is the only possible failure
-	}
-	if err != nil {
-		return err
-	}
-	return a.write(ctx, data, func(_ *answer, data json.RawMessage) error { return syscalls.Show(a.screen, data, name, all) })
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -58,9 +59,18 @@ func OfModule(all []lifecycle.Entry, name string) (found []lifecycle.Entry, err 
 	return found, nil
 }
 
-// TypeOf returns the type that a name means: Memory.Get, memory.get, memory_get or memory get. A name
+// List writes syscalls as a table.
+func List(all []lifecycle.Entry, s *terminal.Screen) error {
+	rows := make([][]string, len(all))
+	for i, e := range all {
+		rows[i] = []string{visible.Text(string(e.Type)), string(e.Kind), visible.Text(e.Summary)}
+	}
+	return s.Table(nil, rows)
+}
+
+// typeOf returns the type that a name means: Memory.Get, memory.get, memory_get or memory get. A name
 // that no syscall has is returned as it is.
-func TypeOf(all []lifecycle.Entry, name string) string {
+func typeOf(all []lifecycle.Entry, name string) string {
 	plain := strings.NewReplacer(".", "_", " ", "_")
 	for _, e := range all {
 		module, method := kernel.Method(e.Type)
@@ -71,19 +81,41 @@ func TypeOf(all []lifecycle.Entry, name string) string {
 	return name
 }
 
-// Show writes what Syscall.Describe has replied for one of all syscalls, or for an alias of it.
-func Show(s *terminal.Screen, data json.RawMessage, name string, all []lifecycle.Entry) error {
+// A Description says what a syscall takes and gives.
+type Description struct {
+	Reply json.RawMessage // what Syscall.Describe replies
+
+	name string
+	all  []lifecycle.Entry
+}
+
+// Describe asks a kernel for the description of a syscall.
+func Describe(ctx context.Context, call request.Caller, name string) (*Description, error) {
+	all, err := Catalog(ctx, call)
+	if err != nil {
+		return nil, err
+	}
+	name = typeOf(all, name)
+	data, err := request.Send(ctx, call, message.KindQuery, "Syscall.Describe", map[string]string{"name": name}, nil)
+	if status, ok := errors.AsType[*exit.Error](err); ok && status.Status == exit.Failure {
+		err = &exit.Error{Status: exit.Unknown, Cause: status.Cause} // an unknown name is the only possible failure
+	}
+	return &Description{data, name, all}, err
+}
+
+// Show writes the description.
+func (d *Description) Show(s *terminal.Screen) error {
 	var described struct {
 		Kind          message.Kind
 		Input, Output json.RawMessage
 	}
-	if err := request.Decode("Syscall.Describe", data, &described); err != nil {
+	if err := request.Decode("Syscall.Describe", d.Reply, &described); err != nil {
 		return err
 	}
-	text := fmt.Sprintf("%s (%s)", visible.Text(name), described.Kind)
+	text := fmt.Sprintf("%s (%s)", visible.Text(d.name), described.Kind)
 	// An alias has none.
-	if i := slices.IndexFunc(all, func(e lifecycle.Entry) bool { return string(e.Type) == name }); i >= 0 {
-		text += "\n" + visible.Text(all[i].Summary)
+	if i := slices.IndexFunc(d.all, func(e lifecycle.Entry) bool { return string(e.Type) == d.name }); i >= 0 {
+		text += "\n" + visible.Text(d.all[i].Summary)
 	}
 	if err := s.Line(text + "\n\nInput:"); err != nil {
 		return err
