@@ -143,8 +143,12 @@ func (k *kernels) looks(c *cobra.Command, form string, run func(ctx context.Cont
 // A show writes the data of a reply for people.
 type show = func(*answer, json.RawMessage) error
 
-// sends completes a command that sends one request and writes its reply: as JSON, or as show does.
+// sends completes a command that sends one request and writes its reply: as JSON, or as show does. A command
+// whose help text is its summary gets the rest of it.
 func (k *kernels) sends(c *cobra.Command, form string, kind message.Kind, t message.Type, input func(args []string) any, show show) *cobra.Command {
+	if c.Long == "" {
+		c.Long = fmt.Sprintf("%s.\n\n--json prints what %s replies.", c.Short, t)
+	}
 	return k.asks(c, k.any, form, func(ctx context.Context, a *answer) error { return a.send(ctx, kind, t, input(a.args), show) })
 }
 

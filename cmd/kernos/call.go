@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -90,6 +91,8 @@ func methodCommand(c *cobra.Command, line func(args []string) []string) *cobra.C
 // word is a method. words changes what follows the name of the module; nil changes nothing.
 func moduleCommand(c *cobra.Command, words func(args []string) []string) *cobra.Command {
 	module := c.Name()
+	c.Use += " METHOD [--PARAMETER VALUE …]"
+	c.Long = fmt.Sprintf("Call a method of the module %[1]s. kernos %[1]s lists the methods, and\nkernos %[1]s METHOD --help says what one takes.\n\n%[2]s", module, c.Long)
 	c.Annotations = map[string]string{calling.ModuleCommand: module}
 	return methodCommand(c, func(args []string) []string {
 		if words != nil {

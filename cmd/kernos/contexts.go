@@ -13,13 +13,11 @@ func contextCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "context",
 		Short: "Name the servers that you call",
-		Long: `Name the servers that you call. One of them is the current one, which all commands that
-ask a kernel use unless --context, --server or the variable KERNOS_CONTEXT names another:
-kernos call, kernos MODULE METHOD, cat, cp, edit, status, stop, backup, ls, describe, log,
-show, graph, search, replay, watch, doctor, and the commands of kernos token and kernos mcp.
-The context local always exists: it is the daemon of this user. serve, convert and
-pipe --inline concern this machine whatever the context is; pipe, restore, handle and kernos
-token itself do too, and refuse to run while another context is the current one.
+		Long: `Name the servers that you call. One of them is the current one: commands that ask a kernel
+ask that one, unless --context, --server or the variable KERNOS_CONTEXT names another. The
+context local always exists: it is the daemon of this user. serve, convert and pipe --inline
+concern this machine whatever the context is; pipe, restore, handle and kernos token itself
+do too, and refuse to run while another context is the current one.
 
 Contexts belong to a home: they are in contexts.yaml there (KERNOS_HOME).
 

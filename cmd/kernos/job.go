@@ -12,10 +12,9 @@ import (
 // jobCommand is the module job, and what the command line has beyond its methods.
 func jobCommand(k *kernels) *cobra.Command {
 	c := moduleCommand(&cobra.Command{
-		Use:   "job METHOD [--PARAMETER VALUE …]",
+		Use:   "job",
 		Short: "Work in the background: start, list, cancel and wait for jobs",
-		Long: `Call a method of the module job; kernos job lists them, and kernos job METHOD --help says
-what one takes. Every other call becomes a job with --background:
+		Long: `Every other call becomes a job with --background:
 
   kernos http fetch https://example.com --background
 

@@ -27,13 +27,11 @@ func mcpHostCommands(k *kernels) []*cobra.Command {
 		k.sends(&cobra.Command{
 			Use:   "list",
 			Short: "List the MCP servers that are mounted",
-			Long:  "List the MCP servers that are mounted. --json prints what Mcp.List replies.",
 			Args:  noArguments,
 		}, "table", message.KindQuery, "Mcp.List", nothing, shows((*mounted.List).Show)),
 		k.sends(of(&cobra.Command{
 			Use:   "show NAME",
 			Short: "Show an MCP server: its tools, files and changes",
-			Long:  "Show an MCP server: its tools, files and changes. --json prints what Mcp.Show replies.",
 		}), "text", message.KindQuery, "Mcp.Show", named, showServer),
 		mcpAllowCommand(k, of),
 		k.asks(of(&cobra.Command{

@@ -16,12 +16,11 @@ import (
 // modelCommand is the module model, and what connects models.
 func modelCommand(k *kernels) *cobra.Command {
 	c := moduleCommand(&cobra.Command{
-		Use:   "model METHOD [--PARAMETER VALUE …]",
+		Use:   "model",
 		Short: "Language models: find, connect, list and try them",
-		Long: `Call a method of the module model; kernos model lists them, and kernos model METHOD --help
-says what one takes. kernos model detect finds models on this machine and keys in the
-environment, and kernos model add connects one. Until then, the model demo answers: it is
-built in, for trying things out, and knows nothing.`,
+		Long: `kernos model detect finds models on this machine and keys in the environment, and kernos
+model add connects one. Until then, the model demo answers: it is built in, for trying
+things out, and knows nothing.`,
 		Example: `  kernos model detect
   kernos model add ollama
   kernos model add openai --model gpt-5

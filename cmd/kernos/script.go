@@ -26,9 +26,7 @@ func scriptCommands(k *kernels) []*cobra.Command {
 		Long: `Register the code of a file as a syscall, which can be called at once and stays until kernos
 unregister. The name is that of the file, or --name: Text.Count.ts is Text.Count. The code
 exports handler, and may export kind, InputSchema, OutputSchema, description and version;
-what isn't exported is given as a parameter (kernos syscall register --help).
-
-If tsc is installed, the types of the code are checked first; --no-check leaves that out.`,
+what isn't exported is given as a parameter (kernos syscall register --help).`,
 		Example: `  kernos register Text.Count.ts
   kernos register count.ts --name Text.Count --kind query
   kernos register Text.Count.ts --version 1.1.0 weights:='{"1.0.0": 9, "1.1.0": 1}'`,
@@ -39,9 +37,7 @@ If tsc is installed, the types of the code are checked first; --no-check leaves 
 		Long: `Run the handler of a file on the kernel with --data, and print its output or error, its
 events, the lines of its console, the syscalls that it calls, and how long it took. Queries
 that it calls are run. Commands aren't: they answer with replies:='{TYPE: REPLY}', or with an
-example of what they reply.
-
-If tsc is installed, the types of the code are checked first; --no-check leaves that out.`,
+example of what they reply.`,
 		Example: `  kernos test Text.Count.ts --data '{"text": "one two"}'
   kernos test Weather.Report.ts --data '{"city": "Rome"}' replies:='{"Http.Fetch": {"status": 200, "body": "{}"}}'`,
 	})
@@ -63,6 +59,7 @@ func nameCommand(method, short, long string) *cobra.Command {
 
 // fileCommand completes a command that calls a method with the code of a file.
 func fileCommand(k *kernels, method string, c *cobra.Command) *cobra.Command {
+	c.Long += "\n\nIf tsc is installed, the types of the code are checked first; --no-check leaves that out."
 	c.DisableFlagParsing, c.DisableFlagsInUseLine = true, true
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if slices.Contains(args, "-h") || slices.Contains(args, "--help") {

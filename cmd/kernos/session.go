@@ -13,12 +13,11 @@ import (
 // sessionCommand is the module session, and how a person reads a session.
 func sessionCommand(k *kernels) *cobra.Command {
 	c := moduleCommand(&cobra.Command{
-		Use:   "session METHOD [--PARAMETER VALUE …]",
+		Use:   "session",
 		Short: "Conversations: list, read and export them",
-		Long: `Call a method of the module session; kernos session lists them, and kernos session METHOD
---help says what one takes. kernos chat talks in a session. kernos session list is a table
-in a terminal; show is a session as a person reads it, and export writes it to a file. An id
-can be given in the short form that the table has.`,
+		Long: `kernos chat talks in a session. kernos session list is a table in a terminal; show is a
+session as a person reads it, and export writes it to a file. An id can be given in the
+short form that the table has.`,
 		Example: `  kernos session list
   kernos session show 01K9Z…X4V2QD
   kernos session export 01K9Z…X4V2QD > talk.md

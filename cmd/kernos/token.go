@@ -54,14 +54,12 @@ token sends is recorded with its name.`,
 		k.sends(&cobra.Command{
 			Use:     "list",
 			Short:   "List the tokens, and what they may do",
-			Long:    "List the tokens, and what they may do. --json prints what Token.List replies.",
 			Example: "  kernos token list\n  kernos token list --jq '.tokens[] | select(.expired) | .name'",
 			Args:    noArguments,
 		}, "table", message.KindQuery, "Token.List", nothing, shows((*tokens.List).Show)),
 		k.sends(&cobra.Command{
 			Use:   "show NAME",
 			Short: "Show what a token may do",
-			Long:  "Show what a token may do. --json prints what Token.Show replies.",
 			Args:  oneListed("token"),
 		}, "text", message.KindQuery, "Token.Show", named, shows(tokens.Show)))
 	for _, sub := range c.Commands() {
