@@ -110,28 +110,19 @@ func write(ctx context.Context, call request.Caller, name string, key *archive.K
 
 // receive asks a kernel for a backup, and writes the parts as they come.
 func receive(ctx context.Context, call request.Caller, key *archive.Key, out io.Writer) (made lifecycle.Backup, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	var written int64
-	var failed error
-	data, err := request.Send(ctx, call, message.KindQuery, lifecycle.BackupType, lifecycle.BackupInput{Key: key}, func(data json.RawMessage) {
+	data, err := request.Stream(ctx, call, message.KindQuery, lifecycle.BackupType, lifecycle.BackupInput{Key: key}, func(data json.RawMessage) error {
 		var part lifecycle.BackupPart
-		if failed != nil {
-			return
+		if err := request.Decode(lifecycle.BackupType, data, &part); err != nil {
+			return err
 		}
-		if failed = request.Decode(lifecycle.BackupType, data, &part); failed == nil && part.Offset != written {
-			failed = fmt.Errorf("the server sent the part at byte %d after %d bytes; try again", part.Offset, written)
+		if part.Offset != written {
+			return fmt.Errorf("the server sent the part at byte %d after %d bytes; try again", part.Offset, written)
 		}
-		if failed == nil {
-			_, failed = out.Write(part.Data)
-		}
-		if written += int64(len(part.Data)); failed != nil {
-			cancel()
-		}
+		written += int64(len(part.Data))
+		_, err := out.Write(part.Data)
+		return err
 	})
-	if failed != nil {
-		return made, exit.Wrap(failed)
-	}
 	if err != nil {
 		return made, err
 	}

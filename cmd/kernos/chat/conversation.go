@@ -266,27 +266,26 @@ const maxAttempts = 8
 func (c *client) follow(ctx context.Context, session string, after uint64, until string, report func(event)) (*ending, error) {
 	pause := backoff.Backoff{First: 100 * time.Millisecond, Longest: 3 * time.Second, Jitter: true}
 	for attempt := 0; ; attempt++ {
-		var failed error
-		_, err := request.Send(ctx, c.over(c.watches), message.KindQuery, "Session.Watch", map[string]any{"session": session, "after": after, "until": until}, func(data json.RawMessage) {
+		_, err := request.Stream(ctx, c.over(c.watches), message.KindQuery, "Session.Watch", map[string]any{"session": session, "after": after, "until": until}, func(data json.RawMessage) error {
 			var e event
-			if failed == nil {
-				if failed = request.Decode("Session.Watch", data, &e); failed == nil && len(e.Message) > 0 {
-					var m entry
-					if m, failed = c.readMessage(ctx, e.Message); failed == nil {
-						after, attempt, e.complete = m.Seq, 0, &m
-					}
-				}
-				if e.Call != "" {
-					e.complete = e.approval(session, data)
-				}
-				if failed == nil && (e.Call == "" || e.complete != nil) {
-					report(e)
-				}
+			if err := request.Decode("Session.Watch", data, &e); err != nil {
+				return err
 			}
+			if len(e.Message) > 0 {
+				m, err := c.readMessage(ctx, e.Message)
+				if err != nil {
+					return err
+				}
+				after, attempt, e.complete = m.Seq, 0, &m
+			}
+			if e.Call != "" {
+				e.complete = e.approval(session, data)
+			}
+			if e.Call == "" || e.complete != nil {
+				report(e)
+			}
+			return nil
 		})
-		if err == nil {
-			err = failed
-		}
 		var i info
 		if err == nil {
 			if i, err = c.get(ctx, session); err == nil && i.Turn != until {

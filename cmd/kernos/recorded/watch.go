@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 
-	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/request"
 	"kernos/message"
 )
@@ -27,24 +26,12 @@ func (l *Listing) Watch(ctx context.Context, r WatchRequest) error {
 // stream sends a request whose answer is a stream of messages, shows them, and returns the data
 // of the reply.
 func (l *Listing) stream(ctx context.Context, t message.Type, input any) (json.RawMessage, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var broken error // output that can't be written ends the call
-	data, err := request.Send(ctx, l.call, message.KindQuery, t, input, func(event json.RawMessage) {
-		if broken != nil {
-			return
-		}
+	return request.Stream(ctx, l.call, message.KindQuery, t, input, func(event json.RawMessage) error {
 		var m shown
-		if broken = json.Unmarshal(event, &m); broken == nil && m.Message != nil { // not Message.Missed
-			l.read(&m)
-			broken = l.show(&m, "", minTypeWidth+6, nil)
+		if err := json.Unmarshal(event, &m); err != nil || m.Message == nil { // it is nil in Message.Missed
+			return err
 		}
-		if broken != nil {
-			cancel()
-		}
+		l.read(&m)
+		return l.show(&m, "", minTypeWidth+6, nil)
 	})
-	if broken != nil {
-		return nil, exit.Wrap(broken)
-	}
-	return data, err
 }

@@ -49,6 +49,25 @@ func Send(ctx context.Context, call Caller, kind message.Kind, t message.Type, i
 	return nil, &exit.Error{Status: status, Cause: cause}
 }
 
+// Stream is Send for events that may end the request: an error of event cancels it, and is returned.
+func Stream(ctx context.Context, call Caller, kind message.Kind, t message.Type, input any, event func(json.RawMessage) error) (json.RawMessage, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var failed error
+	data, err := Send(ctx, call, kind, t, input, func(data json.RawMessage) {
+		if failed != nil {
+			return
+		}
+		if failed = event(data); failed != nil {
+			cancel()
+		}
+	})
+	if failed != nil {
+		return nil, exit.Wrap(failed)
+	}
+	return data, err
+}
+
 // Read is Send for a reply that is decoded into a value.
 func Read(ctx context.Context, call Caller, kind message.Kind, t message.Type, input, reply any) error {
 	data, err := Send(ctx, call, kind, t, input, nil)
