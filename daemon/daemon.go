@@ -45,7 +45,7 @@ import (
 	"kernos/transport/unix"
 )
 
-// A Daemon is a kernel with its state and its doors. It is safe for concurrent use.
+// A Daemon is a kernel with its state and its servers. It is safe for concurrent use.
 type Daemon struct {
 	opts     Options
 	home     Home
@@ -65,7 +65,7 @@ type Daemon struct {
 	kernel   *kernel.Kernel
 	lock     *unix.Listener // the lock of the socket, which keeps a second daemon from the home; nil without a socket
 	socket   *unix.Server   // likewise
-	doors    []door
+	servers  []server
 	console  *console.Console // nil if no web address is served
 	rates    rates
 	size     diskSize
@@ -79,8 +79,8 @@ type Daemon struct {
 	closedErr error // the error of the first Close
 }
 
-// A door serves the kernel at some addresses.
-type door struct {
+// A server serves the kernel at some addresses.
+type server struct {
 	urls  []string
 	wires []wire
 
@@ -88,11 +88,11 @@ type door struct {
 	// what runs.
 	serve func(ctx context.Context) error
 
-	// close frees the addresses, whether or not the door has served.
+	// close frees the addresses, whether or not the server has served.
 	close func() error
 }
 
-// A wire is a kind of connection that a door serves.
+// A wire is a kind of connection that a server serves.
 type wire struct {
 	name, over string // labels in the metrics; "" if the server has metrics of its own
 	stats      func() transport.Stats
@@ -105,7 +105,7 @@ const jobGrace = 5 * time.Second
 // ErrShutdown is the reason for an end that a client has asked for.
 var ErrShutdown = errors.New("asked by a client")
 
-// Open opens the home, builds the kernel and takes the addresses of the doors; Serve serves
+// Open opens the home, builds the kernel and takes the addresses of the servers; Serve runs
 // them. If it fails, everything is as before. Errors are a *[unix.Running] if another daemon
 // serves the home, an *[OptionError], a *[HomeError], or from the operating system. The caller
 // closes the daemon.
@@ -158,7 +158,7 @@ func Open(o *Options) (_ *Daemon, err error) {
 	if err := d.openKernel(); err != nil {
 		return nil, err
 	}
-	return d, d.openDoors()
+	return d, d.openServers()
 }
 
 // openKernel builds the kernel, with the journal unless it is turned off.
@@ -207,10 +207,10 @@ func (d *Daemon) loadRegistered() {
 	}
 }
 
-// openDoors opens the doors. A new wire is a line here.
-func (d *Daemon) openDoors() error {
+// openServers opens the servers. A new wire is a line here.
+func (d *Daemon) openServers() error {
 	if d.lock != nil {
-		d.doors = append(d.doors, d.openSocket())
+		d.servers = append(d.servers, d.openSocket())
 	}
 	if d.opts.Web != nil {
 		if err := d.openConsole(); err != nil {
@@ -220,7 +220,7 @@ func (d *Daemon) openDoors() error {
 		if err != nil {
 			return err
 		}
-		d.doors = append(d.doors, web)
+		d.servers = append(d.servers, web)
 	}
 	return nil
 }
@@ -243,10 +243,10 @@ func (d *Daemon) StoreInUse() bool { return d.state.inUse.Load() }
 // Journal returns the message log.
 func (d *Daemon) Journal() *journal.Journal { return d.state.journal }
 
-// URLs are the addresses that the doors serve.
+// URLs are the addresses that are served.
 func (d *Daemon) URLs() (urls []string) {
-	for _, door := range d.doors {
-		urls = append(urls, door.urls...)
+	for _, s := range d.servers {
+		urls = append(urls, s.urls...)
 	}
 	return urls
 }
@@ -275,7 +275,7 @@ func (d *Daemon) ShutdownRequested() <-chan struct{} { return d.ending.Done() }
 // Serving is closed when Serve has begun: from then on jobs and sessions can be started.
 func (d *Daemon) Serving() <-chan struct{} { return d.serving }
 
-// Serve serves the doors and removes what has expired, until ctx is done or Shutdown is
+// Serve runs the servers and removes what has expired, until ctx is done or Shutdown is
 // called, and finishes what runs. It is called once.
 func (d *Daemon) Serve(ctx context.Context) error {
 	log := d.opts.Log
@@ -297,31 +297,31 @@ func (d *Daemon) Serve(ctx context.Context) error {
 		running.Go(func() { d.files.watch(background) })
 	}
 	running.Go(func() { d.rates.run(background, func() uint64 { return d.kernel.Stats().Messages }) })
-	if len(d.doors) > 0 {
+	if len(d.servers) > 0 {
 		log.Info("serving", "version", d.opts.Version, "pid", os.Getpid(), "urls", d.URLs(), "home", d.home.Dir,
 			"origin", d.home.Origin, "auth", d.opts.signed(), "hash", d.kernel.Registry().All().Hash())
 		defer context.AfterFunc(ctx, func() { log.Info("stopping", "reason", context.Cause(ctx).Error()) })()
 	}
-	err := d.serveDoors(ctx, stop)
+	err := d.runServers(ctx, stop)
 	stopBackground()
 	running.Wait()
 	return err
 }
 
-// serveDoors serves all doors until ctx is done or one of them fails, which stops the others.
-func (d *Daemon) serveDoors(ctx context.Context, stop context.CancelCauseFunc) (err error) {
-	if len(d.doors) == 0 {
+// runServers runs all servers until ctx is done or one of them fails, which stops the others.
+func (d *Daemon) runServers(ctx context.Context, stop context.CancelCauseFunc) (err error) {
+	if len(d.servers) == 0 {
 		<-ctx.Done()
 		return nil
 	}
 	ended := make(chan error)
-	for _, door := range d.doors {
-		go func() { ended <- door.serve(ctx) }()
+	for _, s := range d.servers {
+		go func() { ended <- s.serve(ctx) }()
 	}
-	for range d.doors {
-		doorErr := <-ended
-		stop(doorErr)
-		err = errors.Join(err, doorErr)
+	for range d.servers {
+		serverErr := <-ended
+		stop(serverErr)
+		err = errors.Join(err, serverErr)
 	}
 	return err
 }
@@ -332,7 +332,7 @@ func (d *Daemon) Close() error {
 	d.closing.Do(func() {
 		d.closedErr = d.close()
 		switch {
-		case len(d.doors) == 0:
+		case len(d.servers) == 0:
 		case d.closedErr != nil:
 			d.opts.Log.Error("stopped", "error", d.closedErr)
 		default:
@@ -343,8 +343,8 @@ func (d *Daemon) Close() error {
 }
 
 func (d *Daemon) close() (err error) {
-	for _, door := range d.doors {
-		err = errors.Join(err, door.close())
+	for _, s := range d.servers {
+		err = errors.Join(err, s.close())
 	}
 	if d.tokens != nil {
 		d.tokens.Close()

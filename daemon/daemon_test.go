@@ -42,7 +42,7 @@ func runtimeDir(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", testkit.ShortDir(t))
 }
 
-// A program serves a syscall of its own over all doors, and calls it itself.
+// A program serves a syscall of its own over all servers, and calls it itself.
 func TestAProgramServesItsOwnSyscalls(t *testing.T) {
 	runtimeDir(t)
 	home := t.TempDir()
@@ -145,7 +145,7 @@ func TestAnUnrecordedKernelOpensItsStoreWhenItIsNeeded(t *testing.T) {
 		t.Errorf("Memory.Get: %s, opened %d times", answer.Data, opened)
 	}
 	if answer, _ := d.Call(t.Context(), message.Message{Kind: message.KindCommand, Type: "Syscall.Shutdown", Data: []byte(`{}`)}, nil); answer.Err == nil || answer.Err.Code != 403 {
-		t.Errorf("a kernel without doors is shut down: %s", answer.Data)
+		t.Errorf("a kernel without servers is shut down: %s", answer.Data)
 	}
 	for range 2 { // closing it again does no harm
 		if err := d.Close(); err != nil {

@@ -19,7 +19,7 @@ import (
 	"kernos/store/storetest"
 )
 
-// kept is a daemon over a store in memory, without doors.
+// kept is a daemon over a store in memory, without servers.
 type kept struct {
 	*Daemon
 	stop func() // ends Serve and waits for it

@@ -35,14 +35,14 @@ func (d *Daemon) lockSocket() (*unix.Listener, error) {
 	return unix.Listen(own, info)
 }
 
-// openSocket returns the door that serves NDJSON over the socket.
-func (d *Daemon) openSocket() door {
+// openSocket returns the server that serves NDJSON over the socket.
+func (d *Daemon) openSocket() server {
 	l := &d.opts.Limits
 	d.socket = unix.NewServer(d.kernel, &unix.Options{
 		MaxConnections: l.MaxConnections, Idle: l.Idle, Stall: l.Stall, Line: l.LineTime, FrameRate: l.FrameRate, Grace: l.Grace,
 		Keys: d.opts.Socket.Keys, Log: d.opts.Log,
 	})
-	return door{
+	return server{
 		urls:  []string{"unix://" + d.lock.Path()},
 		wires: []wire{{"socket", "the socket of messages", d.socket.Stats}},
 		serve: func(ctx context.Context) error { return d.socket.Serve(ctx, d.lock) },

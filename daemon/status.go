@@ -44,11 +44,11 @@ func (d *Daemon) Status() lifecycle.Status {
 	if d.lock != nil {
 		s.Socket = d.lock.Path()
 	}
-	if len(d.doors) > 0 {
+	if len(d.servers) > 0 {
 		s.Connections = 0
 	}
-	for _, door := range d.doors {
-		for _, w := range door.wires {
+	for _, served := range d.servers {
+		for _, w := range served.wires {
 			now := w.stats()
 			s.Connections += now.Connections
 			s.Refused += now.Rejected()

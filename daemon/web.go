@@ -23,12 +23,12 @@ import (
 
 // web has the addresses at which HTTP and WebSockets are served: TCP and a second socket.
 type web struct {
-	listeners []httpd.Door
+	endpoints []httpd.Endpoint
 	urls      []string
 }
 
 // openWeb takes the addresses that HTTP is served at. If it fails, none is taken.
-func openWeb(d *Daemon) (_ door, err error) {
+func openWeb(d *Daemon) (_ server, err error) {
 	w := new(web)
 	defer func() {
 		if err != nil {
@@ -37,12 +37,12 @@ func openWeb(d *Daemon) (_ door, err error) {
 	}()
 	if d.lock != nil {
 		if err := w.openSocket(d); err != nil {
-			return door{}, err
+			return server{}, err
 		}
 	}
 	if o := d.opts.Web; o.Address != "" && (!d.opts.signed() || o.InsecureWithoutSignature) {
 		if err := w.openTCP(d, o); err != nil {
-			return door{}, err
+			return server{}, err
 		}
 	}
 	l := &d.opts.Limits
@@ -51,15 +51,15 @@ func openWeb(d *Daemon) (_ door, err error) {
 	d.clients = mcp.New(d.kernel, &mcp.Options{
 		Version: d.opts.Version, Offers: d.opts.Offers, Tasks: &d.tasks, Find: d.tokens.Named, Resolve: d.state.resolve, Blobs: d.state.blobs, ReachesBlob: d.state.reaches, Watch: d.watchResource, FrameRate: l.FrameRate, Log: d.opts.Log,
 	})
-	server := httpd.NewServer(d.kernel, &httpd.Options{
+	httpServer := httpd.NewServer(d.kernel, &httpd.Options{
 		WebSocket: sockets, MCP: d.clients, Console: d.console, RPC: streams, Blobs: d.state.blobs, ReachesBlob: d.state.reaches, Ready: d.state.ready, Collect: d.collect,
 		MaxConnections: transport.Share(cmp.Or(l.MaxConnections, 4096), webPart), FrameRate: l.FrameRate, RequestRate: l.RequestRate,
 		Idle: l.Idle, Grace: l.Grace, Log: d.opts.Log,
 	})
-	return door{
+	return server{
 		urls:  w.urls,
-		wires: []wire{{stats: server.Stats}, {"websocket", "WebSockets", sockets.Stats}, {"mcp", "kernos mcp", d.clients.Stats}},
-		serve: func(ctx context.Context) error { return server.Serve(ctx, w.listeners...) },
+		wires: []wire{{stats: httpServer.Stats}, {"websocket", "WebSockets", sockets.Stats}, {"mcp", "kernos mcp", d.clients.Stats}},
+		serve: func(ctx context.Context) error { return httpServer.Serve(ctx, w.endpoints...) },
 		close: func() error {
 			defer streams.Close()
 			return w.close()
@@ -74,20 +74,20 @@ const webPart = 4
 // openSocket takes the socket of HTTP beside that of messages. Where clients must sign there,
 // HTTP takes a ticket only: the token in the file isn't a signature.
 func (w *web) openSocket(d *Daemon) (err error) {
-	var listener httpd.Door
+	var endpoint httpd.Endpoint
 	if d.opts.signed() {
 		ticket, err := issueTickets(d.kernel.Registry())
 		if err != nil {
 			return err
 		}
-		listener.Guard = &httpd.Guard{Private: true, Authenticate: ticket, Help: "This daemon wants signatures (--auth-key), and takes no token here: use kernos call, kernos pipe or another command, which sign with ssh-agent; " +
+		endpoint.Guard = &httpd.Guard{Private: true, Authenticate: ticket, Help: "This daemon wants signatures (--auth-key), and takes no token here: use kernos call, kernos pipe or another command, which sign with ssh-agent; " +
 			"a program that signs on " + d.lock.Path() + " gets a secret for this socket with " + string(TicketType) + ", and sends it in the header Authorization: Bearer SECRET"}
 	}
 	path := unix.HTTPPath(d.lock.Path())
-	if listener.Listener, err = d.lock.Beside(path, d.opts.Log); err != nil {
+	if endpoint.Listener, err = d.lock.Beside(path, d.opts.Log); err != nil {
 		return err
 	}
-	w.add("http+unix://"+path, listener)
+	w.add("http+unix://"+path, endpoint)
 	return nil
 }
 
@@ -109,7 +109,7 @@ func (w *web) openTCP(d *Daemon, o *Web) error {
 		return err
 	}
 	guard.Console = d.consoleGuard()
-	listener := httpd.Door{Remote: true, Guard: &guard}
+	endpoint := httpd.Endpoint{Remote: true, Guard: &guard}
 	if !o.NoToken {
 		token, err := httpd.OpenToken(cmp.Or(o.TokenFile, d.home.Token()))
 		if err != nil && o.Optional && unwritable(err) {
@@ -126,7 +126,7 @@ func (w *web) openTCP(d *Daemon, o *Web) error {
 	scheme := "http"
 	if o.CertFile != "" {
 		scheme = "https"
-		if listener.Certificate, err = httpd.OpenCertificate(o.CertFile, o.KeyFile, d.opts.Log); err != nil {
+		if endpoint.Certificate, err = httpd.OpenCertificate(o.CertFile, o.KeyFile, d.opts.Log); err != nil {
 			return &OptionError{"tls-cert", err}
 		}
 	}
@@ -138,8 +138,8 @@ func (w *web) openTCP(d *Daemon, o *Web) error {
 		}
 		return err
 	}
-	listener.Listener = tcp
-	w.add(scheme+"://"+tcp.Addr().String(), listener)
+	endpoint.Listener = tcp
+	w.add(scheme+"://"+tcp.Addr().String(), endpoint)
 	return nil
 }
 
@@ -179,14 +179,14 @@ func unwritable(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC)
 }
 
-func (w *web) add(url string, listener httpd.Door) {
+func (w *web) add(url string, endpoint httpd.Endpoint) {
 	w.urls = append(w.urls, url)
-	w.listeners = append(w.listeners, listener)
+	w.endpoints = append(w.endpoints, endpoint)
 }
 
 func (w *web) close() (err error) {
-	for _, l := range w.listeners {
-		if closeErr := l.Listener.Close(); !errors.Is(closeErr, net.ErrClosed) {
+	for _, e := range w.endpoints {
+		if closeErr := e.Listener.Close(); !errors.Is(closeErr, net.ErrClosed) {
 			err = errors.Join(err, closeErr)
 		}
 	}
@@ -217,8 +217,8 @@ func (d *Daemon) collect(m *httpd.Metrics) {
 	m.Gauge("kernos_embedded_again", "Texts that another model has embedded, and that the chosen one embeds again.", float64(meaning.Again))
 	m.Gauge("kernos_embedded_again_done", "How many of those the chosen model has embedded.", float64(meaning.Done))
 	m.Gauge("kernos_vector_bytes", "Memory that searches by meaning hold.", float64(meaning.Bytes))
-	for _, door := range d.doors {
-		for _, w := range door.wires {
+	for _, s := range d.servers {
+		for _, w := range s.wires {
 			if w.name != "" {
 				w.collect(m)
 			}

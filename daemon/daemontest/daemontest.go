@@ -16,7 +16,7 @@ import (
 type Daemon struct {
 	*daemon.Daemon
 
-	Address string // HOST:PORT of its HTTP door, or ""
+	Address string // HOST:PORT of its HTTP server, or ""
 	Stop    func() // ends it before the test does, and waits until it has ended
 }
 

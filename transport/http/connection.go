@@ -11,12 +11,12 @@ import (
 	"kernos/transport"
 )
 
-// listener counts the connections of a door. Connections beyond the limit are admitted to
+// listener counts the connections of an endpoint. Connections beyond the limit are admitted to
 // extra places, where their requests are answered with a 429.
 type listener struct {
 	net.Listener
-	conns     *transport.Server
-	newcomers *newcomers // nil for a door that only the owner reaches, who has the extra places too
+	conns      *transport.Server
+	unadmitted *unadmitted // nil for an endpoint that only the owner reaches, who has the extra places too
 }
 
 // extraPlaces is how many connections there may be whose requests are refused.
@@ -31,13 +31,13 @@ func (l *listener) Accept() (net.Conn, error) {
 		}
 		c := &connection{Conn: conn, conns: l.conns}
 		c.fresh.Store(true)
-		if l.newcomers != nil {
-			l.newcomers.makeRoom()
-			l.newcomers.add(c) // added before Admit, after which a drain may stop the connection
+		if l.unadmitted != nil {
+			l.unadmitted.closeOldest()
+			l.unadmitted.add(c) // added before Admit, after which a drain may stop the connection
 		}
 		extra, reason := l.conns.Admit(c)
 		if reason == "" {
-			c.tooMany = extra && l.newcomers != nil
+			c.tooMany = extra && l.unadmitted != nil
 			return c, nil
 		}
 		_ = c.Close()
@@ -51,9 +51,9 @@ type connection struct {
 	tooMany bool
 	fresh   atomic.Bool // no request has come yet
 
-	newcomers *newcomers // the set that the connection is or was in; nil if it was in none
-	newcomer  *list.Element
-	late      *time.Timer // closes the connection
+	unadmitted *unadmitted   // the set that the connection is or was in; nil if it was in none
+	listed     *list.Element // the place of the connection in that set; nil if it is no longer there
+	late       *time.Timer   // closes the connection
 }
 
 // Close implements [net.Conn].
@@ -62,16 +62,16 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// arrive notes that a request was let in: the connection is no longer a newcomer.
-func (c *connection) arrive() {
-	if c.newcomers != nil {
-		c.newcomers.remove(c)
+// admitted notes that a request was let in: the connection is no longer unadmitted.
+func (c *connection) admitted() {
+	if c.unadmitted != nil {
+		c.unadmitted.remove(c)
 	}
 }
 
 // leave takes the connection out of the count.
 func (c *connection) leave() {
-	c.arrive()
+	c.admitted()
 	if c.conns.Leave(c) {
 		c.conns.Done()
 	}

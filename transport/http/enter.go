@@ -18,8 +18,8 @@ import (
 	"kernos/transport"
 )
 
-// enter returns what happens to a request before anything looks at what it asks for.
-func (s *Server) enter(d Door) http.Handler {
+// enter returns what happens to a request before its path is looked up.
+func (s *Server) enter(e Endpoint) http.Handler {
 	plain := &blobs.Remote{Dir: s.opts.Blobs}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		out := &response{ResponseWriter: w, control: *http.NewResponseController(w), time: s.opts.WriteTime, s: s}
@@ -40,9 +40,9 @@ func (s *Server) enter(d Door) http.Handler {
 			return
 		}
 		caller := principal.TheOwner()
-		if d.Guard != nil {
+		if e.Guard != nil {
 			var reason transport.Reason
-			if caller, reason = d.Guard.check(w, r); caller == nil {
+			if caller, reason = e.Guard.check(w, r); caller == nil {
 				if reason != "" {
 					s.requests.Refuse(reason)
 					s.opts.Log.Debug("a request was refused", "reason", reason, "remote", r.RemoteAddr, "path", r.URL.Path)
@@ -51,10 +51,10 @@ func (s *Server) enter(d Door) http.Handler {
 			}
 		}
 		if c, _ := r.Context().Value(connectionKey{}).(*connection); c != nil && !health(r) {
-			c.arrive()
+			c.admitted()
 		}
 		ctx := kernel.ActFor(r.Context(), kernel.From(caller, "http"))
-		if d.Remote {
+		if e.Remote {
 			remote := plain
 			if r.TLS != nil && s.opts.Blobs != nil {
 				remote = &blobs.Remote{Dir: s.opts.Blobs, Authority: authority(r.Host)}

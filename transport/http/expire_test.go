@@ -33,7 +33,7 @@ func TestAPrincipalThatEndsWithItsRequest(t *testing.T) {
 	}
 	r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, address))
 	r.Header.Set("Authorization", "Bearer caller")
-	s.enter(Door{Guard: guard}).ServeHTTP(w, r)
+	s.enter(Endpoint{Guard: guard}).ServeHTTP(w, r)
 	w.over = true
 	select {
 	case <-w.expiring:

@@ -14,7 +14,7 @@ import (
 	"kernos/transport"
 )
 
-// A Guard decides which requests come in by a door.
+// A Guard decides which requests come in by an endpoint.
 //
 // A browser lets any page send requests to any address, this machine's among them. It says
 // which page it was, in Origin and Sec-Fetch-Site, so pages of other origins are refused. A
@@ -23,16 +23,16 @@ import (
 // not ours are refused too. A client other than a browser may send any header, and needs the
 // token.
 type Guard struct {
-	// Hosts are the names, without ports, by which this door is known, beside the address
+	// Hosts are the names, without ports, by which this endpoint is known, beside the address
 	// that a connection came to and, if that is a loopback address, localhost.
 	Hosts []string
 
-	// Origins are the origins whose pages may use this door, such as
-	// https://app.example.com, beside that of the door itself. One that has the Host of a request
-	// is that of the door itself, behind a proxy that has TLS.
+	// Origins are the origins whose pages may use this endpoint, such as
+	// https://app.example.com, beside that of the endpoint itself. One that has the Host of a request
+	// is that of the endpoint itself, behind a proxy that has TLS.
 	Origins []string
 
-	// Private means that no browser reaches this door, as none does that of a unix socket:
+	// Private means that no browser reaches this endpoint, as none does that of a unix socket:
 	// neither Host nor Origin is looked at.
 	Private bool
 
@@ -45,7 +45,7 @@ type Guard struct {
 	Anyone func() *principal.Principal
 
 	// Issuer is the address of the authorization server that gives clients the secrets which Authenticate knows.
-	// Clients are told of it, for which the door must have TLS. "" means that they aren't.
+	// Clients are told of it, for which the endpoint must have TLS. "" means that they aren't.
 	Issuer string
 
 	// Help tells a caller without such a secret what to do. "" means how to get a token.

@@ -92,7 +92,9 @@ func open(t testing.TB, o siteOptions) *site {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
-	go func() { s.ended <- s.Serve(ctx, Door{Listener: l, Guard: o.guard, Certificate: o.cert, Remote: true}) }()
+	go func() {
+		s.ended <- s.Serve(ctx, Endpoint{Listener: l, Guard: o.guard, Certificate: o.cert, Remote: true})
+	}()
 	t.Cleanup(func() {
 		o.client.CloseIdleConnections()
 		stop()

@@ -12,10 +12,10 @@
 //	GET  /, /ws                      a WebSocket; / is the console for a browser
 //	/mcp                             the Model Context Protocol
 //
-// A [Server] has any number of doors, each a listener with its own rule for who may connect:
+// A [Server] has any number of endpoints, each a listener with its own rule for who may connect:
 //
 //	server := http.NewServer(k, &http.Options{Blobs: dir})
-//	err := server.Serve(ctx, http.Door{Listener: tcp, Guard: guard, Remote: true}, http.Door{Listener: socket})
+//	err := server.Serve(ctx, http.Endpoint{Listener: tcp, Guard: guard, Remote: true}, http.Endpoint{Listener: socket})
 //
 // A [Guard] checks the Host and the Origin of every request, so that no web page reaches the
 // kernel of the user who looks at it, and wants a token for everything but health.
@@ -77,15 +77,15 @@ type Options struct {
 	// Collect adds metrics to those that the server knows of. May be nil.
 	Collect func(*Metrics)
 
-	// MaxConnections is how many connections there may be at a time over all doors, without
+	// MaxConnections is how many connections there may be at a time over all endpoints, without
 	// WebSockets. One more gets a 429 and is closed. 0 means 4,096.
 	MaxConnections int
 
-	// MaxNewcomers is how many connections of a remote door may be open that have not sent a
-	// request that was let in, and NewcomerTime how long each has for it. If there is one more,
+	// MaxUnadmitted is how many connections of a remote endpoint may be open that have not sent a
+	// request that was let in, and UnadmittedTime how long each has for it. If there is one more,
 	// the oldest is closed. 0 means an eighth of MaxConnections, and 5 seconds.
-	MaxNewcomers int
-	NewcomerTime time.Duration
+	MaxUnadmitted  int
+	UnadmittedTime time.Duration
 
 	// MaxRequests is how many requests are served at a time; one connection may have many.
 	// One more gets a 503. 0 means 4,096.
@@ -119,15 +119,15 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// A Door is one way in.
-type Door struct {
+// An Endpoint is a listener with its own rule for who may connect.
+type Endpoint struct {
 	// Listener accepts connections. The server closes it when it stops.
 	Listener net.Listener
 
 	// Guard decides about requests. Nil admits every request.
 	Guard *Guard
 
-	// Certificate, if there is one, makes this a door for TLS.
+	// Certificate, if there is one, makes this an endpoint for TLS.
 	Certificate *Certificate
 
 	// Remote means that clients may be on another machine: pointers in what they send
@@ -158,8 +158,8 @@ func NewServer(k *kernel.Kernel, opts *Options) *Server {
 	}
 	o := &s.opts
 	transport.Default(&o.MaxConnections, 4096)
-	transport.Default(&o.MaxNewcomers, max(16, o.MaxConnections/8))
-	transport.Default(&o.NewcomerTime, 5*time.Second)
+	transport.Default(&o.MaxUnadmitted, max(16, o.MaxConnections/8))
+	transport.Default(&o.UnadmittedTime, 5*time.Second)
 	transport.Default(&o.MaxRequests, 4096)
 	transport.Default(&o.MaxBody, 1<<20)
 	transport.Default(&o.MaxHeader, 16<<10)
@@ -185,27 +185,27 @@ func NewServer(k *kernel.Kernel, opts *Options) *Server {
 	return s
 }
 
-// Serve serves the doors until ctx is done. Then it drains: it accepts nothing more, stops
+// Serve serves the endpoints until ctx is done. Then it drains: it accepts nothing more, stops
 // the kernel ([kernel.Kernel.Stop]), stops reading streams of messages, and finishes what
 // has begun. What takes longer than the grace is cut.
 //
 // Serve returns when every connection has ended: nil, or what ended it before ctx did. A
 // server serves once.
-func (s *Server) Serve(ctx context.Context, doors ...Door) error {
+func (s *Server) Serve(ctx context.Context, endpoints ...Endpoint) error {
 	if s.served.Swap(true) {
 		return errors.New("a server serves once; make another one")
 	}
-	ended := make(chan error, len(doors))
+	ended := make(chan error, len(endpoints))
 	var servers []*http.Server
-	for _, d := range doors {
-		h := s.server(d)
+	for _, e := range endpoints {
+		h := s.server(e)
 		servers = append(servers, h)
-		l := &listener{Listener: d.Listener, conns: s.conns}
-		if d.Remote {
-			l.newcomers = &newcomers{most: s.opts.MaxNewcomers, time: s.opts.NewcomerTime}
+		l := &listener{Listener: e.Listener, conns: s.conns}
+		if e.Remote {
+			l.unadmitted = &unadmitted{most: s.opts.MaxUnadmitted, time: s.opts.UnadmittedTime}
 		}
 		go func() {
-			if d.Certificate != nil {
+			if e.Certificate != nil {
 				ended <- h.ServeTLS(l, "", "")
 			} else {
 				ended <- h.Serve(l)
@@ -213,7 +213,7 @@ func (s *Server) Serve(ctx context.Context, doors ...Door) error {
 		}()
 	}
 	var err error
-	open := len(doors)
+	open := len(endpoints)
 	select {
 	case <-ctx.Done():
 	case err = <-ended: // a listener ends only by an error, or when it is closed
@@ -229,10 +229,10 @@ func (s *Server) Serve(ctx context.Context, doors ...Door) error {
 	return err
 }
 
-// server returns the server of a door.
-func (s *Server) server(d Door) *http.Server {
+// server returns the server of an endpoint.
+func (s *Server) server(e Endpoint) *http.Server {
 	h := &http.Server{
-		Handler:                      s.enter(d),
+		Handler:                      s.enter(e),
 		ReadHeaderTimeout:            s.opts.HeaderTime,
 		DisableGeneralOptionsHandler: true, // OPTIONS * is refused like everything else
 		IdleTimeout:                  s.opts.Idle,
@@ -242,13 +242,13 @@ func (s *Server) server(d Door) *http.Server {
 		ConnState:                    noteState,
 		ErrorLog:                     slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelDebug),
 	}
-	if d.Certificate != nil {
-		h.TLSConfig = d.Certificate.config()
+	if e.Certificate != nil {
+		h.TLSConfig = e.Certificate.config()
 	}
 	return h
 }
 
-// drain ends the connections and requests of all doors in order, and WebSockets with them.
+// drain ends the connections and requests of all endpoints in order, and WebSockets with them.
 func (s *Server) drain(servers []*http.Server) error {
 	s.opts.RPC.Close() // streams that were lost can no longer be resumed
 	grace, cancel := context.WithTimeout(context.Background(), s.opts.Grace)

@@ -4,7 +4,7 @@
 //
 //	clients := mcp.New(k, &mcp.Options{Version: "1.2.3"})
 //	server := http.NewServer(k, &http.Options{MCP: clients}) // streamable HTTP, and the bridge of kernos mcp
-//	err := server.Serve(ctx, http.Door{Listener: listener})
+//	err := server.Serve(ctx, http.Endpoint{Listener: listener})
 //
 // The server of HTTP decides who may connect, and shuts this one down; what a client sees and may call is
 // decided by the principal in the context of the request.

@@ -31,7 +31,7 @@ func TestAFullDaemonIsSentASignal(t *testing.T) {
 	if err := os.Remove(d.Socket); err != nil {
 		t.Fatal(err)
 	}
-	door, err := net.Listen("unix", d.Socket)
+	listener, err := net.Listen("unix", d.Socket)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestAFullDaemonIsSentASignal(t *testing.T) {
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
-			conn, err := door.Accept()
+			conn, err := listener.Accept()
 			if err != nil {
 				return
 			}
@@ -65,7 +65,7 @@ func TestAFullDaemonIsSentASignal(t *testing.T) {
 	case signals <- nil: // none came
 	default:
 	}
-	if err := door.Close(); err != nil {
+	if err := listener.Close(); err != nil {
 		t.Error(err)
 	}
 	all.Wait()

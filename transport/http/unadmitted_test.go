@@ -36,7 +36,7 @@ func TestAConnectionThatSaysNothingDoesNotHoldUpTheEnd(t *testing.T) {
 // served beside them.
 func TestHalfRequestsTakeFewPlaces(t *testing.T) {
 	const most, flood = 8, 200
-	s := open(t, siteOptions{guard: &Guard{Authenticate: authenticate}, Options: Options{MaxConnections: 16, MaxNewcomers: most, NewcomerTime: testkit.Patience}})
+	s := open(t, siteOptions{guard: &Guard{Authenticate: authenticate}, Options: Options{MaxConnections: 16, MaxUnadmitted: most, UnadmittedTime: testkit.Patience}})
 	for range flood {
 		if _, err := io.WriteString(s.dial(), "GET /openrpc.json HTTP/1.1\r\nHost: "); err != nil {
 			t.Fatal(err)
@@ -79,8 +79,8 @@ func TestADrainWhileConnectionsAreAccepted(t *testing.T) {
 	k := kerneltest.New(t, nil)
 	for range 100 {
 		conns := transport.NewServer(k, transport.Limits{Connections: 100}, []transport.Reason{transport.Stopping}, nil, nil)
-		all := &newcomers{most: 100, time: time.Hour}
-		l := &listener{Listener: endless{conns}, conns: conns, newcomers: all}
+		all := &unadmitted{most: 100, time: time.Hour}
+		l := &listener{Listener: endless{conns}, conns: conns, unadmitted: all}
 		first := make(chan struct{})
 		var accepting sync.WaitGroup
 		accepting.Go(func() {
@@ -99,7 +99,7 @@ func TestADrainWhileConnectionsAreAccepted(t *testing.T) {
 		}
 		accepting.Wait()
 		if n := all.all.Len(); n != 0 {
-			t.Fatalf("%d connections that were stopped are still newcomers", n)
+			t.Fatalf("%d connections that were stopped are still unadmitted", n)
 		}
 	}
 }
