@@ -62,21 +62,21 @@ func newChallenge() (request message.Message, challenge []byte) {
 
 // authenticate sends a challenge, and returns nil if the first line that comes back is
 // signed by one of the keys.
-func (l *serverConn) authenticate(keys []ssh.PublicKey) error {
+func (c *serverConn) authenticate(keys []ssh.PublicKey) error {
 	request, challenge := newChallenge()
-	l.s.k.Stamp(&request)
-	if err := l.tell(append(message.Append(nil, &request), '\n')); err != nil {
+	c.s.k.Stamp(&request)
+	if err := c.tell(append(message.Append(nil, &request), '\n')); err != nil {
 		return fmt.Errorf("the challenge could not be sent: %w", err)
 	}
-	l.arm(l.s.now().Add(l.s.patience))
-	line, err := readLine(l.conn)
+	c.arm(c.s.now().Add(c.s.patience))
+	line, err := readLine(c.conn)
 	if err != nil {
 		return fmt.Errorf("no answer to the challenge came: %w", err)
 	}
 	if err := verify(line, request.Metadata.ID, challenge, keys); err != nil {
 		return err
 	}
-	l.arm(time.Time{})
+	c.arm(time.Time{})
 	return nil
 }
 

@@ -85,7 +85,7 @@ func guarded(t *testing.T, keys ...identity) *daemon {
 		opts.Keys = append(opts.Keys, k.public)
 		info.Keys = append(info.Keys, ssh.FingerprintSHA256(k.public))
 	}
-	return startAt(t, filepath.Join(shortDir(t), "s"), info, kerneltest.Around(t, nil, introspect.Module), opts, func(s *Server) { s.tendEvery = time.Millisecond })
+	return startAt(t, filepath.Join(shortDir(t), "s"), info, kerneltest.Around(t, nil, introspect.Module), opts, func(s *Server) { s.watchEvery = time.Millisecond })
 }
 
 func TestDialAnswersAChallengeWithTheAgent(t *testing.T) {
@@ -151,7 +151,7 @@ func TestDialFindsOutWhetherASignatureIsWanted(t *testing.T) {
 	}
 	t.Run("by any process", func(t *testing.T) {
 		t.Setenv("SSH_AUTH_SOCK", "")
-		p := sweep(start(t, kerneltest.Around(t, nil, introspect.Module), nil, func(s *Server) { s.tendEvery = time.Millisecond })).dial()
+		p := sweep(start(t, kerneltest.Around(t, nil, introspect.Module), nil, func(s *Server) { s.watchEvery = time.Millisecond })).dial()
 		p.say(ping("1"))
 		p.want(pong("1"))
 	})

@@ -47,7 +47,7 @@ func (d *Dialer) Dial(ctx context.Context, path string) (*Conn, error) {
 	// What tidies temporary directories may take the lock file of a daemon away, and with it the
 	// word whether the daemon wants a signature. The daemon makes the file again.
 	pauses := backoff.Backoff{First: time.Millisecond, Longest: 100 * time.Millisecond}
-	for begun := time.Now(); !known && time.Since(begun) < 2*tendEvery; info, known = Inspect(path) {
+	for begun := time.Now(); !known && time.Since(begun) < 2*watchEvery; info, known = Inspect(path) {
 		if !pauses.Wait(ctx.Done()) {
 			_ = c.Close()
 			return nil, fmt.Errorf("the daemon at %s does not report whether it wants a signature: %w", path, context.Cause(ctx))

@@ -153,7 +153,7 @@ func TestServeWithKeysCanBeLookedAfterWhenItIsFull(t *testing.T) {
 	}
 }
 
-// Whatever comes, nothing passes a gate but messages of the types that it is open to, in the
+// Whatever comes, nothing passes a filter but messages of the types that it allows, in the
 // eyes of the process behind it too.
 func FuzzGate(f *testing.F) {
 	f.Add([]byte(ask("s", message.KindQuery, "Kernel.Status", `{}`) + ping("1")))
@@ -162,7 +162,7 @@ func FuzzGate(f *testing.F) {
 	f.Add([]byte(`{"kind":"query","type":"Kernel.Status","name":"Memory.Get","data":{},"payload":{},"metadata":{"id":"1","timestamp":1}}`))
 	f.Add([]byte("\r\n\n" + strings.Repeat("x", 17_000) + "\n"))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		g := &gate{lines: ndjson.NewReader(bytes.NewReader(in), nil), open: operatorSyscalls, first: message.Ping}
+		g := &typeFilter{lines: ndjson.NewReader(bytes.NewReader(in), nil), allowed: operatorSyscalls, first: message.Ping}
 		out, err := io.ReadAll(g)
 		if err != nil && err != ErrFull {
 			t.Fatal(err)

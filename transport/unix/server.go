@@ -105,7 +105,7 @@ type Server struct {
 	peer         func(*net.UnixConn) (uid int, err error)
 	patience     time.Duration // how long an answer to a challenge may take
 	operatorTime time.Duration // how long a request in an extra place may take
-	tendEvery    time.Duration // how often the name of the socket is checked
+	watchEvery   time.Duration // how often the name of the socket is checked
 
 	served atomic.Bool
 }
@@ -114,7 +114,7 @@ type Server struct {
 func NewServer(k *kernel.Kernel, opts *Options) *Server {
 	s := &Server{
 		k: k, now: time.Now, deadlines: func(conn *net.UnixConn) deadlines { return conn },
-		peer: peerUser, patience: authPatience, operatorTime: operatorTime, tendEvery: tendEvery,
+		peer: peerUser, patience: authPatience, operatorTime: operatorTime, watchEvery: watchEvery,
 	}
 	if opts != nil {
 		s.opts = *opts
@@ -154,29 +154,29 @@ func (s *Server) Serve(ctx context.Context, l *Listener) error {
 	if err := s.begin(l); err != nil {
 		return err
 	}
-	tending, stopTending := context.WithCancel(ctx)
-	defer stopTending()
-	var tended sync.WaitGroup
-	tended.Go(func() { l.tend(tending, s.tendEvery, s.opts.Log) })
+	watching, stopWatching := context.WithCancel(ctx)
+	defer stopWatching()
+	var watched sync.WaitGroup
+	watched.Go(func() { l.watchNames(watching, s.watchEvery, s.opts.Log) })
 	stopped := make(chan struct{})
 	forget := context.AfterFunc(ctx, func() {
 		defer close(stopped)
 		l.announceEnd()
-		tended.Wait()
+		watched.Wait()
 		_ = l.socket.current().SetDeadline(past)
 	})
 	err := s.accept(ctx, l)
 	if !forget() {
 		<-stopped
 	}
-	stopTending()
-	tended.Wait()
+	stopWatching()
+	watched.Wait()
 	l.announceEnd()
 	l.socket.withdraw()
 	// No further connection can come. Those that were not accepted are refused.
 	_ = l.socket.current().SetDeadline(time.Now().Add(10 * time.Millisecond))
 	for conn, e := l.socket.accept(); e == nil; conn, e = l.socket.accept() {
-		s.turnAway(conn)
+		s.refuseLate(conn)
 	}
 	grace, cancel := context.WithTimeout(context.Background(), s.opts.Grace)
 	defer cancel()
@@ -206,7 +206,7 @@ func (s *Server) accept(ctx context.Context, l *Listener) error {
 		switch {
 		case err == nil && ctx.Err() != nil:
 			l.announceEnd()
-			s.turnAway(conn)
+			s.refuseLate(conn)
 			return nil
 		case err == nil:
 			pauses.Reset()
@@ -226,80 +226,80 @@ func (s *Server) accept(ctx context.Context, l *Listener) error {
 }
 
 func (s *Server) admit(conn *net.UnixConn) {
-	l := newLink(s, conn)
+	c := newServerConn(s, conn)
 	if uid, err := s.peer(conn); err != nil || uid != os.Geteuid() {
 		s.opts.Log.Warn("a connection of another user was refused", "uid", uid, "error", err)
 		s.conns.Refuse(refusedForeign)
-		l.refuse(message.Errorf(403, "This daemon belongs to another user; start one of your own with kernos serve"))
+		c.refuse(message.Errorf(403, "This daemon belongs to another user; start one of your own with kernos serve"))
 		return
 	}
-	extra, reason := s.conns.Admit(l)
+	extra, reason := s.conns.Admit(c)
 	switch {
 	case reason == transport.Stopping:
-		l.refuse(errStopping)
+		c.refuse(errStopping)
 	case reason != "":
-		s.refuseTooMany(l)
+		s.refuseTooMany(c)
 	case extra:
 		go func() {
-			s.attend(l)
-			s.ended(l)
+			s.serveOperator(c)
+			s.ended(c)
 		}()
 	case len(s.opts.Keys) > 0:
 		s.conns.Accept()
-		go s.serve(l) // the peer has to sign
+		go s.serve(c) // the peer has to sign
 	default:
 		s.conns.Accept()
-		s.serve(l)
+		s.serve(c)
 	}
 }
 
-func (s *Server) ended(l *serverConn) {
-	s.conns.Leave(l)
+func (s *Server) ended(c *serverConn) {
+	s.conns.Leave(c)
 	s.conns.Done()
 }
 
-func (s *Server) serve(l *serverConn) {
-	if !s.authenticated(l) {
-		_ = l.conn.Close()
-		s.ended(l)
+func (s *Server) serve(c *serverConn) {
+	if !s.authenticated(c) {
+		_ = c.conn.Close()
+		s.ended(c)
 		return
 	}
-	transport.Start(kernel.ActFor(s.conns.Work(), kernel.From(nil, "unix")), s.k, l, l, l.options(), func(_ transport.Result, err error) {
-		s.explainEnd(l, err)
-		_ = l.conn.Close()
-		s.ended(l)
+	transport.Start(kernel.ActFor(s.conns.Work(), kernel.From(nil, "unix")), s.k, c, c, c.options(), func(_ transport.Result, err error) {
+		s.explainEnd(c, err)
+		_ = c.conn.Close()
+		s.ended(c)
 	})
 }
 
 // explainEnd tells the peer of a connection why it ends, if it can't know.
-func (s *Server) explainEnd(l *serverConn, err error) {
+func (s *Server) explainEnd(c *serverConn, err error) {
 	switch {
-	case err == nil && l.interrupted():
-		l.refuse(errStopping)
+	case err == nil && c.interrupted():
+		c.refuse(errStopping)
 	case err == nil:
 	case errors.Is(err, transport.ErrIdle):
-		l.disconnect(transport.Idle, transport.IdleError(s.opts.Idle, "connect again"))
+		c.disconnect(transport.Idle, transport.IdleError(s.opts.Idle, "connect again"))
 	case errors.Is(err, errUnfinished):
-		l.disconnect(closedUnfinished, message.Errorf(408, "A line was begun and not ended within %v; connect again, and send whole lines", s.opts.Line))
+		c.disconnect(closedUnfinished, message.Errorf(408, "A line was begun and not ended within %v; connect again, and send whole lines", s.opts.Line))
 	case errors.Is(err, errStalled):
 		s.opts.Log.Warn("a connection was closed: it did not take what was sent to it", "stall", s.opts.Stall)
-		l.disconnect(closedStalled, message.Errorf(408, "Nothing of what was sent to this connection was taken for %v; connect again, and read the answers", s.opts.Stall))
+		c.disconnect(closedStalled, message.Errorf(408, "Nothing of what was sent to this connection was taken for %v; connect again, and read the answers", s.opts.Stall))
 	default:
 		s.opts.Log.Debug("a connection broke", "error", err)
 	}
 }
 
 // authenticated reports whether the peer may be served. If there are keys it must sign first.
-func (s *Server) authenticated(l *serverConn) bool {
+func (s *Server) authenticated(c *serverConn) bool {
 	if len(s.opts.Keys) == 0 {
 		return true
 	}
-	err := l.authenticate(s.opts.Keys)
+	err := c.authenticate(s.opts.Keys)
 	switch {
 	case err == nil:
 		return true
-	case l.hasStopped(): // the peer may have been about to sign
-		l.refuse(errStopping)
+	case c.hasStopped(): // the peer may have been about to sign
+		c.refuse(errStopping)
 	default:
 		s.opts.Log.Warn("a connection was refused: it is not authenticated", "error", err)
 		s.conns.Refuse(refusedUnauthenticated)
@@ -311,10 +311,10 @@ func (s *Server) authenticated(l *serverConn) bool {
 // then.
 var errStopping = message.Errorf(503, "The daemon is shutting down, and what it has not answered was not begun; try again")
 
-// turnAway refuses a connection that has come at the end.
-func (s *Server) turnAway(conn *net.UnixConn) {
+// refuseLate refuses a connection that has come at the end.
+func (s *Server) refuseLate(conn *net.UnixConn) {
 	s.conns.Refuse(transport.Stopping)
-	newLink(s, conn).refuse(errStopping)
+	newServerConn(s, conn).refuse(errStopping)
 }
 
 // SetMaxConnections changes how many connections are served at a time, as far as the process

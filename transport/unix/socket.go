@@ -109,11 +109,11 @@ func (s *socket) close() error {
 	return s.current().Close()
 }
 
-// tendEvery is how often it is looked whether the names of the sockets are still there.
-const tendEvery = 2 * time.Second
+// watchEvery is how often the names of the sockets are checked.
+const watchEvery = 2 * time.Second
 
-// tend makes sure, until ctx is done, that the sockets and the lock can be found.
-func (l *Listener) tend(ctx context.Context, every time.Duration, log *slog.Logger) {
+// watchNames makes sure, until ctx is done, that the sockets and the lock have their names.
+func (l *Listener) watchNames(ctx context.Context, every time.Duration, log *slog.Logger) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	failing := false

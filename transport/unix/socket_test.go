@@ -18,8 +18,8 @@ import (
 	"kernos/kernel/kerneltest"
 )
 
-// tended is a daemon in a directory of its own that looks after its socket all the time.
-func tended(t *testing.T) (*daemon, *testkit.Notes) {
+// watched is a daemon in a directory of its own that checks the name of its socket all the time.
+func watched(t *testing.T) (*daemon, *testkit.Notes) {
 	t.Helper()
 	dir := filepath.Join(shortDir(t), "kernos")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -27,7 +27,7 @@ func tended(t *testing.T) (*daemon, *testkit.Notes) {
 	}
 	log := new(testkit.Notes)
 	d := startAt(t, filepath.Join(dir, "a.sock"), Info{}, kerneltest.Around(t, nil, introspect.Module), &Options{Log: slog.New(slog.NewTextHandler(log, nil))},
-		func(s *Server) { s.tendEvery = time.Millisecond })
+		func(s *Server) { s.watchEvery = time.Millisecond })
 	return d, log
 }
 
@@ -48,7 +48,7 @@ func (d *daemon) reached() bool {
 }
 
 func TestServeMakesItsSocketAgainIfSomethingRemovesIt(t *testing.T) {
-	d, log := tended(t)
+	d, log := watched(t)
 	before := d.dial()
 	for name, sweep := range map[string]func() error{
 		"the socket":    func() error { return os.Remove(d.path) },
@@ -110,7 +110,7 @@ func TestASocketThatCantBeMadeAgainIsTriedOn(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			l.tend(ctx, time.Second, slog.New(slog.NewTextHandler(log, nil)))
+			l.watchNames(ctx, time.Second, slog.New(slog.NewTextHandler(log, nil)))
 		}()
 		time.Sleep(10 * time.Second)
 		if log.String() != "" {
