@@ -49,23 +49,23 @@ type connection struct {
 	ended   bool // alive no longer fires
 }
 
-// newWire returns a wire that has no connection yet.
-func newWire(h *Handler, remote *blobs.Remote) *connection {
+// newConnection returns a connection that begin has yet to give its socket.
+func newConnection(h *Handler, remote *blobs.Remote) *connection {
 	return &connection{h: h, remote: remote, pacer: h.conns.Pacer()}
 }
 
 // readBuffer is how much is read ahead.
 const readBuffer = 4 << 10
 
-// begin gives the wire its connection, and the bytes that the HTTP server has read already.
-func (w *connection) begin(conn net.Conn, early []byte) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.conn = conn
-	w.in = bufio.NewReaderSize(io.MultiReader(bytes.NewReader(early), input{w}), readBuffer)
-	w.out = transport.NewWriter(&output{w: w, conn: conn, socket: transport.NewSocket(conn)}, w.h.opts.MaxUnread)
-	w.alive = time.AfterFunc(w.h.opts.Ping, w.look)
-	if w.stopped {
+// begin gives the connection its socket, and the bytes that the HTTP server has read already.
+func (c *connection) begin(conn net.Conn, early []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.conn = conn
+	c.in = bufio.NewReaderSize(io.MultiReader(bytes.NewReader(early), input{c}), readBuffer)
+	c.out = transport.NewWriter(&output{c: c, conn: conn, socket: transport.NewSocket(conn)}, c.h.opts.MaxUnread)
+	c.alive = time.AfterFunc(c.h.opts.Ping, c.checkAlive)
+	if c.stopped {
 		_ = conn.SetReadDeadline(past)
 	}
 }
@@ -74,16 +74,16 @@ func (w *connection) begin(conn net.Conn, early []byte) {
 var past = time.Unix(1, 0)
 
 // input is the connection as it is read: what waits to be sent is sent before.
-type input struct{ w *connection }
+type input struct{ c *connection }
 
 // Read implements [io.Reader].
 func (i input) Read(p []byte) (int, error) {
-	i.w.Flush()
-	i.w.reading.Store(true)
-	n, err := i.w.conn.Read(p)
-	i.w.reading.Store(false)
+	i.c.Flush()
+	i.c.reading.Store(true)
+	n, err := i.c.conn.Read(p)
+	i.c.reading.Store(false)
 	if n > 0 {
-		i.w.heard.Store(true)
+		i.c.heard.Store(true)
 	}
 	if err == io.EOF {
 		err = io.ErrUnexpectedEOF // the peer left without a close frame
@@ -91,106 +91,106 @@ func (i input) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// look asks a silent peer whether it is there, and drops it if it was asked before.
-func (w *connection) look() {
-	switch heard := w.heard.Swap(false); {
-	case heard || !w.reading.Load():
-		w.asked = false
-	case w.asked:
-		w.h.conns.Close(w, closedSilent)
-		w.silent.Store(true)
-		_ = w.conn.SetReadDeadline(past) // so that Read returns, and closes
+// checkAlive sends a silent peer a ping, and drops the peer if it has not answered an earlier one.
+func (c *connection) checkAlive() {
+	switch heard := c.heard.Swap(false); {
+	case heard || !c.reading.Load():
+		c.asked = false
+	case c.asked:
+		c.h.conns.Close(c, closedSilent)
+		c.silent.Store(true)
+		_ = c.conn.SetReadDeadline(past) // so that Read returns, and closes
 		return
 	default:
-		w.asked = true
-		w.send(ws.OpPing, nil, false)
+		c.asked = true
+		c.send(ws.OpPing, nil, false)
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.ended {
-		w.alive.Reset(w.h.opts.Ping)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.ended {
+		c.alive.Reset(c.h.opts.Ping)
 	}
 }
 
 // revoke ends the connection of a peer whose token has ended.
-func (w *connection) revoke() {
-	w.h.conns.Close(w, closedRevoked)
-	w.revoked.Store(true)
-	_ = w.conn.SetReadDeadline(past) // so that Read returns, and closes
+func (c *connection) revoke() {
+	c.h.conns.Close(c, closedRevoked)
+	c.revoked.Store(true)
+	_ = c.conn.SetReadDeadline(past) // so that Read returns, and closes
 }
 
 // Stop implements [transport.Conn]: Read returns.
-func (w *connection) Stop() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.conn != nil && !w.stopped {
-		_ = w.conn.SetReadDeadline(past)
+func (c *connection) Stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn != nil && !c.stopped {
+		_ = c.conn.SetReadDeadline(past)
 	}
-	w.stopped = true
+	c.stopped = true
 }
 
 // Left implements [rpc.Conn]. What the peer still sends is dropped. If reading was interrupted
 // within a message, what follows can't be told apart, and only the end of the connection counts.
-func (w *connection) Left(finished <-chan struct{}) bool {
-	_ = w.conn.SetReadDeadline(time.Time{})
+func (c *connection) Left(finished <-chan struct{}) bool {
+	_ = c.conn.SetReadDeadline(time.Time{})
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		if w.torn {
-			_, _ = io.Copy(io.Discard, w.in)
+		if c.torn {
+			_, _ = io.Copy(io.Discard, c.in)
 			return
 		}
-		for _, err := w.read(); err == nil; {
-			_, err = w.read()
+		for _, err := c.read(); err == nil; {
+			_, err = c.read()
 		}
 	}()
 	select {
 	case <-gone:
 		return true
 	case <-finished:
-		_ = w.conn.SetReadDeadline(past)
+		_ = c.conn.SetReadDeadline(past)
 		<-gone
 		return false
 	}
 }
 
 // Cut implements [transport.Conn].
-func (w *connection) Cut() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.conn != nil {
-		go w.conn.Close() // over TLS that may take seconds
+func (c *connection) Cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn != nil {
+		go c.conn.Close() // over TLS that may take seconds
 	}
 }
 
 // Serves implements [transport.Conn]: peers of this protocol answer no requests.
-func (w *connection) Serves() bool { return false }
+func (c *connection) Serves() bool { return false }
 
 // Throttled implements [transport.Conn].
-func (w *connection) Throttled() bool { return w.pacer.Waits() }
+func (c *connection) Throttled() bool { return c.pacer.Waits() }
 
 // Read implements [rpc.Conn].
-func (w *connection) Read() ([]byte, error) {
-	message, err := w.read()
+func (c *connection) Read() ([]byte, error) {
+	message, err := c.read()
 	if err == nil {
-		w.pace()
-		return w.remote.Inward(message), nil
+		c.pace()
+		return c.remote.Inward(message), nil
 	}
-	if w.revoked.Load() {
-		w.close(ws.StatusPolicyViolation, fmt.Sprintf("No longer allowed: %v", context.Cause(w.sender.Principal().Life())))
-		w.end()
+	if c.revoked.Load() {
+		c.close(ws.StatusPolicyViolation, fmt.Sprintf("No longer allowed: %v", context.Cause(c.sender.Principal().Life())))
+		c.end()
 		return nil, io.EOF // the peer does not come back
 	}
-	if w.interrupted(err) {
+	if c.interrupted(err) {
 		return nil, rpc.ErrStopped
 	}
-	if w.silent.Load() {
+	if c.silent.Load() {
 		err = &refusal{ws.StatusPolicyViolation, "Silent peer: no answer to a ping; reconnect and resume"}
 	}
 	if refused, ok := errors.AsType[*refusal](err); ok {
-		w.close(refused.code, refused.reason)
+		c.close(refused.code, refused.reason)
 	}
-	w.end()
+	c.end()
 	if err != io.EOF {
 		err = fmt.Errorf("%w: %w", errLost, err)
 	}
@@ -199,31 +199,31 @@ func (w *connection) Read() ([]byte, error) {
 
 // interrupted reports whether reading has ended because of Stop, and not because of the peer:
 // one that has said goodbye, or is lost, is not waited for although the server stops.
-func (w *connection) interrupted(err error) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.stopped && !w.silent.Load() && errors.Is(err, os.ErrDeadlineExceeded)
+func (c *connection) interrupted(err error) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stopped && !c.silent.Load() && errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // end hangs up.
-func (w *connection) end() {
-	w.mu.Lock()
-	w.ended = true
-	w.alive.Stop()
-	w.mu.Unlock()
-	w.h.conns.Leave(w)
-	w.hangUp()
+func (c *connection) end() {
+	c.mu.Lock()
+	c.ended = true
+	c.alive.Stop()
+	c.mu.Unlock()
+	c.h.conns.Leave(c)
+	c.hangUp()
 }
 
 // throttled is the method of the notification that is [transport.Throttled] here.
 const throttled = "syscall_throttled"
 
 // pace waits until the message may be taken, and notifies a peer that keeps sending too much.
-func (w *connection) pace() {
-	w.pacer.Wait()
-	if notice := w.pacer.Notice(); notice != nil {
+func (c *connection) pace() {
+	c.pacer.Wait()
+	if notice := c.pacer.Notice(); notice != nil {
 		frame := append([]byte(`{"jsonrpc":"2.0","method":"`+throttled+`","params":`), notice.Data...)
-		w.Write(append(frame, '}'), true)
+		c.Write(append(frame, '}'), true)
 	}
 }
 
@@ -236,14 +236,14 @@ type refusal struct {
 func (r *refusal) Error() string { return r.reason }
 
 // read returns the next message. io.EOF means that the peer has said goodbye.
-func (w *connection) read() (message []byte, err error) {
+func (c *connection) read() (message []byte, err error) {
 	state := ws.StateServerSide
 	for {
-		if _, err := w.in.Peek(1); err != nil {
+		if _, err := c.in.Peek(1); err != nil {
 			return nil, err
 		}
-		w.torn = true
-		header, err := ws.ReadHeader(w.in)
+		c.torn = true
+		header, err := ws.ReadHeader(c.in)
 		if err == ws.ErrHeaderLengthMSB {
 			return nil, &refusal{ws.StatusProtocolError, "The length of a frame may have 63 bits"}
 		}
@@ -254,19 +254,19 @@ func (w *connection) read() (message []byte, err error) {
 			return nil, &refusal{ws.StatusProtocolError, err.Error()}
 		}
 		if header.OpCode.IsControl() {
-			if err := w.controlled(header); err != nil {
+			if err := c.controlled(header); err != nil {
 				return nil, err
 			}
-			w.torn = state.Fragmented()
+			c.torn = state.Fragmented()
 			continue
 		}
 		if header.OpCode == ws.OpBinary {
 			return nil, &refusal{ws.StatusUnsupportedData, "A message must be text"}
 		}
-		if header.Length > int64(w.h.opts.MaxMessage-len(message)) {
-			return nil, &refusal{ws.StatusMessageTooBig, fmt.Sprintf("Message too large: %d bytes are allowed; put large data where it can be fetched", w.h.opts.MaxMessage)}
+		if header.Length > int64(c.h.opts.MaxMessage-len(message)) {
+			return nil, &refusal{ws.StatusMessageTooBig, fmt.Sprintf("Message too large: %d bytes are allowed; put large data where it can be fetched", c.h.opts.MaxMessage)}
 		}
-		if message, err = w.payload(message, header); err != nil {
+		if message, err = c.payload(message, header); err != nil {
 			return nil, err
 		}
 		if !header.Fin {
@@ -276,7 +276,7 @@ func (w *connection) read() (message []byte, err error) {
 		if !utf8.Valid(message) {
 			return nil, &refusal{ws.StatusInvalidFramePayloadData, "A message must be UTF-8"}
 		}
-		w.torn = false
+		c.torn = false
 		return message, nil
 	}
 }
@@ -285,12 +285,12 @@ func (w *connection) read() (message []byte, err error) {
 const chunk = 64 << 10
 
 // payload appends what a frame carries to a message.
-func (w *connection) payload(message []byte, header ws.Header) ([]byte, error) {
+func (c *connection) payload(message []byte, header ws.Header) ([]byte, error) {
 	from := len(message)
 	for left := int(header.Length); left > 0; {
 		n := min(left, chunk)
 		message = append(message, make([]byte, n)...)
-		if _, err := io.ReadFull(w.in, message[len(message)-n:]); err != nil {
+		if _, err := io.ReadFull(c.in, message[len(message)-n:]); err != nil {
 			return nil, err
 		}
 		left -= n
@@ -300,16 +300,16 @@ func (w *connection) payload(message []byte, header ws.Header) ([]byte, error) {
 }
 
 // controlled answers a control frame.
-func (w *connection) controlled(header ws.Header) error {
-	data, err := w.payload(nil, header)
+func (c *connection) controlled(header ws.Header) error {
+	data, err := c.payload(nil, header)
 	if err != nil {
 		return err
 	}
 	switch header.OpCode {
 	case ws.OpPing:
-		w.send(ws.OpPong, data, false)
+		c.send(ws.OpPong, data, false)
 	case ws.OpClose:
-		return w.goodbye(data)
+		return c.goodbye(data)
 	}
 	return nil
 }
@@ -319,16 +319,16 @@ const maxCloseCode ws.StatusCode = 4999
 
 // goodbye answers a close frame. A peer that goes away, as a browser does that leaves a
 // page, may come back and resume; one that is done, or says nothing of why, does not.
-func (w *connection) goodbye(data []byte) error {
+func (c *connection) goodbye(data []byte) error {
 	code, reason := ws.ParseCloseFrameData(data)
 	if len(data) == 0 {
-		w.close(ws.StatusNormalClosure, "")
+		c.close(ws.StatusNormalClosure, "")
 		return io.EOF
 	}
 	if err := ws.CheckCloseFrameData(code, reason); err != nil || len(data) == 1 || code > maxCloseCode {
 		return &refusal{ws.StatusProtocolError, "A close frame that is not valid"}
 	}
-	w.close(code, "")
+	c.close(code, "")
 	if code == ws.StatusNormalClosure {
 		return io.EOF
 	}
@@ -354,21 +354,21 @@ func appendHeader(dst []byte, op ws.OpCode, length int) []byte {
 
 // appendBatch appends a message as an array of JSON. If the last frame of dst, which isn't sent
 // yet, is such an array, the message becomes an element of it.
-func (w *connection) appendBatch(dst, message []byte) []byte {
+func (c *connection) appendBatch(dst, message []byte) []byte {
 	if len(dst) == 0 { // the earlier frames are sent
-		w.batch = -1
+		c.batch = -1
 	}
-	if w.batch >= 0 {
-		if n := frameEnd(dst[w.batch:]) - 4 + len(message) + 1; n < 1<<16 {
+	if c.batch >= 0 {
+		if n := frameEnd(dst[c.batch:]) - 4 + len(message) + 1; n < 1<<16 {
 			dst[len(dst)-1] = ','
-			binary.BigEndian.PutUint16(dst[w.batch+2:], uint16(n))
+			binary.BigEndian.PutUint16(dst[c.batch+2:], uint16(n))
 			return append(append(dst, message...), ']')
 		}
 	}
 	start, n := len(dst), len(message)+2
 	dst = append(append(append(appendHeader(dst, ws.OpText, n), '['), message...), ']')
-	if w.batch = -1; n >= 126 && n < 1<<16 { // a longer length would need a longer header
-		w.batch = start
+	if c.batch = -1; n >= 126 && n < 1<<16 { // a longer length would need a longer header
+		c.batch = start
 	}
 	return dst
 }

@@ -16,26 +16,26 @@ import (
 )
 
 // Write implements [rpc.Conn].
-func (w *connection) Write(frame []byte, more bool) { w.send(ws.OpText, w.remote.Outward(frame), more) }
+func (c *connection) Write(frame []byte, more bool) { c.send(ws.OpText, c.remote.Outward(frame), more) }
 
-func (w *connection) send(op ws.OpCode, data []byte, more bool) {
-	w.out.Room(true)
-	w.out.Add(func(dst []byte) []byte {
-		if w.batches && op == ws.OpText {
-			return w.appendBatch(dst, data)
+func (c *connection) send(op ws.OpCode, data []byte, more bool) {
+	c.out.Room(true)
+	c.out.Add(func(dst []byte) []byte {
+		if c.batches && op == ws.OpText {
+			return c.appendBatch(dst, data)
 		}
-		w.batch = -1
+		c.batch = -1
 		return appendFrame(dst, op, data)
 	}, more)
 }
 
 // Flush implements [rpc.Conn].
-func (w *connection) Flush() { w.out.Flush() }
+func (c *connection) Flush() { c.out.Flush() }
 
-// output is the output of a wire: whole frames, to a peer that has to read 64 KB of them
+// output is the output of a connection: whole frames, to a peer that has to read 64 KB of them
 // within a time.
 type output struct {
-	w      *connection
+	c      *connection
 	conn   net.Conn
 	socket *transport.Socket // nil under TLS
 	due    time.Time         // the peer must have read by then
@@ -52,7 +52,7 @@ func (o *output) TryWrite(frames []byte) (int, error) {
 
 // WriteAll implements [transport.Output]. A peer that does not read in time is dropped.
 func (o *output) WriteAll(frames []byte, sent int) error {
-	n, err := transport.WriteInTime(o, frames[sent:], o.w.h.opts.Patience)
+	n, err := transport.WriteInTime(o, frames[sent:], o.c.h.opts.Patience)
 	sent += n
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -60,9 +60,9 @@ func (o *output) WriteAll(frames []byte, sent int) error {
 		for end < sent {
 			end += frameEnd(frames[end:])
 		}
-		o.w.h.conns.Close(o.w, closedSlow)
+		o.c.h.conns.Close(o.c, closedSlow)
 		frame := bytes.Clone(frames[sent:end])
-		o.w.h.conns.Go(func() { o.drop(frame) })
+		o.c.h.conns.Go(func() { o.drop(frame) })
 		return errSlow
 	case err != nil:
 		_ = o.conn.Close()
@@ -77,7 +77,7 @@ var errSlow = errors.New("the peer does not read")
 func (o *output) SetWriteDeadline(t time.Time) error {
 	o.due = t
 	if o.socket == nil && !t.IsZero() {
-		t = t.Add(o.w.h.opts.Patience)
+		t = t.Add(o.c.h.opts.Patience)
 	}
 	return o.conn.SetWriteDeadline(t)
 }
@@ -94,7 +94,7 @@ func (o *output) Write(p []byte) (n int, err error) {
 // drop tells a peer that does not read why it is dropped: it gets the rest of the frame that it
 // has begun to read, and the reason, if it reads on within reasonable time.
 func (o *output) drop(frame []byte) {
-	patience := o.w.h.opts.Patience
+	patience := o.c.h.opts.Patience
 	reason := closeFrame(ws.StatusPolicyViolation, fmt.Sprintf("Slow reader: nothing was read for %v; reconnect and resume", patience))
 	_ = o.conn.SetWriteDeadline(time.Now().Add(patience))
 	_, _ = o.conn.Write(append(frame, reason...))
@@ -102,8 +102,8 @@ func (o *output) drop(frame []byte) {
 }
 
 // close sends a last frame after those that wait, and returns when they are sent.
-func (w *connection) close(code ws.StatusCode, reason string) {
-	w.told = w.out.Close(closeFrame(code, reason)) == nil
+func (c *connection) close(code ws.StatusCode, reason string) {
+	c.told = c.out.Close(closeFrame(code, reason)) == nil
 }
 
 // maxReason is how many bytes a close frame has room for.
@@ -121,15 +121,15 @@ const hangUpTime = time.Second
 
 // hangUp ends the connection. If the peer was sent a last frame, what it still sends is read:
 // a peer whose data is not read may lose what it was sent.
-func (w *connection) hangUp() {
-	if w.told {
-		if half, ok := w.conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
-			_ = w.conn.SetReadDeadline(time.Now().Add(hangUpTime))
-			_, _ = io.Copy(io.Discard, w.conn)
+func (c *connection) hangUp() {
+	if c.told {
+		if half, ok := c.conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+			_ = c.conn.SetReadDeadline(time.Now().Add(hangUpTime))
+			_, _ = io.Copy(io.Discard, c.conn)
 		}
 	}
-	if w.out.Err() != errSlow { // otherwise the peer is being told
-		_ = w.conn.Close()
+	if c.out.Err() != errSlow { // otherwise the peer is being told
+		_ = c.conn.Close()
 	}
-	_ = w.out.Close(nil)
+	_ = c.out.Close(nil)
 }

@@ -126,7 +126,7 @@ func (h *Handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// The place is taken before the connection is upgraded: a refusal is an answer of HTTP.
-	c := newWire(h, blobs.RemoteOf(r.Context()))
+	c := newConnection(h, blobs.RemoteOf(r.Context()))
 	if _, reason := h.conns.Admit(c); h.conns.RefuseFor(rw, reason) {
 		return
 	}
@@ -153,13 +153,13 @@ func (h *Handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 // goingAway is the reason that peers of a stopping server get.
 const goingAway = "The server is shutting down"
 
-func (h *Handler) serve(w *connection) {
+func (h *Handler) serve(c *connection) {
 	defer h.conns.Done()
-	stop := context.AfterFunc(w.sender.Principal().Life(), w.revoke)
+	stop := context.AfterFunc(c.sender.Principal().Life(), c.revoke)
 	defer stop()
-	err := h.service.Serve(kernel.ActFor(blobs.WithRemote(h.conns.Work(), w.remote), w.sender), w)
-	w.close(ws.StatusGoingAway, goingAway)
-	w.end()
+	err := h.service.Serve(kernel.ActFor(blobs.WithRemote(h.conns.Work(), c.remote), c.sender), c)
+	c.close(ws.StatusGoingAway, goingAway)
+	c.end()
 	h.opts.Log.Debug("a WebSocket connection has ended", "error", err)
 }
 
