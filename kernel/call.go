@@ -191,7 +191,7 @@ func (c *Call) startOver() bool {
 		c.giveUp("%s met a concurrent change of the same data after it had changed something else; check what is there, and decide again", c.request.Type)
 		return false
 	case c.run != nil:
-		return c.look()
+		return c.lookup()
 	case c.work != nil:
 		err := c.work.Held()
 		if err == nil && c.syscall.Kind == message.KindCommand && c.syscall.Effect != InStore {

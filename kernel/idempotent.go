@@ -45,7 +45,7 @@ func (c *Call) beginRun() (ok bool) {
 		run.End()
 		return false
 	}
-	return c.look() && (c.syscall.Effect != External || c.syscall.Repeat.Has(Retried) || c.intend())
+	return c.lookup() && (c.syscall.Effect != External || c.syscall.Repeat.Has(Retried) || c.intend())
 }
 
 // failRun settles a call whose run could not begin.
@@ -57,10 +57,10 @@ func (c *Call) failRun(err error) {
 	c.emit(c.failure(err))
 }
 
-// look looks at what is kept for the call's key, and reports whether the handler may run.
+// lookup looks up what is kept for the call's key, and reports whether the handler may run.
 // If not, the call is settled.
-func (c *Call) look() (ok bool) {
-	kept, err := c.run.Look()
+func (c *Call) lookup() (ok bool) {
+	kept, err := c.run.Lookup()
 	switch {
 	case err != nil:
 		c.settleAs(c.failure(err))
@@ -88,7 +88,7 @@ func (c *Call) intend() (ok bool) {
 	intent, err := c.run.Intend()
 	switch {
 	case errors.Is(err, store.ErrConflict): // a sweep has taken away what had expired
-		return c.look() && c.intend()
+		return c.lookup() && c.intend()
 	case err != nil:
 		c.settleAs(c.failure(err))
 		return false

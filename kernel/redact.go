@@ -36,7 +36,7 @@ func Without(names ...string) func(json.RawMessage) json.RawMessage {
 }
 
 // anything is how messages are looked at that are kept.
-var anything = secret.Look{Place: secret.Data, Clear: true}
+var anything = secret.Strictness{Place: secret.Data, Clear: true}
 
 // Redact returns the data of a record as it may be kept, and whether it differs from the
 // message's. It leaves out what a schema marks as secret (writeOnly, or the format password),
@@ -81,12 +81,12 @@ func (r *Record) encrypts() bool {
 // somewhere in it is not.
 func holdsSecrets(m *message.Message, s *Syscall) bool {
 	r := Record{Message: m, Syscall: s}
-	_, found := r.redact(secret.Look{Place: secret.Data, Clear: true, Lines: true})
+	_, found := r.redact(secret.Strictness{Place: secret.Data, Clear: true, Lines: true})
 	return found
 }
 
 // redact takes out what can be known from the message and its definition.
-func (r *Record) redact(how secret.Look) (data json.RawMessage, changed bool) {
+func (r *Record) redact(how secret.Strictness) (data json.RawMessage, changed bool) {
 	m, s := r.Message, r.Syscall
 	data = m.Data
 	how.Clear = how.Clear && r.encrypts()
@@ -210,7 +210,7 @@ func (c *Call) knownSecrets() *secret.Values {
 	}
 	if c.secrets.Load() == nil {
 		r := Record{Message: &c.request, Way: In, Syscall: c.syscall}
-		c.setSecrets(r.redact(secret.Look{Place: secret.Data}))
+		c.setSecrets(r.redact(secret.Strictness{Place: secret.Data}))
 	}
 	if known := c.secrets.Load(); known != noSecrets {
 		return known

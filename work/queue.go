@@ -156,7 +156,7 @@ func (q *Queue) begin(l *Lease, c *store.Commit) {
 	if claimed {
 		q.start(l)
 	} else {
-		q.look()
+		q.signal()
 	}
 }
 
@@ -308,7 +308,7 @@ func (q *Queue) added(place []byte, group string, limit int) {
 	}
 	l.lower(place)
 	q.mu.Unlock()
-	q.look()
+	q.signal()
 }
 
 // lower notes that a task may wait at a place.
@@ -338,8 +338,8 @@ func (q *Queue) laneOf(place []byte, group string) *lane {
 	return l
 }
 
-// look makes the queue look for something to do.
-func (q *Queue) look() {
+// signal makes the queue check for something to do.
+func (q *Queue) signal() {
 	select {
 	case q.wake <- struct{}{}:
 	default:
@@ -374,7 +374,7 @@ func (q *Queue) setPaused(group string, paused bool) {
 		l.low = prefix // tasks may wait in the lane
 	}
 	q.mu.Unlock()
-	q.look()
+	q.signal()
 }
 
 // Hold makes tasks that were begun by an earlier process wait for Resume: a backup that was

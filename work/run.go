@@ -474,7 +474,7 @@ func (q *Queue) free(l *Lease) {
 		f()
 	}
 	if waiting {
-		q.look()
+		q.signal()
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 	"kernos/message"
 )
 
-// A look is how messages of a kind are drawn.
-type look struct {
+// A style is how messages of a kind are drawn.
+type style struct {
 	glyph     string // the sign in a tree
 	open, end string // brackets of the label in Mermaid
 	class     string // the class in Mermaid
@@ -23,17 +23,17 @@ type look struct {
 }
 
 // claimed is how a message is drawn that says what a program claims, whatever its kind.
-var claimed = look{"!", `["`, `"]`, "claim", `shape=box,style="dashed",`, `color="#dc2626",fontcolor="#64748b"`}
+var claimed = style{"!", `["`, `"]`, "claim", `shape=box,style="dashed",`, `color="#dc2626",fontcolor="#64748b"`}
 
-// look returns how a message is drawn.
-func (n *node) look() look {
+// style returns how a message is drawn.
+func (n *node) style() style {
 	if n.claim {
 		return claimed
 	}
-	return looks[n.kind]
+	return styles[n.kind]
 }
 
-var looks = map[message.Kind]look{
+var styles = map[message.Kind]style{
 	message.KindCommand: {"▶", `["`, `"]`, "command", `shape=box,`, `fillcolor="#dbeafe",color="#2563eb"`},
 	message.KindQuery:   {"?", `("`, `")`, "query", `shape=box,style="rounded,filled",`, `fillcolor="#f1f5f9",color="#64748b"`},
 	message.KindEvent:   {"◆", `{{"`, `"}}`, "event", `shape=hexagon,`, `fillcolor="#fef9c3",color="#ca8a04"`},
@@ -66,7 +66,7 @@ var mermaid = notation{
 	begin: "graph TD\n",
 	end:   mermaidClasses,
 	node: func(n *node) (open string, end [4]string) {
-		l := n.look()
+		l := n.style()
 		if n.failed {
 			l.class = "failed"
 		}
@@ -95,7 +95,7 @@ var graphviz = notation{
 	begin: "digraph workflow {\n  rankdir=TB\n  node [style=filled,fontname=\"sans-serif\",fontsize=10]\n  edge [fontname=\"sans-serif\",fontsize=9]\n",
 	end:   "}\n",
 	node: func(n *node) (open string, end [4]string) {
-		l := n.look()
+		l := n.style()
 		if n.failed {
 			l.colours = failedColours
 		}
@@ -170,12 +170,12 @@ func (w *notation) appendLabel(dst []byte, n *node) []byte {
 		dst = fmt.Appendf(dst, " %s, claimed", n.kind)
 	case n.kind == message.KindError:
 		dst = fmt.Appendf(dst, " ✗ %d%s", n.code, w.newline)
-		dst = w.appendText(dst, cutText(n.text, maxDrawnText))
+		dst = w.appendText(dst, truncate(n.text, maxDrawnText))
 	case n.kind == message.KindReply:
 		dst = append(dst, " ✓"...)
 	}
 	if n.acts() {
-		dst = w.appendText(append(dst, w.newline...), cutText(n.principal, maxDrawnText))
+		dst = w.appendText(append(dst, w.newline...), truncate(n.principal, maxDrawnText))
 	}
 	return w.appendText(append(dst, w.newline...), shorten(string(n.id), maxDrawnID))
 }
@@ -219,14 +219,14 @@ func (n *node) title() string {
 	if n.missing() {
 		return "not in this graph"
 	}
-	return cutText(string(n.typ), message.MaxTypeLength)
+	return truncate(string(n.typ), message.MaxTypeLength)
 }
 
 // acts reports whether the node names its principal: the owner is not worth a word.
 func (n *node) acts() bool { return n.principal != "" && n.principal != string(principal.OwnerID) }
 
-// cutText cuts a text at its end if it has more characters than most.
-func cutText(s string, most int) string { return elide(s, most, 0) }
+// truncate cuts a text at its end if it has more characters than most.
+func truncate(s string, most int) string { return elide(s, most, 0) }
 
 // shorten cuts a text in its middle: ids often begin alike, and their ends tell them apart.
 func shorten(s string, most int) string { return elide(s, most, most/2) }

@@ -108,7 +108,7 @@ func newNode(e *journal.Entry) node {
 	}
 	if m.Kind == message.KindError {
 		if failure, err := message.ParseError(m.Data); err == nil {
-			n.code, n.text = failure.Code, cutText(failure.Message, maxTreeText)
+			n.code, n.text = failure.Code, truncate(failure.Message, maxTreeText)
 		}
 	}
 	return n

@@ -91,7 +91,7 @@ func appendBranch(dst []byte, open []bool, branch, last bool) []byte {
 }
 
 func (g *graph) appendLine(dst []byte, n *node) []byte {
-	dst = append(append(dst, n.look().glyph...), ' ')
+	dst = append(append(dst, n.style().glyph...), ' ')
 	took, known := g.took(n)
 	switch {
 	case n.missing():
@@ -109,7 +109,7 @@ func (g *graph) appendLine(dst []byte, n *node) []byte {
 	}
 	if n.kind == message.KindError {
 		dst = strconv.AppendInt(append(dst, ' '), int64(n.code), 10)
-		dst = visible.Append(append(dst, ' '), cutText(n.text, maxTreeText))
+		dst = visible.Append(append(dst, ' '), truncate(n.text, maxTreeText))
 	}
 	switch {
 	case known && n.answers:

@@ -151,7 +151,7 @@ func readable(key memoryKey, v *version) []byte {
 	if key.space() == vault || v.large != 0 || v.text == nil {
 		return nil
 	}
-	text, _ := secret.Look{Place: secret.Data}.Redact(v.text)
+	text, _ := secret.Strictness{Place: secret.Data}.Redact(v.text)
 	if sealed.In(string(text)) {
 		return nil
 	}

@@ -112,8 +112,8 @@ func (l *liveSession) tell() {
 	}
 }
 
-// wait calls look now, and again after each change, until it returns true or ctx is done.
-func (x *Sessions) wait(ctx context.Context, id string, look func(*liveSession) (over bool, err error)) error {
+// wait calls check now, and again after each change, until it returns true or ctx is done.
+func (x *Sessions) wait(ctx context.Context, id string, check func(*liveSession) (over bool, err error)) error {
 	l := x.begin(id)
 	defer x.end(l)
 	news := make(chan struct{}, 1)
@@ -129,7 +129,7 @@ func (x *Sessions) wait(ctx context.Context, id string, look func(*liveSession) 
 		delete(l.waiting, news)
 	}()
 	for {
-		if over, err := look(l); over || err != nil {
+		if over, err := check(l); over || err != nil {
 			return err
 		}
 		select {

@@ -122,7 +122,7 @@ func withoutSecrets(text string) string {
 	if strings.Contains(text, "pwenc:") {
 		text = sealedString().ReplaceAllString(text, " ")
 	}
-	kept, changed := secret.Look{Place: secret.Data}.Redact(jsonscan.AppendQuoted(nil, text))
+	kept, changed := secret.Strictness{Place: secret.Data}.Redact(jsonscan.AppendQuoted(nil, text))
 	if changed {
 		text = strings.ReplaceAll(jsonscan.Unquote(kept), secret.Redacted, " ")
 	}

@@ -1,7 +1,7 @@
 // Package secret decides what a credential is, and takes credentials out of what is kept.
 //
 // [Named] decides by the name of a header, a parameter or a field: everything that hides
-// credentials asks it. [Look] redacts JSON data by names, [URL] and [Form] the parts of a web
+// credentials asks it. [Strictness] redacts JSON data by names, [URL] and [Form] the parts of a web
 // request. [Values] are secrets that are known, and are hidden wherever they are repeated.
 package secret
 

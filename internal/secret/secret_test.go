@@ -86,11 +86,11 @@ func TestNoNameIsMissed(t *testing.T) {
 			for _, joint := range []string{"", "-", "_", " ", "."} {
 				for _, name := range []string{before + joint + noun.word, strings.ToUpper(before + joint + noun.word), before + joint + noun.word + "2"} {
 					data := fmt.Sprintf(`{"a":{%q:"hunter2"}}`, name)
-					if _, found := (Look{Place: Data}).Redact([]byte(data)); found != Named([]byte(name), Data) {
+					if _, found := (Strictness{Place: Data}).Redact([]byte(data)); found != Named([]byte(name), Data) {
 						t.Errorf("%s: found %v", data, found)
 					}
 					data = fmt.Sprintf(`{"a":"%s=hunter2"}`, name)
-					if _, found := (Look{Place: Data}).Redact([]byte(data)); !found && Named([]byte(name), Text) {
+					if _, found := (Strictness{Place: Data}).Redact([]byte(data)); !found && Named([]byte(name), Text) {
 						t.Errorf("%s: not found", data)
 					}
 				}
@@ -114,14 +114,14 @@ func FuzzNamesInText(f *testing.F) {
 		name, colon := names[Text][int(how)%len(names[Text])], between[int(how/256)%len(between)]
 		text := before + " " + name + colon + secret + after
 		data := append(jsonscan.AppendQuoted([]byte(`{"text":`), text), '}')
-		got, changed := Look{Place: Data}.Redact(data)
+		got, changed := Strictness{Place: Data}.Redact(data)
 		if !changed || strings.Contains(string(got), secret) {
 			t.Fatalf("%q became %s", text, got)
 		}
 		if !jsonscan.Valid(got) {
 			t.Fatalf("%q became %s, which is not JSON", text, got)
 		}
-		if again, changed := (Look{Place: Data}).Redact(got); changed {
+		if again, changed := (Strictness{Place: Data}).Redact(got); changed {
 			t.Fatalf("%s became %s", got, again)
 		}
 	})
@@ -146,7 +146,7 @@ func TestTextsWithNamesOfCredentials(t *testing.T) {
 		if want == "" {
 			want = text
 		}
-		data, _ := Look{Place: Data}.Redact(jsonscan.AppendQuoted(nil, text))
+		data, _ := Strictness{Place: Data}.Redact(jsonscan.AppendQuoted(nil, text))
 		if got := jsonscan.Unquote(data); got != want {
 			t.Errorf("%s\n got %s\nwant %s", text, got, want)
 		}
@@ -169,7 +169,7 @@ func TestDataWithNamesOfCredentials(t *testing.T) {
 		if want == "" {
 			want = data
 		}
-		if got, _ := (Look{Place: Data}).Redact([]byte(data)); string(got) != want {
+		if got, _ := (Strictness{Place: Data}).Redact([]byte(data)); string(got) != want {
 			t.Errorf("%s\n got %s\nwant %s", data, got, want)
 		}
 	}

@@ -10,11 +10,11 @@ import (
 	"kernos/internal/jsonscan"
 )
 
-// cutText returns a text without the credentials that follow their names in it, wherever they
+// redactText returns a text without the credentials that follow their names in it, wherever they
 // stand (curl -H "Cookie: a=b", headers['Cookie'] = …, ("Cookie", "a=b"), ?access_token=…), and
 // whether there were any. The value of a URL parameter ends where the next one begins. Any
 // other goes to the end of its line, since nothing tells where in it the secret ends.
-func cutText(text []byte) (out []byte, found bool) {
+func redactText(text []byte) (out []byte, found bool) {
 	copied := 0
 	for i := 0; i < len(text); i++ {
 		if c := text[i]; c != ':' && c != '=' && c != ',' {
@@ -218,7 +218,7 @@ func withoutUser(text string) string {
 // of credentials. Other text is returned as it is.
 func Form(text string) string {
 	if opensJSON([]byte(text)) && jsonscan.Valid([]byte(text)) {
-		out, _ := Look{Place: Body}.Redact([]byte(text))
+		out, _ := Strictness{Place: Body}.Redact([]byte(text))
 		return string(out)
 	}
 	return redactPairs(text, formField(), Body)

@@ -2,7 +2,7 @@
 // are running, and keeps the outcomes of those that have run in a store.
 //
 //	run, err := runs.Begin(ctx, key, t, data)  // waits while the same command runs
-//	kept, err := run.Look()                    // the first outcome, if there is one
+//	kept, err := run.Lookup()                  // the first outcome, if there is one
 //	…                                          // run the command
 //	run.Keep(batch, idempotency.Reply, data)   // with its effect, in one batch
 //	run.End()
@@ -146,9 +146,9 @@ type Kept struct {
 	Err  *message.Error
 }
 
-// Look returns what is kept for the key; nil if the command may run. What is found may be on
+// Lookup returns what is kept for the key; nil if the command may run. What is found may be on
 // its way to the disk.
-func (run *Run) Look() (*Kept, error) {
+func (run *Run) Lookup() (*Kept, error) {
 	if run.intended {
 		return nil, nil // no other command can have an outcome
 	}
@@ -223,7 +223,7 @@ type Intent struct {
 	expires int64
 }
 
-// Intend notes in the store that the command begins. The error is store.ErrConflict if Look
+// Intend notes in the store that the command begins. The error is store.ErrConflict if Lookup
 // has to look again.
 func (run *Run) Intend() (*Intent, error) {
 	var b store.Batch

@@ -7,8 +7,8 @@ import (
 	"kernos/internal/jsonscan"
 )
 
-// A Look says how closely JSON data is looked at.
-type Look struct {
+// A Strictness is what counts as a credential in JSON data.
+type Strictness struct {
 	Place Location // names that denote a credential there count; Data for any data
 	Clear bool     // every string counts that is not sealed, as in messages about encryption
 	Lines bool     // within a text only a line counts that is a header
@@ -16,14 +16,14 @@ type Look struct {
 
 // Redact returns data, which must be valid JSON, without credentials, and whether there were
 // any.
-func (l Look) Redact(data []byte) ([]byte, bool) {
-	r := redactor{Look: l, Rewriter: jsonscan.Rewrite(data), src: data, named: l.Place < Data || MayHold(data)}
+func (s Strictness) Redact(data []byte) ([]byte, bool) {
+	r := redactor{Strictness: s, Rewriter: jsonscan.Rewrite(data), src: data, named: s.Place < Data || MayHold(data)}
 	r.value(jsonscan.Space(data, 0))
 	return r.Result()
 }
 
 type redactor struct {
-	Look
+	Strictness
 	jsonscan.Rewriter
 	src   []byte
 	named bool // the text may hold names of credentials
@@ -78,9 +78,9 @@ func (r *redactor) text(i, end int) {
 // redactText returns a text, which may be JSON itself, without credentials.
 func (r *redactor) redactText(text []byte) ([]byte, bool) {
 	if opensJSON(text) && (r.Place < Data || MayHold(text)) && jsonscan.Valid(text) {
-		return Look{Place: r.Place}.Redact(text)
+		return Strictness{Place: r.Place}.Redact(text)
 	}
-	return cutText(text)
+	return redactText(text)
 }
 
 func opensJSON(text []byte) bool {
