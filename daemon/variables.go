@@ -122,11 +122,10 @@ type settingChange struct {
 // settingChanged writes a change to the operator's log, whatever its level is, and to the
 // journal.
 func (d *Daemon) settingChanged(ctx context.Context, change settingChange) {
-	sender := kernel.SenderIn(ctx)
+	sender := kernel.SenderOf(ctx)
 	var m message.Message
 	data, _ := json.Marshal(change) // texts
 	if c, ok := kernel.CallOf(ctx); ok {
-		sender = c.Sender()
 		m = c.Request().Event(kernel.SettingChanged, data)
 	} else {
 		m = message.Message{Kind: message.KindEvent, Type: kernel.SettingChanged, Data: data}

@@ -73,13 +73,16 @@ func SenderIn(ctx context.Context) Sender {
 	return s
 }
 
-// PrincipalOf returns who the call of ctx acts for.
-func PrincipalOf(ctx context.Context) *principal.Principal {
+// SenderOf returns the sender that the call of ctx acts for, or that ctx does if it is of no call.
+func SenderOf(ctx context.Context) Sender {
 	if c, ok := CallOf(ctx); ok {
-		return c.sender.Principal()
+		return c.sender
 	}
-	return SenderIn(ctx).Principal()
+	return SenderIn(ctx)
 }
+
+// PrincipalOf returns who the call of ctx acts for.
+func PrincipalOf(ctx context.Context) *principal.Principal { return SenderOf(ctx).Principal() }
 
 // ReceiverOf returns whose connection the answers to the call of ctx go to. It is not who the call
 // acts for if a program has made it to serve the request of another principal.

@@ -49,7 +49,7 @@ func (j *Jobs) cancel(ctx context.Context, in idInput) (cancelOutput, error) {
 	}
 	kernel.WhenApplied(ctx, func(*store.Commit) {
 		if k := j.kernel.Load(); k != nil {
-			r.event(k, senderOf(ctx), canceledEvent, nil)
+			r.event(k, kernel.SenderOf(ctx), canceledEvent, nil)
 		}
 		aborted()
 	})
@@ -103,7 +103,7 @@ func (j *Jobs) retry(ctx context.Context, in idInput) (startOutput, error) {
 		return startOutput{}, message.Errorf(409, "The schedule %s was canceled; start another", r.ID)
 	}
 	if r.Name != "" {
-		if err := j.checkCall(k, senderOf(ctx), "payload", r.Name, r.Payload); err != nil {
+		if err := j.checkCall(k, kernel.SenderOf(ctx), "payload", r.Name, r.Payload); err != nil {
 			return startOutput{}, err
 		}
 	}
@@ -156,7 +156,7 @@ func (j *Jobs) pause(ctx context.Context, in pauseInput) (pauseOutput, error) {
 	}
 	var b store.Batch
 	if in.ConcurrencyKey != "" {
-		s := spec{Principal: senderOf(ctx).Principal().ID(), Group: in.ConcurrencyKey}
+		s := spec{Principal: kernel.SenderOf(ctx).Principal().ID(), Group: in.ConcurrencyKey}
 		paused := j.queue.Pause(&b, s.groupName())
 		kernel.WhenApplied(ctx, func(*store.Commit) { paused() })
 		return pauseOutput{true}, kernel.Stage(ctx, &b)
@@ -220,7 +220,7 @@ func (j *Jobs) resume(ctx context.Context, in pauseInput) (resumeOutput, error) 
 	case in.JobID != "" && in.ConcurrencyKey != "":
 		return resumeOutput{}, invalid("jobId", "give either the jobId of a schedule, or a concurrencyKey")
 	case in.ConcurrencyKey != "":
-		s := spec{Principal: senderOf(ctx).Principal().ID(), Group: in.ConcurrencyKey}
+		s := spec{Principal: kernel.SenderOf(ctx).Principal().ID(), Group: in.ConcurrencyKey}
 		var n int
 		if j.queue.Paused(s.groupName()) {
 			n = 1
@@ -232,7 +232,7 @@ func (j *Jobs) resume(ctx context.Context, in pauseInput) (resumeOutput, error) 
 		n, err := j.stagePause(ctx, &b, in.JobID, "")
 		return resumeOutput{n}, err
 	}
-	if p := senderOf(ctx).Principal(); !p.IsOwner() {
+	if p := kernel.SenderOf(ctx).Principal(); !p.IsOwner() {
 		return resumeOutput{}, message.Errorf(403, "The token %q may resume its own schedules and keys; only the owner may resume what has waited since a restore: kernos job resume", p.Name())
 	}
 	n, resumed, err := j.queue.Resume(&b)

@@ -147,7 +147,7 @@ func (s *spec) groupName() string { return string(s.Principal) + "/" + s.Group }
 
 // read checks what a job is started with.
 func (j *Jobs) read(ctx context.Context, k *kernel.Kernel, in *startInput, now time.Time) (s *spec, due time.Time, err error) {
-	request, call := kernel.RequestOf(ctx), senderOf(ctx)
+	request, call := kernel.RequestOf(ctx), kernel.SenderOf(ctx)
 	s = &spec{
 		ID: j.ids.Next(now), Name: in.Name, Payload: in.Payload, Repeat: in.Repeat,
 		Priority: work.DefaultPriority, Group: in.ConcurrencyKey, Limit: max(in.ConcurrencyLimit, 1), Unique: in.UniqueKey,
@@ -246,12 +246,4 @@ func (j *Jobs) unique(b *store.Batch, s *spec) (*record, error) {
 	b.IfRevision(s.uniqueName(), e.Revision)
 	b.Set(s.uniqueName(), []byte(s.ID))
 	return nil, nil
-}
-
-// senderOf returns whom the call of ctx acts for.
-func senderOf(ctx context.Context) kernel.Sender {
-	if c, ok := kernel.CallOf(ctx); ok {
-		return c.Sender()
-	}
-	return kernel.SenderIn(ctx)
 }

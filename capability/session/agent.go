@@ -316,33 +316,25 @@ func (x *Sessions) askOnce(ctx context.Context, k *kernel.Kernel, in askInput) (
 			return child, json.Unmarshal(e.Value, &child)
 		}
 	}
-	made := createInput{Agent: in.Agent, Model: in.Model, System: in.System, Title: message.Clip(in.Text, 80)}
-	s, err := x.prepare(ctx, &made)
+	c, err := x.newSession(ctx, createInput{Agent: in.Agent, Model: in.Model, System: in.System, Title: message.Clip(in.Text, 80)})
 	if err != nil {
 		return child, err
 	}
-	var b store.Batch
-	c := x.change(ctx, s, &b)
-	if made.System != "" {
-		if _, err := c.append(Message{Type: typeSystem, Text: &made.System}); err != nil {
-			return child, err
-		}
-	}
-	child = turnOutput{Session: s.ID, Turn: x.ids.Next(x.opts.Now())}
+	child = turnOutput{Session: c.s.ID, Turn: x.ids.Next(x.opts.Now())}
 	cause := request.Caused()
 	if err := c.begin(child.Turn, &Message{Type: typeInput, Text: &in.Text}, request.Metadata.ID, cause.Correlation); err != nil {
 		return child, err
 	}
 	if request.Metadata.IdempotencyKey != "" {
-		b.IfAbsent(at)
-		b.Set(at, encode(child))
+		c.b.IfAbsent(at)
+		c.b.Set(at, encode(child))
 	}
 	c.done()
-	commit, err := x.opts.Store.Apply(&b)
+	commit, err := x.opts.Store.Apply(c.b)
 	if err != nil {
 		return child, err
 	}
-	c.finish(k, senderOf(ctx), s.turn, commit)
+	c.finish(k, kernel.SenderOf(ctx), c.s.turn, commit)
 	return child, nil
 }
 

@@ -214,7 +214,7 @@ var decide = kernel.DefineCommand[decideInput, decideOutput](kernel.Definition{
 })
 
 func (x *Sessions) decide(ctx context.Context, in decideInput) (out decideOutput, err error) {
-	if id := senderOf(ctx).Session(); id != "" {
+	if id := kernel.SenderOf(ctx).Session(); id != "" {
 		return out, message.Errorf(403, "The session %s may not decide about approvals; a person decides, with a token that may call Session.Decide", id)
 	}
 	if _, err := x.running(); err != nil {

@@ -46,23 +46,16 @@ func (x *Sessions) create(ctx context.Context, in createInput) (out createOutput
 	if _, err := x.running(); err != nil {
 		return out, err
 	}
-	s, err := x.prepare(ctx, &in)
+	c, err := x.newSession(ctx, in)
 	if err != nil {
 		return out, err
 	}
-	var b store.Batch
-	c := x.change(ctx, s, &b)
-	if in.System != "" {
-		if _, err := c.append(Message{Type: typeSystem, Text: &in.System}); err != nil {
-			return out, err
-		}
-	}
-	return createOutput{s.ID}, c.stage()
+	return createOutput{c.s.ID}, c.stage()
 }
 
-// prepare checks what a session is created with, and completes its system message.
-func (x *Sessions) prepare(ctx context.Context, in *createInput) (*session, error) {
-	from := senderOf(ctx)
+// newSession checks what a session is created with, and returns the change that creates it, with its system message.
+func (x *Sessions) newSession(ctx context.Context, in createInput) (*change, error) {
+	from := kernel.SenderOf(ctx)
 	now := x.opts.Now()
 	if err := x.checkModel(in.Model); err != nil {
 		return nil, err
@@ -106,7 +99,13 @@ func (x *Sessions) prepare(ctx context.Context, in *createInput) (*session, erro
 	if h.Tools == nil {
 		h.Tools = defaultTools
 	}
-	return &session{head: h}, nil
+	c := x.change(ctx, &session{head: h}, new(store.Batch))
+	if in.System != "" {
+		if _, err := c.append(Message{Type: typeSystem, Text: &in.System}); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
 }
 
 // checkModel returns the error for a model that isn't configured. "" is the default model, whichever
@@ -325,11 +324,8 @@ var remove = kernel.DefineCommand[sessionInput, removeOutput](kernel.Definition{
 })
 
 func (x *Sessions) remove(ctx context.Context, in sessionInput) (out removeOutput, err error) {
-	s, err := x.visible(ctx, in.Session)
+	s, err := x.writable(ctx, in.Session)
 	if err != nil {
-		return out, err
-	}
-	if err := x.canWrite(ctx, s); err != nil {
 		return out, err
 	}
 	if first, err := store.First(x.opts.Store, store.Prefix(key(keyFork, s.ID))); err != nil || first.Revision != 0 {

@@ -79,11 +79,8 @@ func (x *Sessions) send(ctx context.Context, in sendInput, stream *kernel.Stream
 	if in.Text == "" && len(in.Files) == 0 {
 		return out, invalid("text", "give a text, files, or both")
 	}
-	s, err := x.visible(ctx, in.Session)
+	s, err := x.writable(ctx, in.Session)
 	if err != nil {
-		return out, err
-	}
-	if err := x.canWrite(ctx, s); err != nil {
 		return out, err
 	}
 	if in.Model != "" {
@@ -122,18 +119,22 @@ func (x *Sessions) send(ctx context.Context, in sendInput, stream *kernel.Stream
 	return out, c.stage()
 }
 
-// canWrite returns the error for a caller that sees a session and may not act in it: a session acts
-// with the rights of its principal.
-func (x *Sessions) canWrite(ctx context.Context, s *session) error {
+// writable returns a session that the caller sees and may act in: a session acts with the rights of its
+// principal.
+func (x *Sessions) writable(ctx context.Context, id string) (*session, error) {
+	s, err := x.visible(ctx, id)
+	if err != nil {
+		return nil, err
+	}
 	p := kernel.PrincipalOf(ctx)
 	if p.ID() == s.Principal || p.IsOwner() {
-		return nil
+		return s, nil
 	}
 	whose := "the owner, who alone can change it"
 	if s.Principal != principal.OwnerID {
 		whose = fmt.Sprintf("the token %q; only that token and the owner can change it", s.Token)
 	}
-	return message.Errorf(403, "The session %s belongs to %s; Session.Fork makes one of your own", s.ID, whose)
+	return nil, message.Errorf(403, "The session %s belongs to %s; Session.Fork makes one of your own", s.ID, whose)
 }
 
 // sendAndWait sends, and streams the turn until it has ended.
@@ -203,11 +204,8 @@ var cancel = kernel.DefineCommand[sessionInput, turnOutput](kernel.Definition{
 var errCanceled = &message.Error{Code: 499, Message: "The turn was canceled; a call that acts outside of the kernel may have happened"}
 
 func (x *Sessions) cancel(ctx context.Context, in sessionInput) (out turnOutput, err error) {
-	s, err := x.visible(ctx, in.Session)
+	s, err := x.writable(ctx, in.Session)
 	if err != nil {
-		return out, err
-	}
-	if err := x.canWrite(ctx, s); err != nil {
 		return out, err
 	}
 	if s.turn == nil {
@@ -264,11 +262,8 @@ func (x *Sessions) resume(ctx context.Context, in sessionInput) (out turnOutput,
 	if _, err := x.running(); err != nil {
 		return out, err
 	}
-	s, err := x.visible(ctx, in.Session)
+	s, err := x.writable(ctx, in.Session)
 	if err != nil {
-		return out, err
-	}
-	if err := x.canWrite(ctx, s); err != nil {
 		return out, err
 	}
 	var b store.Batch
@@ -319,11 +314,8 @@ var appendTo = kernel.DefineCommand[appendInput, appendOutput](kernel.Definition
 })
 
 func (x *Sessions) append(ctx context.Context, in appendInput) (out appendOutput, err error) {
-	s, err := x.visible(ctx, in.Session)
+	s, err := x.writable(ctx, in.Session)
 	if err != nil {
-		return out, err
-	}
-	if err := x.canWrite(ctx, s); err != nil {
 		return out, err
 	}
 	m, err := x.readMessage(in.Message)

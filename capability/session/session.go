@@ -199,11 +199,3 @@ func (x *Sessions) Stats() (s Stats, err error) {
 	}
 	return s, nil
 }
-
-// senderOf returns whom the call of ctx acts for.
-func senderOf(ctx context.Context) kernel.Sender {
-	if c, ok := kernel.CallOf(ctx); ok {
-		return c.Sender()
-	}
-	return kernel.SenderIn(ctx)
-}

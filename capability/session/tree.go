@@ -132,7 +132,7 @@ func (x *Sessions) fork(ctx context.Context, in forkInput) (out createOutput, er
 			return out, invalid("at", "the session has no message %d", at)
 		}
 	}
-	from := senderOf(ctx)
+	from := kernel.SenderOf(ctx)
 	now := x.opts.Now()
 	h := head{
 		ID: x.ids.Next(now), Title: origin.Title, Model: origin.Model, Agent: origin.Agent, Tools: origin.Tools, Policy: origin.Policy, Budget: origin.Budget, Compact: origin.Compact,
@@ -212,11 +212,8 @@ func (x *Sessions) rewind(ctx context.Context, in rewindInput) (out rewindOutput
 
 // idle returns a session of the caller without an open turn.
 func (x *Sessions) idle(ctx context.Context, id string) (*session, error) {
-	s, err := x.visible(ctx, id)
+	s, err := x.writable(ctx, id)
 	if err != nil {
-		return nil, err
-	}
-	if err := x.canWrite(ctx, s); err != nil {
 		return nil, err
 	}
 	if s.turn != nil {
