@@ -11,7 +11,6 @@ import (
 	"kernos/internal/cursor"
 	"kernos/internal/ranked"
 	"kernos/internal/sealed"
-	"kernos/internal/secret"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/store"
@@ -151,9 +150,5 @@ func readable(key memoryKey, v *version) []byte {
 	if key.space() == vault || v.large != 0 || v.text == nil {
 		return nil
 	}
-	text, _ := secret.Strictness{Place: secret.Data}.Redact(v.text)
-	if sealed.In(string(text)) {
-		return nil
-	}
-	return text
+	return sealed.Embeddable(v.text)
 }
