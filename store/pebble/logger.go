@@ -55,8 +55,9 @@ func (l *logger) Fatalf(format string, args ...any) {
 	}
 }
 
-// missingFile is how Pebble speaks of a table that was removed by another program. The read
-// fails by itself, and the others need not.
+// missingFile is the format with which Pebble reports a table that was removed by another program. The read
+// fails by itself, and the others need not. The error alone doesn't tell: a manifest whose directory is gone is
+// also fs.ErrNotExist, and ends all writing.
 const missingFile = "%+v"
 
 // oneLine is what an operator can do something with: the first line of what Pebble
