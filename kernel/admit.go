@@ -93,7 +93,7 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origi
 		m, emit, err = k.through(m, emit)
 	}
 	if err == nil {
-		s, err = k.check(m, sender, by)
+		s, err = k.check(m, sender, by.set(), by.call)
 	}
 	checked = true
 	if err != nil {
@@ -115,26 +115,33 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origi
 	return c
 }
 
+// Check returns the syscall that a call would have as a part of some work now, or the error that the call would be
+// refused with. The rules of a session are not asked.
+func (k *Kernel) Check(t message.Type, data []byte, from Sender) (*Syscall, error) {
+	return k.check(&message.Message{Kind: message.KindCommand, Type: t, Data: data}, From(from.Principal(), from.Wire()), true, nil)
+}
+
 // check returns the syscall of a request, and the error for one that can't be called: its type is
-// unknown, its sender may not send it, its data is invalid, or a query would call a command.
-func (k *Kernel) check(m *message.Message, sender Sender, by parent) (*Syscall, error) {
+// unknown, its sender may not send it, its data is invalid, or a query would call a command. A nested request
+// has a parent, which is a call or some work.
+func (k *Kernel) check(m *message.Message, sender Sender, nested bool, caller *Call) (*Syscall, error) {
 	s, err := k.resolve(m, sender)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.permit(m, sender, by.set()); err != nil {
+	if err := s.permit(m, sender, nested); err != nil {
 		return s, err
 	}
 	if err := s.validate(m.Data); err != nil {
 		return s, err
 	}
 	if sender.Session() != "" && k.opts.Rules != nil {
-		if err := k.opts.Rules(sender.Session(), s, m, by.call != nil); err != nil {
+		if err := k.opts.Rules(sender.Session(), s, m, caller != nil); err != nil {
 			return s, err
 		}
 	}
-	if by.call != nil && s.Kind == message.KindCommand && !by.call.mayCommand() {
-		return s, message.Errorf(403, "%s is a query and may not call the command %s", by.call.request.Type, m.Type)
+	if caller != nil && s.Kind == message.KindCommand && !caller.mayCommand() {
+		return s, message.Errorf(403, "%s is a query and may not call the command %s", caller.request.Type, m.Type)
 	}
 	return s, nil
 }

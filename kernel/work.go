@@ -63,23 +63,6 @@ func (k *Kernel) Do(ctx context.Context, w WorkCall) (outcome message.Message, c
 	return o.outcome, o.commit
 }
 
-// Check returns the error that a request would be refused with now: its type is unknown, its
-// sender may not call it, or its data is invalid.
-func (k *Kernel) Check(t message.Type, data []byte, from Sender) (*Syscall, error) {
-	m := message.Message{Kind: message.KindCommand, Type: t, Data: data}
-	s, err := k.resolve(&m, from)
-	if err != nil {
-		return nil, err
-	}
-	if e := from.Principal().May(s.Target()); e != nil {
-		return nil, e
-	}
-	if err := s.validate(data); err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
 // settleWork adds to a batch what the outcome means for the work that the call is a part of.
 func (c *Call) settleWork(b *store.Batch, m *message.Message) error {
 	events, err := c.work.Settle(b, c.kept(m))
