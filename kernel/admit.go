@@ -163,6 +163,9 @@ func (k *Kernel) resolve(m *message.Message, from Sender) (*Syscall, error) {
 	return s, nil
 }
 
+// ErrUnknownType is the reason of the error for a type that has no handler.
+var ErrUnknownType = errors.New("no handler for the type")
+
 // unknown is the error for a type that has no handler. It names the types that were probably
 // meant, of those that the sender may call, and the way to add a handler.
 func unknown(m *message.Message, c *catalog, needs []Need, from Sender) error {
@@ -182,7 +185,7 @@ func unknown(m *message.Message, c *catalog, needs []Need, from Sender) error {
 	} else {
 		text += "has to be registered in the program that runs the kernel)"
 	}
-	return &message.Error{Code: 404, Message: text}
+	return &message.Error{Code: 404, Message: text, Reason: ErrUnknownType}
 }
 
 // misfit is 0 if data fits the input of a type, and 1 if not.

@@ -65,7 +65,7 @@ type Files interface {
 	Read(ctx context.Context, uri string) (File, error)
 
 	// Version returns the version of a file that Read would return, without reading it
-	// where that is possible.
+	// where that is possible. The reason of the error for a directory is syscall.EISDIR.
 	Version(ctx context.Context, uri string) (string, error)
 
 	// Walk gives the files below a directory. What can't be read is an error with its URI

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 
 	"deps.dev/util/semver"
 
@@ -96,8 +97,7 @@ func (l *lookup) besideOthers(d *dependency) bool {
 		return false
 	}
 	_, err := l.c.files.Version(l.ctx, folderOf(d.uri))
-	e, ok := errors.AsType[*message.Error](err)
-	return ok && e.Code == 422 // a directory
+	return errors.Is(err, syscall.EISDIR)
 }
 
 // syscall returns the syscall of a name, as it is written in messages (Memory.Get), in JSON-RPC

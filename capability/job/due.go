@@ -17,7 +17,7 @@ var never = time.UnixMilli(1<<53 - 1)
 // next time: neither happens without the other (J4). It is called by the queue.
 func (j *Jobs) tick(b *store.Batch, t work.Task) (next time.Time, applied func(*store.Commit), err error) {
 	r, err := j.loadSpec(t.ID)
-	if e, ok := errors.AsType[*message.Error](err); ok && e.Code == 404 { // the job was forgotten
+	if errors.Is(err, errForgotten) {
 		return time.Time{}, func(*store.Commit) {}, nil
 	}
 	if err == nil {

@@ -58,7 +58,7 @@ func (j *Jobs) work(ctx context.Context, l *work.Lease) {
 	}
 	if err != nil {
 		j.opts.Log.Error("a job can't be read", "job", l.ID, "error", err)
-		if e, ok := errors.AsType[*message.Error](err); ok && e.Code == 404 { // the job was forgotten
+		if errors.Is(err, errForgotten) {
 			var b store.Batch
 			ended := l.Done(&b)
 			if _, err := j.opts.Store.Apply(&b); err == nil {

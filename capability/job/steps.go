@@ -2,6 +2,7 @@ package job
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -123,16 +124,18 @@ func (j *Jobs) checkCallOf(k *kernel.Kernel, from kernel.Sender, field string, t
 		return invalid("name", "%s calls another syscall; give the name and the data of that one", t)
 	}
 	s, err := k.Check(t, data, from)
-	if e, ok := err.(*message.Error); ok && e.Code == 404 && j.knows(t) {
+	var broken *schema.Invalid
+	if e, ok := err.(*message.Error); ok {
+		broken, _ = e.Reason.(*schema.Invalid)
+	}
+	switch {
+	case errors.Is(err, kernel.ErrUnknownType) && j.knows(t):
 		return j.checkAbsent(from, field, t, data)
-	}
-	if e, ok := err.(*message.Error); ok && unknown && e.Code == 422 {
+	case broken != nil && unknown:
 		return nil
-	}
-	if e, ok := err.(*message.Error); ok && e.Code == 422 {
-		return invalidPayload(field, t, e, data)
-	}
-	if err != nil {
+	case broken != nil:
+		return invalidPayload(field, t, broken, data)
+	case err != nil:
 		return err
 	}
 	if s.Runs == kernel.Endless || s.Effect == kernel.Transient {
@@ -149,11 +152,8 @@ func checkSecrets(s *kernel.Syscall, field string, data jsontext.Value) error {
 }
 
 // invalidPayload is the error for a payload that its syscall doesn't take.
-func invalidPayload(field string, t message.Type, e *message.Error, payload jsontext.Value) error {
-	text := e.Message
-	if broken, ok := e.Reason.(*schema.Invalid); ok {
-		text = broken.Error()
-	}
+func invalidPayload(field string, t message.Type, broken *schema.Invalid, payload jsontext.Value) error {
+	text := broken.Error()
 	if payload.Kind() == '"' {
 		text += "; at the command line, --payload gives a text, and payload:=JSON everything else"
 	}

@@ -262,8 +262,13 @@ func (j *Jobs) visibleShort(ctx context.Context, short, head, tail string) (r *r
 	return r, nil
 }
 
+// errForgotten is the reason of the error for a job that doesn't exist, or no longer.
+var errForgotten = errors.New("the job is forgotten")
+
 func notFound(id string) error {
-	return message.Errorf(404, "Job not found: %s (Job.List names the jobs; finished ones are forgotten after a week, or after their keep)", message.Clip(id, 64))
+	e := message.Errorf(404, "Job not found: %s (Job.List names the jobs; finished ones are forgotten after a week, or after their keep)", message.Clip(id, 64))
+	e.Reason = errForgotten
+	return e
 }
 
 func encode(v any) []byte {

@@ -79,7 +79,7 @@ func (e Expect) Check(actual string) error {
 }
 
 // explain puts an error of a driver into words for the caller. What it does not know goes
-// to the log by way of the kernel.
+// to the log by way of the kernel. The driver's error is the reason.
 func explain(uri string, err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -98,5 +98,5 @@ func explain(uri string, err error) error {
 	if !known {
 		return fmt.Errorf("vfs: %s: %w", uri, err)
 	}
-	return &message.Error{Code: fault.code, Message: strings.Replace(fault.text, "%s", uri, 1)}
+	return &message.Error{Code: fault.code, Message: strings.Replace(fault.text, "%s", uri, 1), Reason: err}
 }

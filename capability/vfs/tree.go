@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"syscall"
 
 	"kernos/kernel"
 	"kernos/message"
@@ -132,7 +133,7 @@ func (t *Tree) Version(ctx context.Context, uri string) (string, error) {
 	case err != nil:
 		return "", err
 	case info.Dir:
-		return "", explain(info.URI, ErrDirectory)
+		return "", explain(info.URI, syscall.EISDIR)
 	case info.Version != "":
 		return info.Version, nil
 	}
