@@ -283,20 +283,22 @@ func (p *parking) wait(ctx context.Context, x *exchange, missing map[string]askR
 }
 
 // resume continues the exchange that a request names in requestState, and reports whether it names one.
-// The failure is for a request that continues nothing.
-func (x *exchange) resume() (bool, *jsonrpc.Failure) {
+// A request that continues nothing fails.
+func (x *exchange) resume() bool {
 	value := jsonscan.Member(x.Params, "requestState")
 	if value == nil || !x.client.modern {
-		return false, nil
+		return false
 	}
 	p, state := &x.s.parked, jsonrpc.TextOf(value)
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	y := p.all[state]
 	if y == nil || kernel.SenderIn(y.ctx).Principal().ID() != kernel.SenderIn(x.ctx).Principal().ID() || y.Method != x.Method ||
 		!bytes.Equal(jsonscan.Member(y.Params, "name"), jsonscan.Member(x.Params, "name")) || !bytes.Equal(jsonscan.Member(y.Params, "arguments"), jsonscan.Member(x.Params, "arguments")) {
-		return false, jsonrpc.Invalid("Invalid params: requestState isn't that of a request which waits for an answer; send the request again without it")
+		p.mu.Unlock()
+		x.fail(jsonrpc.Invalid("Invalid params: requestState isn't that of a request which waits for an answer; send the request again without it"))
+		return true
 	}
+	defer p.mu.Unlock()
 	delete(p.all, state)
 	if x.session != nil {
 		x.session.done(x)
@@ -312,5 +314,5 @@ func (x *exchange) resume() (bool, *jsonrpc.Failure) {
 	if outcome != nil {
 		y.emit(*outcome)
 	}
-	return true, nil
+	return true
 }

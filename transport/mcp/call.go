@@ -31,10 +31,7 @@ const (
 // callTool answers tools/call: it makes a message of the request, and the answers to the message make
 // the result.
 func callTool(x *exchange) {
-	if resumed, bad := x.resume(); resumed || bad != nil {
-		if bad != nil {
-			x.fail(bad)
-		}
+	if x.resume() {
 		return
 	}
 	name, bad := x.text("name")

@@ -135,10 +135,7 @@ func listPrompts(x *exchange) {
 
 // getPrompt answers prompts/get.
 func getPrompt(x *exchange) {
-	if resumed, bad := x.resume(); resumed || bad != nil {
-		if bad != nil {
-			x.fail(bad)
-		}
+	if x.resume() {
 		return
 	}
 	name := jsonrpc.TextOf(jsonscan.Member(x.Params, "name"))

@@ -317,10 +317,7 @@ func (s *Server) kindOf(uri string) *resourceKind {
 
 // readResource answers resources/read.
 func readResource(x *exchange) {
-	if resumed, bad := x.resume(); resumed || bad != nil {
-		if bad != nil {
-			x.fail(bad)
-		}
+	if x.resume() {
 		return
 	}
 	uri, bad := x.text("uri")

@@ -66,12 +66,18 @@ func (v *vm) full() error {
 }
 
 // string makes a JavaScript string of UTF-8.
-func (v *vm) string(s []byte) value {
-	p := v.malloc.call(uint64(len(s) + 1))
-	if p == 0 || !v.write(p, s) {
+func (v *vm) string(s []byte) value { return v.from(s, v.newString) }
+
+// buffer makes an ArrayBuffer.
+func (v *vm) buffer(b []byte) value { return v.from(b, v.newBuffer) }
+
+// from makes a value of bytes, with a function that takes their address and their number.
+func (v *vm) from(b []byte, create function) value {
+	p := v.malloc.call(uint64(len(b) + 1))
+	if p == 0 || !v.write(p, b) {
 		return 0
 	}
-	out := v.newString.call(uint64(p), uint64(len(s)))
+	out := create.call(uint64(p), uint64(len(b)))
 	v.free.call(uint64(p))
 	return value(out)
 }
@@ -79,17 +85,6 @@ func (v *vm) string(s []byte) value {
 func (v *vm) float(f float64) value { return value(v.newNumber.call(api.EncodeF64(f))) }
 
 func (v *vm) number(x value) float64 { return api.DecodeF64(v.getNumber.wide(uint64(x))) }
-
-// buffer makes an ArrayBuffer.
-func (v *vm) buffer(b []byte) value {
-	p := v.malloc.call(uint64(len(b) + 1))
-	if p == 0 || !v.write(p, b) {
-		return 0
-	}
-	out := v.newBuffer.call(uint64(p), uint64(len(b)))
-	v.free.call(uint64(p))
-	return value(out)
-}
 
 // take returns the text of a string and frees it; nil if it isn't a string.
 func (v *vm) take(x value) []byte {
@@ -104,17 +99,23 @@ func (v *vm) read(x value) []byte {
 	if v.isString.call(uint64(x)) == 0 {
 		return nil
 	}
-	length := v.malloc.call(4)
-	p := v.getString.call(uint64(x), uint64(length))
-	n, _ := v.memory.ReadUint32Le(length)
-	v.free.call(uint64(length))
-	b, ok := v.memory.Read(p, n)
-	if p == 0 || !ok {
+	p, b := v.content(x, v.getString)
+	if p == 0 || b == nil {
 		return nil
 	}
-	b = bytes.Clone(b)
 	v.freeString.call(uint64(p))
 	return wellFormed(b)
+}
+
+// content returns the address of what a value holds and a copy of it, or nil if it isn't there. The
+// function get takes a value and an address for the length.
+func (v *vm) content(x value, get function) (p uint32, b []byte) {
+	length := v.malloc.call(4)
+	p = get.call(uint64(x), uint64(length))
+	n, _ := v.memory.ReadUint32Le(length)
+	v.free.call(uint64(length))
+	b, _ = v.memory.Read(p, n)
+	return p, bytes.Clone(b)
 }
 
 // wellFormed replaces halves of surrogate pairs, which QuickJS writes with three bytes.
@@ -202,12 +203,8 @@ func (a arguments) bytes(i uint32) []byte {
 	if v.isBuffer.call(uint64(x)) == 0 {
 		return nil
 	}
-	length := v.malloc.call(4)
-	p := v.getBuffer.call(uint64(x), uint64(length))
-	n, _ := v.memory.ReadUint32Le(length)
-	v.free.call(uint64(length))
-	b, _ := v.memory.Read(p, n)
-	return bytes.Clone(b)
+	_, b := v.content(x, v.getBuffer)
+	return b
 }
 
 // hostCall runs one of hostFunctions. It returns the address of its result, or 0 after raise.

@@ -138,21 +138,11 @@ var imports = map[string]map[string]hostFunction{
 			}
 			stack[0] = v.hostCall(string(name), arguments{v, uint32(stack[4]), uint32(stack[3])})
 		}},
-		"host_interrupt": {"", "i", func(ctx context.Context, _ api.Module, stack []uint64) {
-			stack[0] = 0
-			if v := caller(ctx); v.run != nil && v.run.stopped() {
-				stack[0] = 1
-			}
-		}},
+		"host_interrupt":           {"", "i", reports((*run).stopped)},
 		"host_get_timezone_offset": {"ii", "i", returns(0)}, // UTC
 		"host_promise_rejection":   {"iii", "", func(context.Context, api.Module, []uint64) {}},
-		"host_module_normalize": {"ii", "i", func(ctx context.Context, _ api.Module, stack []uint64) { // QuickJS doesn't use it; see instrument
-			stack[0] = 0
-			if v := caller(ctx); v.run != nil && v.run.overdue() {
-				stack[0] = 1
-			}
-		}},
-		"host_module_load": {"ii", "i", returns(0)},
+		"host_module_normalize":    {"ii", "i", reports((*run).overdue)}, // QuickJS doesn't use it; see instrument
+		"host_module_load":         {"ii", "i", returns(0)},
 	},
 	"wasi_snapshot_preview1": {
 		"clock_time_get": {"iIi", "i", func(ctx context.Context, _ api.Module, stack []uint64) {
@@ -178,6 +168,16 @@ const badFile, badAddress = 8, 21 // errors of WASI
 
 func returns(n uint64) api.GoModuleFunc {
 	return func(_ context.Context, _ api.Module, stack []uint64) { stack[0] = n }
+}
+
+// reports returns 1 if something is true of the run, and 0 without a run.
+func reports(is func(*run) bool) api.GoModuleFunc {
+	return func(ctx context.Context, _ api.Module, stack []uint64) {
+		stack[0] = 0
+		if v := caller(ctx); v.run != nil && is(v.run) {
+			stack[0] = 1
+		}
+	}
 }
 
 func errno(ok bool) uint64 {
