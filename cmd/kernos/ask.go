@@ -27,10 +27,10 @@ type opener = request.Opener
 
 // kernels are the kernels that commands can ask: those of the context that the flag --context names, which is
 // one for all commands. Where no daemon is running, any opens a kernel in this process, started starts a daemon,
-// look opens nothing and answers from definitions, and running returns an error.
+// readOnly opens nothing and answers from definitions, and running returns an error.
 type kernels struct {
-	context                     string
-	any, started, look, running opener
+	context                         string
+	any, started, readOnly, running opener
 
 	lacks string // what the kernel that was opened last doesn't list; see [connect.Kernel.Lacks]
 }
@@ -49,7 +49,7 @@ func newKernels() *kernels {
 		}
 	}
 	k.any, k.started = open(connect.Options{InProcess: openInProcess}), open(connect.Options{Start: true})
-	k.look, k.running = open(connect.Options{Look: true}), open(connect.Options{})
+	k.readOnly, k.running = open(connect.Options{ReadOnly: true}), open(connect.Options{})
 	return k
 }
 
@@ -128,10 +128,10 @@ func (k *kernels) asks(c *cobra.Command, open opener, form string, run func(ctx 
 	})
 }
 
-// looks completes a command that only looks at what a kernel serves. If the answer is a list, or there is none, what
+// lists completes a command that only reads what a kernel serves. If the answer is a list, or there is none, what
 // is missing in it is noted.
-func (k *kernels) looks(c *cobra.Command, form string, run func(ctx context.Context, a *answer) (listed bool, err error)) *cobra.Command {
-	return k.asks(c, k.look, form, func(ctx context.Context, a *answer) error {
+func (k *kernels) lists(c *cobra.Command, form string, run func(ctx context.Context, a *answer) (listed bool, err error)) *cobra.Command {
+	return k.asks(c, k.readOnly, form, func(ctx context.Context, a *answer) error {
 		listed, err := run(ctx, a)
 		if k.lacks != "" && (listed || err != nil) {
 			a.screen.Note("%s", k.lacks)

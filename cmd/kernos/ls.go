@@ -13,7 +13,7 @@ import (
 )
 
 func lsCommand(k *kernels) *cobra.Command {
-	return k.looks(&cobra.Command{
+	return k.lists(&cobra.Command{
 		Use:   "ls [MODULE]",
 		Short: "List the syscalls",
 		Long: `List the syscalls that the daemon serves, or those of one module, those included that
@@ -39,7 +39,7 @@ other programs have registered; or, if no daemon is running, those of kernos its
 }
 
 func describeCommand(k *kernels) *cobra.Command {
-	return k.looks(&cobra.Command{
+	return k.lists(&cobra.Command{
 		Use:   "describe TYPE",
 		Short: "Say what a syscall takes and gives",
 		Long: `Say what a syscall takes and gives. It is named as in a call: Memory.Get, memory.get,

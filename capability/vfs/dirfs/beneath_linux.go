@@ -11,9 +11,11 @@ import (
 // segment. The rules are the same. Only a success counts: if it is refused, for whatever
 // reason, os.Root is asked, and its error is returned.
 
-// lookBeneath opens what a name below a directory leads to, only to look at it: that takes no right
+// inspectBeneath opens what a name below a directory leads to, to read its state only: that takes no right
 // to read it, and a device or a pipe doesn't notice.
-func lookBeneath(dir *os.File, name string) (*os.File, bool) { return openat2(dir, name, unix.O_PATH) }
+func inspectBeneath(dir *os.File, name string) (*os.File, bool) {
+	return openat2(dir, name, unix.O_PATH)
+}
 
 // openBeneath opens a file or a directory below a directory for reading.
 func openBeneath(dir *os.File, name string) (*os.File, bool) {

@@ -153,9 +153,9 @@ func (d *directory) try(name string, f func(*opened) error) error {
 	return vfs.ErrMoved
 }
 
-// look opens what a name leads to, if that is below the directory, to look at it. It may be private.
-func (o *opened) look(name string) (*os.File, state, error) {
-	f, ok := lookBeneath(o.dir, name)
+// inspect opens what a name leads to, if that is below the directory, to read its state only. It may be private.
+func (o *opened) inspect(name string) (*os.File, state, error) {
+	f, ok := inspectBeneath(o.dir, name)
 	if !ok {
 		info, err := o.root.Stat(local(name))
 		if err == nil && !info.IsDir() {
@@ -177,7 +177,7 @@ func (o *opened) look(name string) (*os.File, state, error) {
 
 // lookAt returns what a name leads to, if that is not private.
 func (o *opened) lookAt(name string) (state, error) {
-	f, s, err := o.look(name)
+	f, s, err := o.inspect(name)
 	if err != nil {
 		return s, err
 	}
@@ -197,9 +197,9 @@ func (o *opened) check(f *os.File, s state, name string) error {
 
 // openTo opens a file or a directory for reading, if it is not private.
 func (o *opened) openTo(name string, wanted func(fs.FileMode) error) (*os.File, state, error) {
-	// To open a device may do something. So the look before; the one after is for what
+	// To open a device may do something. So it is inspected before; the check after is for what
 	// has changed between.
-	f, s, err := o.look(name)
+	f, s, err := o.inspect(name)
 	if err == nil {
 		err = errors.Join(wanted(s.mode), f.Close())
 	}
@@ -253,8 +253,8 @@ func readFile(ctx context.Context, f *os.File, announced int64) ([]byte, error) 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	// For nearly all files one read is enough, and it does not wait. What is added to them
-	// since the look is part of another version.
+	// For nearly all files one read is enough, and it does not wait. What is added to a file
+	// since it was inspected is part of another version.
 	data := make([]byte, announced)
 	n, err := io.ReadFull(f, data)
 	switch {
@@ -401,7 +401,7 @@ func (d *directory) Dir() string { return d.path }
 // Local implements [vfs.Locator].
 func (d *directory) Local(name string) (file string, ok bool) {
 	err := d.try(name, func(o *opened) error {
-		f, s, err := o.look(name) // look follows no link that leads out
+		f, s, err := o.inspect(name) // inspect follows no link that leads out
 		if err != nil {
 			return err
 		}

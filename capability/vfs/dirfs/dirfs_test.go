@@ -96,7 +96,7 @@ func TestBothWaysAgree(t *testing.T) {
 		names = append(names, e.Name(), e.Name()+"/secret", "folder/"+e.Name())
 	}
 	for _, name := range names {
-		f, ok := lookBeneath(o.dir, name)
+		f, ok := inspectBeneath(o.dir, name)
 		info, err := o.root.Stat(local(name))
 		if !ok {
 			continue

@@ -169,22 +169,22 @@ func (c *call) locate(ctx context.Context) (err error) {
 // connect connects to the server. The daemon of this user is started if it is not running.
 // A command line that sends nothing does with definitions, or with what the cache has.
 func (c *call) connect(ctx context.Context) error {
-	look := c.onlyLooks()
-	kernel, err := c.server.Open(ctx, connect.Options{Look: look, Start: !look})
+	readOnly := c.readsOnly()
+	kernel, err := c.server.Open(ctx, connect.Options{ReadOnly: readOnly, Start: !readOnly})
 	if err == nil {
 		c.kernel = kernel
 		return nil
 	}
-	if _, cacheErr := c.cache.Latest(c.server.Target); cacheErr == nil && look {
+	if _, cacheErr := c.cache.Latest(c.server.Target); cacheErr == nil && readOnly {
 		c.screen.Note("%v; what is shown is what the server had when it was last called", err)
 		return nil
 	}
 	return err
 }
 
-// onlyLooks reports whether the command line asks for help or for a list, and sends nothing. A lone word that
+// readsOnly reports whether the command line asks for help or for a list, and sends nothing. A lone word that
 // isn't a type is a module, whose methods are listed, or a slip, for which no daemon is started.
-func (c *call) onlyLooks() bool {
+func (c *call) readsOnly() bool {
 	if len(c.Words) == 1 && !c.HasParameters && !strings.ContainsAny(c.Words[0], "._") {
 		return !message.Type(c.Words[0]).Valid()
 	}

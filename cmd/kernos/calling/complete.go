@@ -106,7 +106,7 @@ func (c *call) patience(ctx context.Context) context.Context {
 // consult asks the server, if it runs, whether what it offers has changed, and for what the cache does not have then.
 // It reports whether there is an answer: the catalog has it then.
 func (c *call) consult(ctx context.Context) bool {
-	kernel, err := c.server.Open(ctx, connect.Options{Look: true})
+	kernel, err := c.server.Open(ctx, connect.Options{ReadOnly: true})
 	if err != nil {
 		return false
 	}

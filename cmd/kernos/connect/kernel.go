@@ -30,10 +30,10 @@ type Options struct {
 	// short commands. Without it and Start, a daemon must be running.
 	InProcess func() (*daemon.Daemon, error)
 
-	// Look is for commands that only look at what is served. If the daemon of this user doesn't answer, nothing is
+	// ReadOnly is for commands that only read what is served. If the daemon of this user doesn't answer, nothing is
 	// started or opened: a kernel in this process that has only the definitions of kernos itself lists and describes
 	// them. [Kernel.Lacks] reports that.
-	Look bool
+	ReadOnly bool
 
 	// References leaves a reply that is a reference to its data as it is: the command reads the
 	// data as a stream.
@@ -84,8 +84,8 @@ func (k *Kernel) open(ctx context.Context) (err error) {
 	if k.opts.Alone {
 		return k.openInProcess(ctx)
 	}
-	if k.opts.Look {
-		return k.look(ctx)
+	if k.opts.ReadOnly {
+		return k.openReadOnly(ctx)
 	}
 	find := s.Daemon.Connect
 	if k.opts.Start {
@@ -125,8 +125,8 @@ func (k *Kernel) openInProcess(ctx context.Context) error {
 	return err
 }
 
-// look connects to the daemon of this user, or to a kernel of the definitions if the daemon doesn't answer.
-func (k *Kernel) look(ctx context.Context) (err error) {
+// openReadOnly connects to the daemon of this user, or to a kernel of the definitions if the daemon doesn't answer.
+func (k *Kernel) openReadOnly(ctx context.Context) (err error) {
 	k.conn, err = k.server.dialOnce(ctx)
 	if !isAway(err) && !isFull(err) {
 		return k.server.Explain(err)
