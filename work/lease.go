@@ -95,7 +95,7 @@ func (l *Lease) claim() bool {
 	q.running[l.ID] = l
 	q.workers.Add(1)
 	if l.Group != "" {
-		q.laneOf(l.place, l.Group).running++
+		q.subqueueOf(l.place, l.Group).running++
 	}
 	return true
 }
@@ -105,6 +105,6 @@ func (l *Lease) unclaim() {
 	l.cancel(nil)
 	delete(l.q.running, l.ID)
 	if l.Group != "" {
-		l.q.laneOf(l.place, l.Group).running--
+		l.q.subqueueOf(l.place, l.Group).running--
 	}
 }

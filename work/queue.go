@@ -14,7 +14,7 @@
 //
 //	W1  a task that was added is leased again and again until a batch removes it
 //	W2  one lease of a task is valid at a time: a batch that depends on an older one conflicts
-//	W3  waiting tasks take no memory: the queue knows where in each lane the first one may be
+//	W3  waiting tasks take no memory: the queue knows where in each subqueue the first one may be
 package work
 
 import (
@@ -61,14 +61,14 @@ type Queue struct {
 	opts    Options
 	process int64 // tells the leases of this process from those of earlier ones
 
-	mu      sync.Mutex
-	lanes   map[string]*lane       // lanes that may have tasks, by key prefix
-	begun   *lane                  // the lane of tasks that were leased when they were added
-	ready   [maxPriority + 1]*lane // the lanes of tasks that are due, by descending priority
-	timers  *lane
-	running map[string]*Lease
-	held    bool          // tasks that were begun before are not begun again; see Hold
-	wake    chan struct{} // has a token when there may be something to do
+	mu        sync.Mutex
+	subqueues map[string]*subqueue       // subqueues that may have tasks, by key prefix
+	begun     *subqueue                  // the subqueue of tasks that were leased when they were added
+	ready     [maxPriority + 1]*subqueue // the subqueues of tasks that are due, by descending priority
+	timers    *subqueue
+	running   map[string]*Lease
+	held      bool          // tasks that were begun before are not begun again; see Hold
+	wake      chan struct{} // has a token when there may be something to do
 
 	working context.Context // the context of workers; nil while Run doesn't run
 	workers sync.WaitGroup  // leases that are claimed
@@ -76,8 +76,8 @@ type Queue struct {
 	leases  chan *Lease     // passes a lease to an idle goroutine
 }
 
-// A lane is a range of places in which tasks wait in order.
-type lane struct {
+// A subqueue is a range of places in which tasks wait in order.
+type subqueue struct {
 	prefix  []byte
 	low     []byte // no task waits before it; nil means that none waits at all
 	group   string
@@ -88,13 +88,13 @@ type lane struct {
 
 // New returns a queue. It does nothing before Run is called.
 func New(o *Options) *Queue {
-	q := &Queue{opts: *o, lanes: make(map[string]*lane), running: make(map[string]*Lease), wake: make(chan struct{}, 1)}
+	q := &Queue{opts: *o, subqueues: make(map[string]*subqueue), running: make(map[string]*Lease), wake: make(chan struct{}, 1)}
 	q.opts.Slots = cmp.Or(o.Slots, DefaultSlots)
 	for p := range q.ready {
-		q.ready[p] = q.laneOf(q.key(laneReady, []byte{byte(p)}), "")
+		q.ready[p] = q.subqueueOf(q.key(keyReady, []byte{byte(p)}), "")
 	}
-	q.timers = q.laneOf(q.key(laneTimers), "")
-	q.begun = q.laneOf(q.key(laneBegun), "")
+	q.timers = q.subqueueOf(q.key(keyTimers), "")
+	q.begun = q.subqueueOf(q.key(keyBegun), "")
 	q.process = rand.Int64N(1<<53-1) + 1 // numbers in JSON are exact up to there
 	if q.opts.Now == nil {
 		q.opts.Now = time.Now
@@ -110,7 +110,7 @@ func New(o *Options) *Queue {
 // batch has been applied, with its commit.
 func (q *Queue) Add(b *store.Batch, t Task) (added func(*store.Commit)) {
 	place := q.place(&t, q.opts.Now())
-	if place[2] == laneReady && q.none(t.Priority) {
+	if place[2] == keyReady && q.none(t.Priority) {
 		l := &Lease{Task: t, q: q, place: q.begunKey(t.ID)}
 		l.Attempt, l.Fence = 1, 1
 		b.Set(l.place, l.encode(l.place, q.process))
@@ -135,8 +135,8 @@ func (q *Queue) none(priority int) bool {
 	if q.working == nil || len(q.running) >= q.opts.Slots {
 		return false
 	}
-	for _, l := range q.ready[:maxPriority-priority+1] {
-		if l.low != nil {
+	for _, s := range q.ready[:maxPriority-priority+1] {
+		if s.low != nil {
 			return false
 		}
 	}
@@ -216,7 +216,7 @@ func (q *Queue) find(id string) (f found, err error) {
 		switch {
 		case running:
 			f.state = Running
-		case e.Key[2] == laneHeld:
+		case e.Key[2] == keyHeld:
 			f.state = Held
 		default:
 			f.state = Waiting
@@ -294,7 +294,7 @@ func (q *Queue) put(b *store.Batch, t *Task, from []byte, r store.Revision) (mov
 func (q *Queue) leave(b *store.Batch, id string, place []byte, r store.Revision) {
 	b.IfRevision(place, r)
 	b.Delete(place)
-	if place[2] != laneBegun {
+	if place[2] != keyBegun {
 		b.Delete(q.taskKey(id))
 	}
 }
@@ -302,40 +302,40 @@ func (q *Queue) leave(b *store.Batch, id string, place []byte, r store.Revision)
 // added notes that a task waits at a place.
 func (q *Queue) added(place []byte, group string, limit int) {
 	q.mu.Lock()
-	l := q.laneOf(place, group)
+	s := q.subqueueOf(place, group)
 	if group != "" {
-		l.limit = limit
+		s.limit = limit
 	}
-	l.lower(place)
+	s.lower(place)
 	q.mu.Unlock()
 	q.signal()
 }
 
 // lower notes that a task may wait at a place.
-func (l *lane) lower(place []byte) {
-	if l.low == nil || bytes.Compare(place, l.low) < 0 {
-		l.low = place
+func (s *subqueue) lower(place []byte) {
+	if s.low == nil || bytes.Compare(place, s.low) < 0 {
+		s.low = place
 	}
 }
 
-// laneOf returns the lane of a place. mu is held.
-func (q *Queue) laneOf(place []byte, group string) *lane {
+// subqueueOf returns the subqueue of a place. mu is held.
+func (q *Queue) subqueueOf(place []byte, group string) *subqueue {
 	prefix := place[:3]
 	switch place[2] {
-	case laneReady:
+	case keyReady:
 		prefix = place[:4]
-	case laneGroups:
+	case keyGroups:
 		prefix = place[:3+len(group)+1]
 	}
-	l := q.lanes[string(prefix)]
-	if l == nil {
-		l = &lane{prefix: bytes.Clone(prefix), group: group}
-		if place[2] == laneGroups {
-			l.paused = q.Paused(group)
+	s := q.subqueues[string(prefix)]
+	if s == nil {
+		s = &subqueue{prefix: bytes.Clone(prefix), group: group}
+		if place[2] == keyGroups {
+			s.paused = q.Paused(group)
 		}
-		q.lanes[string(prefix)] = l
+		q.subqueues[string(prefix)] = s
 	}
-	return l
+	return s
 }
 
 // signal makes the queue check for something to do.
@@ -367,11 +367,11 @@ func (q *Queue) Unpause(b *store.Batch, group string) (unpaused func()) {
 
 func (q *Queue) setPaused(group string, paused bool) {
 	q.mu.Lock()
-	prefix := q.key(laneGroups, groupPrefix(group))
-	l := q.laneOf(prefix, group)
-	l.paused = paused
-	if l.low == nil {
-		l.low = prefix // tasks may wait in the lane
+	prefix := q.key(keyGroups, groupPrefix(group))
+	s := q.subqueueOf(prefix, group)
+	s.paused = paused
+	if s.low == nil {
+		s.low = prefix // tasks may wait in the subqueue
 	}
 	q.mu.Unlock()
 	q.signal()
@@ -385,7 +385,7 @@ func (q *Queue) Hold() { q.held = true }
 // small. The caller calls resumed when the batch has been applied, and Resume again until n is 0.
 func (q *Queue) Resume(b *store.Batch) (n int, resumed func(), err error) {
 	var all []func()
-	for e, err := range q.opts.Store.Scan(store.Prefix(q.key(laneHeld))) {
+	for e, err := range q.opts.Store.Scan(store.Prefix(q.key(keyHeld))) {
 		if err != nil {
 			return 0, nil, err
 		}
@@ -418,16 +418,16 @@ func (q *Queue) Stats() (running int) {
 // Oldest returns since when the task waits that has waited longest for its turn: its time has
 // come, it shares no limit, and it doesn't run. It returns the zero time if there is none.
 func (q *Queue) Oldest() (due time.Time, err error) {
-	var lanes []store.Range
+	var ranges []store.Range
 	q.mu.Lock()
-	for _, l := range q.ready {
-		if l.low != nil {
-			lanes = append(lanes, store.Range{From: l.low, To: store.After(l.prefix)})
+	for _, s := range q.ready {
+		if s.low != nil {
+			ranges = append(ranges, store.Range{From: s.low, To: store.After(s.prefix)})
 		}
 	}
 	q.mu.Unlock()
-	for _, l := range lanes {
-		for e, err := range q.opts.Store.Scan(l) {
+	for _, r := range ranges {
+		for e, err := range q.opts.Store.Scan(r) {
 			if err != nil {
 				return time.Time{}, err
 			}

@@ -65,16 +65,16 @@ func (q *Queue) Run(ctx context.Context) {
 	}
 }
 
-// open finds the lanes in which tasks may wait, and lets workers be started.
+// open finds the subqueues in which tasks may wait, and lets workers be started.
 func (q *Queue) open(working context.Context) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.working, q.leases = working, make(chan *Lease)
-	for _, l := range append(q.ready[:], q.timers, q.begun) {
-		l.low = l.prefix
+	for _, s := range append(q.ready[:], q.timers, q.begun) {
+		s.low = s.prefix
 	}
-	for at := q.key(laneGroups); ; {
-		e, err := store.First(q.opts.Store, store.Range{From: at, To: store.After(q.key(laneGroups))})
+	for at := q.key(keyGroups); ; {
+		e, err := store.First(q.opts.Store, store.Range{From: at, To: store.After(q.key(keyGroups))})
 		if err != nil || e.Revision == 0 {
 			return
 		}
@@ -84,14 +84,14 @@ func (q *Queue) open(working context.Context) {
 			at = append(e.Key, 0)
 			continue
 		}
-		prefix := q.key(laneGroups, groupPrefix(t.Group))
-		l := q.laneOf(prefix, t.Group)
-		l.low, l.limit = l.prefix, t.Limit
+		prefix := q.key(keyGroups, groupPrefix(t.Group))
+		s := q.subqueueOf(prefix, t.Group)
+		s.low, s.limit = s.prefix, t.Limit
 		at = store.After(prefix)
 	}
 }
 
-// dispatch moves timers that are due to their lanes and leases what can run. It returns how long
+// dispatch moves timers that are due to their subqueues and leases what can run. It returns how long
 // it is until the next timer.
 func (q *Queue) dispatch() (next time.Duration, err error) {
 	for {
@@ -117,14 +117,14 @@ type candidate struct {
 	process  int64 // the process that had leased the task before; 0 means none
 }
 
-// collect returns the first tasks of a lane, before a key, that don't run. mu is held.
-func (q *Queue) collect(l *lane, to []byte, n int) (cs []candidate, err error) {
-	from := l.low
+// collect returns the first tasks of a subqueue, before a key, that don't run. mu is held.
+func (q *Queue) collect(s *subqueue, to []byte, n int) (cs []candidate, err error) {
+	from := s.low
 	if from == nil || n <= 0 {
 		return nil, nil
 	}
-	// While the lane is read, tasks may be added to it: those are noted in low.
-	l.low = nil
+	// While the subqueue is read, tasks may be added to it: those are noted in low.
+	s.low = nil
 	q.mu.Unlock()
 	var rest []byte
 	for e, scanErr := range q.opts.Store.Scan(store.Range{From: from, To: to}) {
@@ -148,10 +148,10 @@ func (q *Queue) collect(l *lane, to []byte, n int) (cs []candidate, err error) {
 	}
 	q.mu.Lock()
 	if rest != nil {
-		l.lower(rest)
+		s.lower(rest)
 	}
-	if l.limit == 0 && len(cs) > 0 {
-		l.limit = cs[0].Limit
+	if s.limit == 0 && len(cs) > 0 {
+		s.limit = cs[0].Limit
 	}
 	return cs, err
 }
@@ -169,7 +169,7 @@ func (q *Queue) runs(c *candidate) bool {
 	return l != nil
 }
 
-// promote moves timers that are due to the lane where they wait for their turn. It returns how
+// promote moves timers that are due to the subqueue where they wait for their turn. It returns how
 // long it is until the next one, and whether more are due.
 func (q *Queue) promote() (next time.Duration, more bool, err error) {
 	now := q.opts.Now()
@@ -179,7 +179,7 @@ func (q *Queue) promote() (next time.Duration, more bool, err error) {
 	if wait := timers.until(now); wait > 0 {
 		return wait, false, nil
 	}
-	after := q.key(laneTimers, binary.BigEndian.AppendUint64(nil, uint64(now.UnixMilli()+1)))
+	after := q.key(keyTimers, binary.BigEndian.AppendUint64(nil, uint64(now.UnixMilli()+1)))
 	// Not many more than can begin: what begins in the batch that adds it needn't be leased and read.
 	due, err := q.collect(timers, after, min(max(q.opts.Slots-len(q.running), maxTicks), maxBatch))
 	if err != nil {
@@ -239,15 +239,15 @@ func (q *Queue) tick(clocks []candidate) (failed error) {
 	return errors.Join(failed, err)
 }
 
-// until returns how long it is until the first timer of a lane may be due.
-func (l *lane) until(now time.Time) time.Duration {
+// until returns how long it is until the first timer of a subqueue may be due.
+func (s *subqueue) until(now time.Time) time.Duration {
 	switch {
-	case l.low == nil:
+	case s.low == nil:
 		return maxSleep
-	case len(l.low) < 11: // only the prefix of the lane is known, and no time
+	case len(s.low) < 11: // only the prefix of the subqueue is known, and no time
 		return 0
 	}
-	return time.UnixMilli(int64(binary.BigEndian.Uint64(l.low[3:11]))).Sub(now)
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(s.low[3:11]))).Sub(now)
 }
 
 // candidates returns tasks that can begin now, at most as many as there are free places: groups
@@ -256,25 +256,25 @@ func (q *Queue) candidates() (cs []candidate) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	free := min(q.opts.Slots-len(q.running), maxBatch)
-	take := func(l *lane, n int) {
-		found, err := q.collect(l, store.After(l.prefix), n)
+	take := func(s *subqueue, n int) {
+		found, err := q.collect(s, store.After(s.prefix), n)
 		if err != nil {
 			q.opts.Log.Error("waiting tasks can't be read", "error", err)
 		}
 		cs = append(cs, found...)
 	}
-	for name, l := range q.lanes {
+	for name, s := range q.subqueues {
 		switch {
-		case l.group == "" || l.paused:
-		case l.low == nil && l.running == 0:
-			delete(q.lanes, name)
+		case s.group == "" || s.paused:
+		case s.low == nil && s.running == 0:
+			delete(q.subqueues, name)
 		default:
-			take(l, min(max(l.limit, 1)-l.running, (free+1)/2-len(cs)))
+			take(s, min(max(s.limit, 1)-s.running, (free+1)/2-len(cs)))
 		}
 	}
 	take(q.begun, free-len(cs))
-	for _, l := range q.ready {
-		take(l, free-len(cs))
+	for _, s := range q.ready {
+		take(s, free-len(cs))
 	}
 	return cs
 }
@@ -312,7 +312,7 @@ func (q *Queue) lease(cs []candidate) (n int, err error) {
 		l.unclaim()
 		q.workers.Done()
 		if err != nil {
-			q.laneOf(l.place, l.Group).lower(l.place)
+			q.subqueueOf(l.place, l.Group).lower(l.place)
 		}
 	}
 	return n, err
@@ -332,7 +332,7 @@ func (q *Queue) claim(cs []candidate) map[string]*Lease {
 		if l.claim() {
 			leases[l.ID] = l
 		} else if q.running[l.ID] == nil {
-			q.laneOf(l.place, l.Group).lower(l.place)
+			q.subqueueOf(l.place, l.Group).lower(l.place)
 		}
 	}
 	return leases
@@ -350,7 +350,7 @@ func (q *Queue) hold(cs []candidate) (others []candidate, err error) {
 	}
 	err = q.inBatches(begun, func(b *store.Batch, c *candidate) func(*store.Commit) {
 		due := binary.BigEndian.AppendUint64(nil, uint64(c.Due.UnixMilli()))
-		place := q.key(laneHeld, due, []byte{byte(maxPriority - c.Priority)}, []byte(c.ID))
+		place := q.key(keyHeld, due, []byte{byte(maxPriority - c.Priority)}, []byte(c.ID))
 		b.IfRevision(c.place, c.revision)
 		b.Delete(c.place)
 		b.Set(q.taskKey(c.ID), place)
@@ -480,6 +480,6 @@ func (q *Queue) free(l *Lease) {
 
 // waiting reports whether tasks may wait for a worker. mu is held.
 func (q *Queue) waiting() bool {
-	ungrouped := len(q.ready) + 2 // lanes
-	return len(q.lanes) > ungrouped || q.begun.low != nil || slices.ContainsFunc(q.ready[:], func(l *lane) bool { return l.low != nil })
+	ungrouped := len(q.ready) + 2 // subqueues
+	return len(q.subqueues) > ungrouped || q.begun.low != nil || slices.ContainsFunc(q.ready[:], func(s *subqueue) bool { return s.low != nil })
 }

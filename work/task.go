@@ -52,13 +52,13 @@ type entry struct {
 	Process int64  `json:"process,omitzero"` // the process that has leased it
 	Clock   bool   `json:"clock,omitzero"`
 
-	// These are in the key of other lanes than laneBegun.
+	// These are in the key of other subqueues than keyBegun.
 	Due      int64 `json:"due,omitzero"` // ms
 	Priority int   `json:"priority,omitzero"`
 }
 
 // The keys of a queue begin with SpaceWork and the queue's letter. A task has two: one that
-// names its place, and the place, whose value is the task. A place is in one of five lanes:
+// names its place, and the place, whose value is the task. A place is in one of five subqueues:
 //
 //	b id            begun: they were leased when they were added, and have no other key
 //	d due…          timers: their time has not come
@@ -69,19 +69,19 @@ type entry struct {
 // A task that runs keeps its place until it is done: if the process dies, the next one finds
 // it there, and sees that it was leased.
 const (
-	laneBegun  = 'b'
-	laneTimers = 'd'
-	laneReady  = 'r'
-	laneGroups = 'g'
-	laneHeld   = 'h'
-	keyTasks   = 't' // id → place
-	keyPaused  = 'p' // groups that are paused
+	keyBegun  = 'b'
+	keyTimers = 'd'
+	keyReady  = 'r'
+	keyGroups = 'g'
+	keyHeld   = 'h'
+	keyTasks  = 't' // id → place
+	keyPaused = 'p' // groups that are paused
 )
 
 // Unfinished reports whether the queue with this letter has tasks, before it is opened.
 func Unfinished(s store.Reader, letter byte) (bool, error) {
-	for _, lane := range []byte{keyTasks, laneBegun} {
-		first, err := store.First(s, store.Prefix([]byte{store.SpaceWork, letter, lane}))
+	for _, kind := range []byte{keyTasks, keyBegun} {
+		first, err := store.First(s, store.Prefix([]byte{store.SpaceWork, letter, kind}))
 		if err != nil || first.Revision != 0 {
 			return first.Revision != 0, err
 		}
@@ -89,8 +89,8 @@ func Unfinished(s store.Reader, letter byte) (bool, error) {
 	return false, nil
 }
 
-func (q *Queue) key(lane byte, parts ...[]byte) []byte {
-	k := append(make([]byte, 0, 48), store.SpaceWork, q.opts.Letter, lane)
+func (q *Queue) key(kind byte, parts ...[]byte) []byte {
+	k := append(make([]byte, 0, 48), store.SpaceWork, q.opts.Letter, kind)
 	for _, p := range parts {
 		k = append(k, p...)
 	}
@@ -99,9 +99,9 @@ func (q *Queue) key(lane byte, parts ...[]byte) []byte {
 
 func (q *Queue) taskKey(id string) []byte { return append(q.key(keyTasks), id...) }
 
-func (q *Queue) begunKey(id string) []byte { return append(q.key(laneBegun), id...) }
+func (q *Queue) begunKey(id string) []byte { return append(q.key(keyBegun), id...) }
 
-// order is the part of a place that sorts the tasks of a lane.
+// order is the part of a place that sorts the tasks of a subqueue.
 func (t *Task) order() []byte {
 	b := make([]byte, 0, 9+len(t.ID))
 	b = append(b, byte(maxPriority-t.Priority))
@@ -109,16 +109,16 @@ func (t *Task) order() []byte {
 	return append(b, t.ID...)
 }
 
-// place returns the key of a task in the lane where it belongs at a time.
+// place returns the key of a task in the subqueue where it belongs at a time.
 func (q *Queue) place(t *Task, now time.Time) []byte {
 	switch {
 	case t.Due.After(now) || t.Clock:
 		due := binary.BigEndian.AppendUint64(nil, uint64(t.Due.UnixMilli()))
-		return q.key(laneTimers, due, []byte{byte(maxPriority - t.Priority)}, []byte(t.ID))
+		return q.key(keyTimers, due, []byte{byte(maxPriority - t.Priority)}, []byte(t.ID))
 	case t.Group != "":
-		return q.key(laneGroups, groupPrefix(t.Group), t.order())
+		return q.key(keyGroups, groupPrefix(t.Group), t.order())
 	}
-	return q.key(laneReady, t.order())
+	return q.key(keyReady, t.order())
 }
 
 func groupPrefix(group string) []byte { return append([]byte(group), 0) }
@@ -133,7 +133,7 @@ func (t *Task) encode(place []byte, process int64) []byte {
 	o.Number("fence", int64(t.Fence))
 	o.Number("process", process)
 	o.Flag("clock", t.Clock)
-	if place[2] == laneBegun {
+	if place[2] == keyBegun {
 		o.Number("due", t.Due.UnixMilli())
 		o.Number("priority", int64(t.Priority))
 	}
@@ -149,13 +149,13 @@ func decode(key, value []byte) (t Task, process int64, err error) {
 	rest := key[3:]
 	t.Group, t.Limit, t.Attempt, t.Fence, t.Clock = e.Group, e.Limit, e.Attempt, e.Fence, e.Clock
 	switch key[2] {
-	case laneBegun:
+	case keyBegun:
 		t.ID, t.Due, t.Priority = string(rest), time.UnixMilli(e.Due), e.Priority
 		return t, e.Process, nil
-	case laneGroups:
+	case keyGroups:
 		rest = rest[len(e.Group)+1:]
 		fallthrough
-	case laneReady:
+	case keyReady:
 		t.Priority = maxPriority - int(rest[0])
 		t.Due = time.UnixMilli(int64(binary.BigEndian.Uint64(rest[1:9])))
 	default:
