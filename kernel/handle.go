@@ -75,8 +75,8 @@ type pendingAnswer struct {
 	commit *store.Commit
 }
 
-// maxCommit is how long an answer waits for its commit.
-const maxCommit = 30 * time.Second
+// MaxCommit is how long an answer waits for its commit.
+const MaxCommit = 30 * time.Second
 
 // Post implements [Origin].
 func (h *handled) Post(send Emit, m message.Message, commit *store.Commit) {
@@ -106,23 +106,29 @@ func (h *handled) finish(k *Kernel) {
 	pending := h.pending
 	h.pending = nil
 	for _, a := range pending {
+		var err error
 		if a.commit != nil {
-			ctx, cancel := context.WithTimeout(context.Background(), maxCommit)
-			err := a.commit.Wait(ctx)
+			ctx, cancel := context.WithTimeout(context.Background(), MaxCommit)
+			err = a.commit.Wait(ctx)
 			cancel()
-			if err != nil && !a.m.Kind.Answers() {
-				continue
-			}
-			if err != nil {
-				a.m = k.Undone(&a.m, err, h.sender)
-			}
 		}
-		a.send(a.m)
+		k.SendDecided(a.send, &a.m, err, h.sender)
 	}
 }
 
-// Undone is the error that is sent instead of an outcome whose commit has failed.
-func (k *Kernel) Undone(m *message.Message, err error, from Sender) message.Message {
+// SendDecided sends an answer whose commit is decided. If the commit has failed, an error is sent in the place of an
+// outcome, and an event is dropped: its change may not have happened.
+func (k *Kernel) SendDecided(send Emit, m *message.Message, err error, from Sender) {
+	switch {
+	case err == nil:
+		send(*m)
+	case m.Kind.Answers():
+		send(k.undone(m, err, from))
+	}
+}
+
+// undone is the error that is sent instead of an outcome whose commit has failed.
+func (k *Kernel) undone(m *message.Message, err error, from Sender) message.Message {
 	k.opts.Log.Error("a commit failed", "type", m.Type, "causation", m.Metadata.Causation, "error", err)
 	e, _ := message.ErrorOf(err)
 	e = message.Errorf(e.Code, "%s is not known to have happened: it could not be made durable: %w", m.Type, e)

@@ -56,7 +56,6 @@ const (
 	maxPendingAll   = 64 << 20 // bytes of all connections; above it, each may have fewPendingBytes
 	fewPendingBytes = 64 << 10 // bytes of one connection when all together have too many
 	perAnswer       = 256      // bytes of an answer beside its data
-	maxCommit       = 30 * time.Second
 
 	// maxReady is how much data an answer may have that surely fits into a line; a larger one
 	// may need a blob, for which the engine's goroutine must not wait.
@@ -188,7 +187,7 @@ func (c *Connection) allowed() int {
 func (c *Connection) sendPending() {
 	p := &c.pending
 	defer close(p.done)
-	patience := time.NewTimer(maxCommit)
+	patience := time.NewTimer(kernel.MaxCommit)
 	defer patience.Stop()
 	var batch []answer
 	for {
@@ -203,7 +202,7 @@ func (c *Connection) sendPending() {
 			if closed {
 				return
 			}
-			patience.Reset(maxCommit)
+			patience.Reset(kernel.MaxCommit)
 			select {
 			case <-p.wake:
 			case <-patience.C: // a disk that hangs decides nothing
@@ -229,7 +228,7 @@ func (c *Connection) sendAnswer(a *answer, patience *time.Timer) {
 	decided, err := a.commit.Resolved()
 	if !decided {
 		c.src.Flush() // answers that are ready don't wait for the disk
-		patience.Reset(max(0, maxCommit-time.Since(a.posted)))
+		patience.Reset(max(0, kernel.MaxCommit-time.Since(a.posted)))
 		select {
 		case <-a.commit.Done():
 			_, err = a.commit.Resolved()
@@ -238,13 +237,7 @@ func (c *Connection) sendAnswer(a *answer, patience *time.Timer) {
 		}
 	}
 	c.src.Room(true)
-	switch {
-	case err == nil:
-		a.send(a.m)
-	case a.m.Kind.Answers():
-		a.send(c.k.Undone(&a.m, err, c.sender))
-	default: // the commit failed, so the event is dropped: its change may not have happened
-	}
+	c.k.SendDecided(a.send, &a.m, err, c.sender)
 }
 
 // ready flushes the source if no answer is queued.
