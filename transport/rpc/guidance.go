@@ -111,5 +111,5 @@ func describedField(input []byte, err error) string {
 	if path == "" || invalid.Problems[0].Predicate == "" {
 		return ""
 	}
-	return text(jsonscan.Member(jsonscan.Member(jsonscan.Member(input, "properties"), path), "description"))
+	return jsonscan.Unquote(jsonscan.Member(jsonscan.Member(jsonscan.Member(input, "properties"), path), "description"))
 }

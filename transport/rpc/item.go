@@ -116,4 +116,6 @@ type Outcome struct {
 
 // ErrorKind is the kind of error that there is guidance about, such as method_not_found; ""
 // if there is none.
-func (o *Outcome) ErrorKind() string { return text(jsonscan.Member(o.Guidance, "error_kind")) }
+func (o *Outcome) ErrorKind() string {
+	return jsonscan.Unquote(jsonscan.Member(o.Guidance, "error_kind"))
+}

@@ -6,29 +6,16 @@ import (
 	"slices"
 
 	"kernos/internal/jsonscan"
-	"kernos/internal/jsonvalue"
 )
 
-// members returns the members of an object, and texts the strings of a list; nil for other
-// values. A value is known to be valid JSON, as a schema is, and is not checked again.
-func members(value []byte) (object jsonvalue.Object) {
-	if len(value) == 0 || value[0] != '{' {
-		return nil
-	}
-	object = make(jsonvalue.Object, 0, 8)
-	jsonscan.Members(value, 0, func(name, value []byte) bool {
-		object = append(object, jsonvalue.Member{Name: jsonscan.Unquote(name), Value: value})
-		return true
-	})
-	return object
-}
-
+// texts returns the strings of a list; nil for other values. A value is known to be valid JSON, as a schema is, and is
+// not checked again.
 func texts(value []byte) (list []string) {
 	if len(value) == 0 || value[0] != '[' {
 		return nil
 	}
 	jsonscan.Elements(value, 0, func(value []byte) bool {
-		list = append(list, text(value))
+		list = append(list, jsonscan.Unquote(value))
 		return true
 	})
 	return list
@@ -36,8 +23,11 @@ func texts(value []byte) (list []string) {
 
 // propertyNames lists the properties that a schema names, in its order.
 func propertyNames(schema []byte) (names []string) {
-	for _, p := range members(jsonscan.Member(schema, "properties")) {
-		names = append(names, p.Name)
+	if properties := jsonscan.Member(schema, "properties"); len(properties) > 0 && properties[0] == '{' {
+		jsonscan.Members(properties, 0, func(name, _ []byte) bool {
+			names = append(names, jsonscan.Unquote(name))
+			return true
+		})
 	}
 	return names
 }
@@ -70,15 +60,7 @@ func parameter(params json.RawMessage, index int, name string) (found []byte) {
 // object.
 func firstText(params []byte, name string) (string, bool) {
 	token := parameter(params, 0, name)
-	return text(token), len(token) > 0 && token[0] == '"'
-}
-
-// text is what stands in a token if it is a string, or "".
-func text(token []byte) string {
-	if len(token) == 0 || token[0] != '"' {
-		return ""
-	}
-	return jsonscan.Unquote(token)
+	return jsonscan.Unquote(token), len(token) > 0 && token[0] == '"'
 }
 
 // array returns a list of values.

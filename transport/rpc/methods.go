@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"strconv"
 
-	"kernos/internal/jsonscan"
 	"kernos/message"
 )
 
@@ -17,7 +16,7 @@ func (s *Service) own(method string) (func(st *stream, params []byte), bool) {
 		return moduleSchema, true
 	case "service_hash":
 		return func(st *stream, _ []byte) {
-			st.answer("service.hash", append(jsonscan.AppendQuoted([]byte(`{"hash":`), st.view().Hash()), '}'))
+			st.answer("service.hash", marshal(map[string]string{"hash": st.view().Hash()}))
 		}, true
 	case "service_unsubscribe": // for wires that answer with items, not responses
 		return unsubscribed, true

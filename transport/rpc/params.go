@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
 	"kernos/kernel"
 )
 
@@ -64,8 +65,8 @@ func renamed(route *kernel.Route, object []byte) json.RawMessage {
 	if !bytes.Contains(object, []byte(methodField)) { // a name with escapes is not the module's field
 		return object
 	}
-	members := members(object)
-	chosen := text(members.Get(methodField)) == route.Method // the field chooses the variant of the module's schema
+	members := jsonvalue.Members(object)
+	chosen := jsonscan.Unquote(members.Get(methodField)) == route.Method // the field chooses the variant of the module's schema
 	if !slices.Contains(propertyNames(route.Syscall.Input.JSON()), methodField) {
 		if chosen {
 			return members.Without(methodField).Text()

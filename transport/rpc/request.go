@@ -51,19 +51,19 @@ type request struct {
 
 // describe gives the message of the call what the request says about it. The error is a *message.Error.
 func (r *request) describe(s *Service, m *message.Message) error {
-	if text(r.kind) == string(message.KindCommand) {
+	if jsonscan.Unquote(r.kind) == string(message.KindCommand) {
 		m.Kind = message.KindCommand
 	}
 	if r.metadata == nil {
 		return nil
 	}
 	about := &m.Metadata
-	if id := text(jsonscan.Member(r.metadata, "id")); id != "" {
+	if id := jsonscan.Unquote(jsonscan.Member(r.metadata, "id")); id != "" {
 		about.ID = message.ID(id)
 	}
-	about.Correlation = text(jsonscan.Member(r.metadata, "correlation"))
-	about.Causation = message.ID(text(jsonscan.Member(r.metadata, "causation")))
-	about.IdempotencyKey = text(jsonscan.Member(r.metadata, "idempotencyKey"))
+	about.Correlation = jsonscan.Unquote(jsonscan.Member(r.metadata, "correlation"))
+	about.Causation = message.ID(jsonscan.Unquote(jsonscan.Member(r.metadata, "causation")))
+	about.IdempotencyKey = jsonscan.Unquote(jsonscan.Member(r.metadata, "idempotencyKey"))
 	return s.check(*about)
 }
 
@@ -140,7 +140,7 @@ func parseCall(object []byte) request {
 			return invalid("an id may have " + strconv.Itoa(message.MaxIDLength) + " bytes")
 		}
 	}
-	if string(version) != `"2.0"` && text(version) != "2.0" {
+	if string(version) != `"2.0"` && jsonscan.Unquote(version) != "2.0" {
 		return invalid(`the member jsonrpc must be "2.0"`)
 	}
 	if method == nil || method[0] != '"' {
