@@ -11,7 +11,6 @@ import (
 	"kernos/kernel/connection"
 	"kernos/kernel/principal"
 	"kernos/message"
-	"kernos/transport/mcp/jsonrpc"
 )
 
 // An approval is what a turn waits for: a person decides about a call of the model.
@@ -60,8 +59,8 @@ func (x *exchange) approval(m *message.Message) {
 // readApproval reads the data of Session.Asked.
 func readApproval(data []byte) approval {
 	return approval{
-		session: jsonrpc.TextOf(jsonscan.Member(data, "session")), call: jsonrpc.TextOf(jsonscan.Member(data, "call")), name: message.Type(jsonrpc.TextOf(jsonscan.Member(data, "name"))),
-		args: string(jsonscan.Member(data, "args")), rule: jsonrpc.TextOf(jsonscan.Member(data, "rule")),
+		session: jsonscan.Unquote(jsonscan.Member(data, "session")), call: jsonscan.Unquote(jsonscan.Member(data, "call")), name: message.Type(jsonscan.Unquote(jsonscan.Member(data, "name"))),
+		args: string(jsonscan.Member(data, "args")), rule: jsonscan.Unquote(jsonscan.Member(data, "rule")),
 	}
 }
 
@@ -179,8 +178,8 @@ func (x *exchange) decided(ctx context.Context, person *principal.Principal, a a
 		Remember string `json:"remember,omitempty"`
 		Reason   string `json:"reason,omitempty"`
 	}{Session: a.session, Call: a.call, Decision: "deny"}
-	choice := jsonrpc.TextOf(jsonscan.Member(jsonscan.Member(response, "content"), "decision"))
-	switch action := jsonrpc.TextOf(jsonscan.Member(response, "action")); {
+	choice := jsonscan.Unquote(jsonscan.Member(jsonscan.Member(response, "content"), "decision"))
+	switch action := jsonscan.Unquote(jsonscan.Member(response, "action")); {
 	case action == "accept" && (choice == "once" || choice == "session"):
 		decision.Decision, decision.Remember = "allow", choice
 	case action != "accept":

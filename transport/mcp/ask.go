@@ -166,7 +166,7 @@ func (x *exchange) askLegacy(ctx context.Context, requests map[string]askRequest
 				return nil, message.Errorf(502, "The client has left before it answered %s", requests[name].Method)
 			}
 			if f.Failed != nil {
-				return nil, message.Errorf(502, "The client answers %s with an error: %s", requests[name].Method, message.Clip(jsonrpc.TextOf(jsonscan.Member(f.Failed, "message")), 300))
+				return nil, message.Errorf(502, "The client answers %s with an error: %s", requests[name].Method, message.Clip(jsonscan.Unquote(jsonscan.Member(f.Failed, "message")), 300))
 			}
 			responses[name] = bytes.Clone(f.Result)
 		case <-ctx.Done():
@@ -216,7 +216,7 @@ func (r *askRequest) answeredBy(response []byte) bool {
 	case "sampling/createMessage":
 		return len(jsonscan.Member(response, "content")) > 0
 	}
-	switch jsonrpc.TextOf(jsonscan.Member(response, "action")) {
+	switch jsonscan.Unquote(jsonscan.Member(response, "action")) {
 	case "decline", "cancel":
 		return true
 	case "accept":
@@ -289,7 +289,7 @@ func (x *exchange) resume() bool {
 	if value == nil || !x.client.modern {
 		return false
 	}
-	p, state := &x.s.parked, jsonrpc.TextOf(value)
+	p, state := &x.s.parked, jsonscan.Unquote(value)
 	p.mu.Lock()
 	y := p.all[state]
 	if y == nil || kernel.SenderIn(y.ctx).Principal().ID() != kernel.SenderIn(x.ctx).Principal().ID() || y.Method != x.Method ||

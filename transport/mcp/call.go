@@ -98,7 +98,7 @@ func callTool(x *exchange) {
 // through returns the arguments of [kernel.ThroughType] as the kernel takes them. Models name the tool in place
 // of the syscall, and since the schema can't say what data is, many write the object as a text.
 func (t *toolset) through(arguments []byte) []byte {
-	name, data := jsonrpc.TextOf(jsonscan.Member(arguments, "type")), jsonscan.Member(arguments, "data")
+	name, data := jsonscan.Unquote(jsonscan.Member(arguments, "type")), jsonscan.Member(arguments, "data")
 	inner := t.byName[name]
 	if inner == nil || name == string(inner.definition.Type) && (len(data) == 0 || data[0] != '"') {
 		return arguments
@@ -141,7 +141,7 @@ func (x *exchange) describe(m *message.Message) (wrong string) {
 		if value[0] != '"' {
 			wrong = "_meta: " + name + " must be a text"
 		}
-		return jsonrpc.TextOf(value)
+		return jsonscan.Unquote(value)
 	}
 	jsonscan.Members(x.Frame.Meta, 0, func(name, value []byte) bool {
 		switch string(jsonscan.Content(name)) {
@@ -216,8 +216,8 @@ func (x *exchange) emit(m message.Message) {
 		x.send(nil, lacks)
 	case m.Kind == message.KindError:
 		x.sendResult(append(x.beginResult(resultComplete, 0), x.failed(m)...))
-	case x.replied && jsonrpc.TextOf(jsonscan.Member(m.Data, "jobId")) != "":
-		x.sendTask(jsonrpc.TextOf(jsonscan.Member(m.Data, "jobId")))
+	case x.replied && jsonscan.Unquote(jsonscan.Member(m.Data, "jobId")) != "":
+		x.sendTask(jsonscan.Unquote(jsonscan.Member(m.Data, "jobId")))
 	case x.tool.content && len(jsonscan.Member(m.Data, "content")) > 0:
 		body := jsonscan.AppendCompact(nil, m.Data)
 		x.sendResult(append(x.beginResult(resultComplete, len(body)), body[1:len(body)-1]...))
@@ -271,7 +271,7 @@ func (x *exchange) called() (d *kernel.Definition, name string, data json.RawMes
 		return d, name, data
 	}
 	set, _ := x.s.toolsOf(kernel.SenderIn(x.ctx).Principal())
-	inner := set.byName[jsonrpc.TextOf(jsonscan.Member(data, "type"))]
+	inner := set.byName[jsonscan.Unquote(jsonscan.Member(data, "type"))]
 	if inner == nil {
 		return d, name, data
 	}
@@ -346,7 +346,7 @@ var levels = []string{"debug", "info", "notice", "warning", "error", "critical",
 // logs reports whether the client wants log messages of a level, given the _meta of its request. One that hasn't
 // asked for any gets none.
 func (c *client) logs(level string, meta []byte) bool {
-	wanted := jsonrpc.TextOf(jsonscan.Member(meta, mcp.MetaLogLevel))
+	wanted := jsonscan.Unquote(jsonscan.Member(meta, mcp.MetaLogLevel))
 	if s := c.session; s != nil {
 		wanted = s.logLevel()
 	}
@@ -356,7 +356,7 @@ func (c *client) logs(level string, meta []byte) bool {
 
 // setLevel answers logging/setLevel.
 func setLevel(x *exchange) {
-	level := jsonrpc.TextOf(jsonscan.Member(x.Params, "level"))
+	level := jsonscan.Unquote(jsonscan.Member(x.Params, "level"))
 	if !slices.Contains(levels, level) {
 		x.fail(jsonrpc.Invalid("Invalid params: level must be one of " + strings.Join(levels, ", ")))
 		return

@@ -32,7 +32,7 @@ func (c *client) can(capability string) bool {
 
 // name is what the client calls itself.
 func (c *client) name() string {
-	return cmp.Or(message.Clip(visible.Text(jsonrpc.TextOf(jsonscan.Member(c.info, "name"))), 64), "an MCP client")
+	return cmp.Or(message.Clip(visible.Text(jsonscan.Unquote(jsonscan.Member(c.info, "name"))), 64), "an MCP client")
 }
 
 // modernClient reads what a request of the stateless era says of its client.
@@ -42,7 +42,7 @@ func modernClient(f *jsonrpc.Frame) (*client, *jsonrpc.Failure) {
 	case len(version) <= 2 || version[0] != '"':
 		return nil, jsonrpc.Invalid("Invalid params: _meta must have " + mcp.MetaVersion + ", such as " + mcp.Stateless)
 	case !jsonrpc.Is(version, mcp.Stateless):
-		return nil, unsupported(message.Clip(jsonrpc.TextOf(version), 64))
+		return nil, unsupported(message.Clip(jsonscan.Unquote(version), 64))
 	case len(capabilities) == 0 || capabilities[0] != '{':
 		return nil, jsonrpc.Invalid("Invalid params: _meta must have " + mcp.MetaCapabilities + ", an object")
 	}
@@ -85,7 +85,7 @@ func capabilities(modern bool) any {
 func initialize(x *exchange) {
 	c := x.client
 	c.version = mcp.StatefulRevisions[0]
-	if wanted := jsonrpc.TextOf(jsonscan.Member(x.Params, "protocolVersion")); slices.Contains(mcp.StatefulRevisions, wanted) {
+	if wanted := jsonscan.Unquote(jsonscan.Member(x.Params, "protocolVersion")); slices.Contains(mcp.StatefulRevisions, wanted) {
 		c.version = wanted
 	}
 	c.capabilities, c.info = bytes.Clone(jsonscan.Member(x.Params, "capabilities")), bytes.Clone(jsonscan.Member(x.Params, "clientInfo"))

@@ -154,7 +154,7 @@ func checkHeaders(h http.Header, f *jsonrpc.Frame) *jsonrpc.Failure {
 	}
 	got, ok := mcp.DecodeHeader(h.Get(mcp.HeaderName))
 	if !ok || !jsonrpc.Is(name, got) && (name != nil || got != "") {
-		return mismatch("Mcp-Name must be the name, the uri or the taskId in params, " + message.Clip(jsonrpc.TextOf(name), 100))
+		return mismatch("Mcp-Name must be the name, the uri or the taskId in params, " + message.Clip(jsonscan.Unquote(name), 100))
 	}
 	return nil
 }

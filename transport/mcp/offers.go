@@ -7,7 +7,6 @@ import (
 
 	"kernos/internal/jsonscan"
 	"kernos/message"
-	"kernos/transport/mcp/jsonrpc"
 )
 
 // An Offer shows a syscall as a prompt or as a resource, beside the tool that it is.
@@ -85,7 +84,7 @@ func eachMember(object []byte, visit func(name string, value []byte)) {
 		return
 	}
 	jsonscan.Members(object, 0, func(name, value []byte) bool {
-		visit(jsonrpc.TextOf(name), value)
+		visit(jsonscan.Unquote(name), value)
 		return true
 	})
 }

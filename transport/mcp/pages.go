@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"kernos/internal/jsonscan"
-	"kernos/transport/mcp/jsonrpc"
 )
 
 // newCursor returns a cursor that continues in one part of a list, after something.
@@ -16,7 +15,7 @@ func newCursor(part int, after string) string {
 
 // cursor reads the cursor of a request. Without one, a list begins.
 func (x *exchange) cursor() (part int, after string, ok bool) {
-	text := jsonrpc.TextOf(jsonscan.Member(x.Params, "cursor"))
+	text := jsonscan.Unquote(jsonscan.Member(x.Params, "cursor"))
 	if text == "" {
 		return 0, "", jsonscan.Member(x.Params, "cursor") == nil
 	}

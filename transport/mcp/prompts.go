@@ -85,7 +85,7 @@ func (x *exchange) prompts() (all []prompt, err error) {
 		var required []string
 		_ = json.Unmarshal(jsonscan.Member(s.Input.JSON(), "required"), &required)
 		eachMember(properties, func(name string, value []byte) {
-			p.Arguments = append(p.Arguments, promptArgument{name, jsonrpc.TextOf(jsonscan.Member(value, "description")), slices.Contains(required, name)})
+			p.Arguments = append(p.Arguments, promptArgument{name, jsonscan.Unquote(jsonscan.Member(value, "description")), slices.Contains(required, name)})
 		})
 		all = append(all, p)
 	}
@@ -138,7 +138,7 @@ func getPrompt(x *exchange) {
 	if x.resume() {
 		return
 	}
-	name := jsonrpc.TextOf(jsonscan.Member(x.Params, "name"))
+	name := jsonscan.Unquote(jsonscan.Member(x.Params, "name"))
 	all, err := x.prompts()
 	i := slices.IndexFunc(all, func(p prompt) bool { return p.Name == name })
 	switch {

@@ -123,7 +123,7 @@ func readMemory(x *exchange, uri string) ([]contents, error) {
 		return nil, err
 	}
 	if value[0] == '"' {
-		return []contents{textContents(uri, "text/plain", jsonrpc.TextOf(value))}, nil
+		return []contents{textContents(uri, "text/plain", jsonscan.Unquote(value))}, nil
 	}
 	return []contents{textContents(uri, "application/json", string(value))}, nil
 }
@@ -408,8 +408,8 @@ func listTemplates(x *exchange) {
 
 // complete answers completion/complete.
 func complete(x *exchange) {
-	begin := jsonrpc.TextOf(jsonscan.Member(jsonscan.Member(x.Params, "argument"), "value"))
-	template := jsonrpc.TextOf(jsonscan.Member(jsonscan.Member(x.Params, "ref"), "uri"))
+	begin := jsonscan.Unquote(jsonscan.Member(jsonscan.Member(x.Params, "argument"), "value"))
+	template := jsonscan.Unquote(jsonscan.Member(jsonscan.Member(x.Params, "ref"), "uri"))
 	values := []string{}
 	for _, k := range x.s.kinds {
 		if k.template == template && k.complete != nil {

@@ -104,7 +104,7 @@ func listSkills(x *exchange) {
 
 // getSkill answers skills/get.
 func getSkill(x *exchange) {
-	uri := jsonrpc.TextOf(jsonscan.Member(x.Params, "uri"))
+	uri := jsonscan.Unquote(jsonscan.Member(x.Params, "uri"))
 	all, err := x.skillFolders()
 	i := slices.IndexFunc(all, func(s skill) bool { return s.URI == uri })
 	if err == nil && i >= 0 {
@@ -168,7 +168,7 @@ const directory = "inode/directory"
 
 // readDirectory answers resources/directory/read: what is in a folder of a skill.
 func readDirectory(x *exchange) {
-	uri := strings.TrimSuffix(jsonrpc.TextOf(jsonscan.Member(x.Params, "uri")), "/")
+	uri := strings.TrimSuffix(jsonscan.Unquote(jsonscan.Member(x.Params, "uri")), "/")
 	inside, err := x.inTree(uri)
 	var files fileList
 	if err == nil && inside != "" {

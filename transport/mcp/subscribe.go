@@ -127,7 +127,7 @@ func listen(x *exchange) {
 		tell(promptsChanged, "", x.s.watchPrompts(ctx)...)
 	}
 	eachElement(jsonscan.Member(wanted, "resourceSubscriptions"), func(value []byte) {
-		if uri := jsonrpc.TextOf(value); x.s.kindOf(uri) != nil && !slices.Contains(accepted.Resources, uri) && len(accepted.Resources) < maxSubscriptions {
+		if uri := jsonscan.Unquote(value); x.s.kindOf(uri) != nil && !slices.Contains(accepted.Resources, uri) && len(accepted.Resources) < maxSubscriptions {
 			accepted.Resources = append(accepted.Resources, uri)
 			tell(resourceChanged, uri, x.s.watchResource(ctx, uri))
 		}
@@ -178,7 +178,7 @@ func subscribe(x *exchange) {
 
 // unsubscribe answers resources/unsubscribe.
 func unsubscribe(x *exchange) {
-	uri := jsonrpc.TextOf(jsonscan.Member(x.Params, "uri"))
+	uri := jsonscan.Unquote(jsonscan.Member(x.Params, "uri"))
 	n := x.client.session
 	n.mu.Lock()
 	if cancel, ok := n.subscribed[uri]; ok {

@@ -126,7 +126,7 @@ func (x *exchange) job() (info jobInfo, approvals map[string]approval, ok bool) 
 		x.fail(needsTasks())
 		return info, nil, false
 	}
-	id := jsonrpc.TextOf(jsonscan.Member(x.Params, "taskId"))
+	id := jsonscan.Unquote(jsonscan.Member(x.Params, "taskId"))
 	approvals = make(map[string]approval)
 	reply, err := x.invoke("Job.Wait", map[string]any{"jobId": id, "timeout": 1}, func(m message.Message) {
 		if m.Type == "Session.Asked" {

@@ -49,7 +49,7 @@ func (s *Server) toolsOf(caller *principal.Principal) (*toolset, string) {
 		one := &tool{definition: &sys.Definition, name: name, builtIn: s.k.Registry().BuiltIn(sys.Type)}
 		text := sys.Input.JSON()
 		one.wraps = sys.Input != schema.Any && !objectSchema(text)
-		one.content = jsonrpc.TextOf(jsonscan.Member(sys.Output.JSON(), "title")) == mcp.ContentTitle
+		one.content = jsonscan.Unquote(jsonscan.Member(sys.Output.JSON(), "title")) == mcp.ContentTitle
 		if mirrored, err := mcp.Mirrors(jsontext.Value(text)); err == nil { // clients refuse the others
 			one.mirrored = mirrored
 		}
@@ -77,7 +77,7 @@ func toolName(t message.Type) string { return kernel.ToolName(t, maxName) }
 
 // objectSchema reports whether a schema describes objects.
 func objectSchema(text []byte) bool {
-	return jsonrpc.TextOf(jsonscan.Member(text, "type")) == "object"
+	return jsonscan.Unquote(jsonscan.Member(text, "type")) == "object"
 }
 
 // A choice is which tools are listed. All that the caller may call can be called, listed or not.

@@ -330,7 +330,7 @@ type ownRequest struct {
 
 // answered takes a response, and reports whether the client is to see it.
 func (b *bridge) answered(f *jsonrpc.Frame) bool {
-	if strings.HasPrefix(jsonrpc.TextOf(f.ID), ownIDs) {
+	if strings.HasPrefix(jsonscan.Unquote(f.ID), ownIDs) {
 		return false
 	}
 	r := b.waiting[string(f.ID)]
@@ -350,9 +350,9 @@ func (b *bridge) answered(f *jsonrpc.Frame) bool {
 	case "logging/setLevel":
 		b.level = r.params
 	case "resources/subscribe":
-		b.watched[jsonrpc.TextOf(jsonscan.Member(r.params, "uri"))] = r.params
+		b.watched[jsonscan.Unquote(jsonscan.Member(r.params, "uri"))] = r.params
 	case "resources/unsubscribe":
-		delete(b.watched, jsonrpc.TextOf(jsonscan.Member(r.params, "uri")))
+		delete(b.watched, jsonscan.Unquote(jsonscan.Member(r.params, "uri")))
 	}
 	return true
 }

@@ -106,20 +106,12 @@ func SalvagedID(s *message.Salvage) []byte {
 	return nil
 }
 
-// TextOf returns the text of a JSON string, or "" for anything else.
-func TextOf(value []byte) string {
-	if len(value) == 0 || value[0] != '"' {
-		return ""
-	}
-	return jsonscan.Unquote(value)
-}
-
 // Is reports whether a value is a JSON string with some text.
 func Is(value []byte, text string) bool {
 	if len(value) == len(text)+2 && value[0] == '"' && string(value[1:len(value)-1]) == text {
 		return true
 	}
-	return TextOf(value) == text
+	return jsonscan.Unquote(value) == text
 }
 
 // AppendFailure appends the response to a request that has failed.
