@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -140,15 +141,66 @@ func (t Target) Upgrade(ctx context.Context, path, protocol string) (*Upgraded, 
 	}
 	response, err := e.transport.RoundTrip(r)
 	if err != nil {
-		return nil, &Unreachable{URL: e.shown, Err: err}
+		return nil, e.failure(err)
 	}
 	if both, ok := response.Body.(io.ReadWriteCloser); ok && response.StatusCode == http.StatusSwitchingProtocols {
 		up.ReadWriteCloser, up.Header = both, response.Header
 		return up, nil
 	}
-	text, _ := io.ReadAll(io.LimitReader(response.Body, 1000))
-	_ = response.Body.Close()
-	return nil, &Refused{URL: e.shown, Status: response.StatusCode, Text: string(bytes.ToValidUTF8(text, nil))}
+	return nil, e.refusal(response)
+}
+
+// A MessageStream carries messages in both directions, one per line. After CloseWrite the server answers
+// everything, and ends the stream. After Close, queries that the server still works on are cancelled, and
+// commands are completed.
+type MessageStream struct {
+	answers  io.ReadCloser
+	requests *io.PipeWriter
+	cut      func()
+}
+
+// Read reads answers. The error is io.EOF only if the server has ended the stream in order.
+func (s *MessageStream) Read(p []byte) (int, error) { return s.answers.Read(p) }
+
+// Write sends requests.
+func (s *MessageStream) Write(p []byte) (int, error) { return s.requests.Write(p) }
+
+// CloseWrite ends writing. What the server still sends can be read.
+func (s *MessageStream) CloseWrite() error { return s.requests.Close() }
+
+// Close ends the stream.
+func (s *MessageStream) Close() error {
+	s.cut()
+	return errors.Join(s.requests.Close(), s.answers.Close())
+}
+
+// Messages opens a stream of messages to the target. Ctx bounds that and has no effect on the stream later.
+// The error is an *Unreachable, an *Untrusted or a *Refused.
+func (t Target) Messages(ctx context.Context) (*MessageStream, error) {
+	life, cut := context.WithCancel(context.WithoutCancel(ctx))
+	e, r, err := t.request(life, "/v1/messages")
+	if err != nil {
+		cut()
+		return nil, err
+	}
+	body, write := io.Pipe()
+	r.Method, r.Body = http.MethodPost, body
+	r.Header.Set("Content-Type", "application/x-ndjson")
+	e.transport.DisableKeepAlives = true
+	forget := context.AfterFunc(ctx, cut)
+	response, err := e.transport.RoundTrip(r)
+	if err == nil && response.StatusCode == http.StatusOK && forget() {
+		return &MessageStream{response.Body, write, cut}, nil
+	}
+	_ = write.Close()
+	switch {
+	case err != nil:
+		err = e.failure(err)
+	case response.StatusCode != http.StatusOK:
+		err = e.refusal(response)
+	}
+	cut()
+	return nil, cmp.Or(ctx.Err(), err)
 }
 
 func (t Target) endpoint() (*endpoint, error) {
@@ -217,25 +269,36 @@ func (e *endpoint) dial(ctx context.Context) (*webSocket, error) {
 		return &webSocket{conn: conn}, nil
 	}
 	if response != nil && response.StatusCode != http.StatusSwitchingProtocols {
-		r := &Refused{URL: e.shown, Status: response.StatusCode}
-		if response.Body != nil {
-			text, _ := io.ReadAll(io.LimitReader(response.Body, 1000)) // the library keeps some of it
-			r.Text = string(bytes.ToValidUTF8(text, nil))
-		}
-		return nil, r
+		return nil, e.refusal(response)
 	}
 	if ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
 		return nil, ctx.Err()
 	}
+	return nil, e.failure(err)
+}
+
+// refusal is the error of a request that the server doesn't grant.
+func (e *endpoint) refusal(response *http.Response) error {
+	r := &Refused{URL: e.shown, Status: response.StatusCode}
+	if response.Body != nil {
+		text, _ := io.ReadAll(io.LimitReader(response.Body, 1000))
+		_ = response.Body.Close()
+		r.Text = string(bytes.ToValidUTF8(text, nil))
+	}
+	return r
+}
+
+// failure is the error of a request that has no response.
+func (e *endpoint) failure(err error) error {
 	if bad, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return nil, &Untrusted{URL: e.shown, Err: bad.Err}
+		return &Untrusted{URL: e.shown, Err: bad.Err}
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		err = op
 	} else if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}
-	return nil, &Unreachable{URL: e.shown, Err: err}
+	return &Unreachable{URL: e.shown, Err: err}
 }
 
 // A webSocket is one connection.

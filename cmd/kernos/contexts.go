@@ -16,8 +16,8 @@ func contextCommand() *cobra.Command {
 		Long: `Name the servers that you call. One of them is the current one: commands that ask a kernel
 ask that one, unless --context, --server or the variable KERNOS_CONTEXT names another. The
 context local always exists: it is the daemon of this user. serve, convert and pipe --inline
-concern this machine whatever the context is; pipe, restore, handle and kernos token itself
-do too, and refuse to run while another context is the current one.
+concern this machine whatever the context is; restore and kernos token itself do too, and
+refuse to run while another context is the current one.
 
 Contexts belong to a home: they are in contexts.yaml there (KERNOS_HOME).
 
@@ -131,7 +131,7 @@ func addContextFlag(c *cobra.Command, name *string) {
 // concernsThisMachine makes a command refuse every context but local. One that asks no server runs
 // whatever the current context is; any other also refuses to run while another context is the current
 // one, because the person may expect it to concern that server.
-func concernsThisMachine(c *cobra.Command, name *string, asksNoServer func() bool) {
+func concernsThisMachine(c *cobra.Command, name *string, asksNoServer bool) {
 	c.Flags().StringVar(name, "context", "", "")
 	_ = c.Flags().MarkHidden("context")
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
@@ -142,7 +142,7 @@ func concernsThisMachine(c *cobra.Command, name *string, asksNoServer func() boo
 		default:
 			return fmt.Errorf("%s concerns the daemon and the state of this user on this machine; run it where the server runs", c.CommandPath())
 		}
-		if asksNoServer() {
+		if asksNoServer {
 			return nil
 		}
 		all, err := connect.ReadContexts()

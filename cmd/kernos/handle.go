@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/handling"
 	"kernos/internal/quantity"
 )
@@ -17,7 +18,7 @@ import (
 // time that the kernel gives a call.
 const defaultHandleTime = 30 * time.Second
 
-func handleCommand() *cobra.Command {
+func handleCommand(k *kernels) *cobra.Command {
 	flags := handling.Flags{Timeout: defaultHandleTime}
 	parallel := quantity.Count(runtime.NumCPU())
 	c := &cobra.Command{
@@ -35,7 +36,8 @@ that takes longer than --timeout is killed with all that it started.
 
 The variables KERNOS_REQUEST_TYPE, KERNOS_REQUEST_ID and KERNOS_REQUEST_CORRELATION name the
 request. When the daemon restarts, the syscall is registered again. An interrupt lets
-running processes finish; a second one kills them.`,
+running processes finish; a second one kills them. With --context, a server elsewhere
+gets the syscall, and the program runs here.`,
 		Example: `  kernos handle Text.Upper --kind query --summary 'Write a text in capitals.' -- jq '.text |= ascii_upcase'
   kernos handle Image.Resize --definition resize.json --parallel 2 -- python3 resize.py
   kernos handle Note.Add --input '{"type":"object","required":["text"]}' -- ./add.sh`,
@@ -53,9 +55,14 @@ running processes finish; a second one kills them.`,
 			if _, err := exec.LookPath(args[1]); err != nil {
 				return fmt.Errorf("the program can't be run: %w", err)
 			}
-			return handling.Run(c.Context(), def, args[1:], int(parallel), c.ErrOrStderr())
+			server, err := connect.FindServer(k.context, "")
+			if err != nil {
+				return err
+			}
+			return handling.Run(c.Context(), server, def, args[1:], int(parallel), c.ErrOrStderr())
 		},
 	}
+	addContextFlag(c, &k.context)
 	f := c.Flags()
 	f.StringVar(&flags.File, "definition", "", "a `FILE` with what Syscall.Register takes, as JSON; the flags below are stronger")
 	f.StringVar(&flags.Kind, "kind", "command", "the `KIND`: query if it changes nothing, otherwise command")

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/piping"
 	"kernos/cmd/kernos/serving"
 	"kernos/cmd/kernos/settings"
@@ -16,7 +17,7 @@ import (
 	"kernos/transport"
 )
 
-func pipeCommand() *cobra.Command {
+func pipeCommand(k *kernels) *cobra.Command {
 	var inline, lenient, record bool
 	o := daemon.Options{Limits: daemon.Limits{Timeout: kernel.DefaultTimeout}}
 	c := &cobra.Command{
@@ -27,9 +28,9 @@ them to standard output: for each command and each query one reply or one error,
 which names the message it answers in metadata.causation. A line that isn't a message
 is answered too; nothing stops the stream.
 
-The daemon answers them, and is started if it is not running (see kernos serve).
---inline answers them in this process instead, which then must be the only one that
-uses the state.
+The daemon answers them, and is started if it is not running (see kernos serve), or
+the server of another context does (see kernos context). --inline answers them in this
+process instead, which then must be the only one that uses the state.
 
 Slow syscalls are answered when they are done; all others in the order in which they
 came. The command ends when its input has ended and everything is answered. Its
@@ -44,7 +45,14 @@ reached or goes away before everything is answered.`,
 				if err := ofTheKernel(c.Flags()); err != nil {
 					return err
 				}
-				return piping.Run(c.Context(), lenient, c.InOrStdin(), c.OutOrStdout())
+				server, err := connect.FindServer(k.context, "")
+				if err != nil {
+					return err
+				}
+				return piping.Run(c.Context(), server, lenient, c.InOrStdin(), c.OutOrStdout())
+			}
+			if k.context != "" && k.context != connect.LocalContext {
+				return errors.New("--inline answers in this process, so it doesn't go with --context")
 			}
 			o.Unrecorded = !record
 			if err := settings.Complete(c); err != nil {
@@ -56,12 +64,13 @@ reached or goes away before everything is answered.`,
 			return serving.Inline(c.Context(), &o, &transport.Options{Lenient: lenient})
 		},
 	}
+	addContextFlag(c, &k.context)
 	c.Flags().BoolVar(&inline, "inline", false, "answer in this process, without the daemon")
 	c.Flags().BoolVar(&lenient, "lenient", false, "give messages without metadata, id or timestamp one")
 	c.Flags().BoolVar(&record, "journal", false, "with --inline: record every message, for kernos log, graph, search and replay")
 	settings.AddKernelFlags(c, &o)
 	c.Flags().Var((*quantity.PositiveDuration)(&o.Limits.Timeout), "timeout", "how long one call may take")
-	groups := []settings.Group{{Title: "Flags", Names: []string{"inline", "lenient", "journal", "help"}}}
+	groups := []settings.Group{{Title: "Flags", Names: []string{"context", "inline", "lenient", "journal", "help"}}}
 	c.SetUsageFunc(func(c *cobra.Command) error {
 		return settings.Usage(c, groups, "With --inline, the settings of the kernel")
 	})

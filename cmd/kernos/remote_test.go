@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"kernos/cmd/kernos/exit"
@@ -109,6 +113,63 @@ func TestStopOfAServerElsewhere(t *testing.T) {
 		t.Errorf("it has left with %d: %s", status, s.notes)
 	}
 	if _, notes, status := h.run("", "stop", "--context", "ends"); status != exit.Unreachable || !strings.Contains(notes, "kernos doctor --context ends") {
+		t.Errorf("status %d: %s", status, notes)
+	}
+}
+
+// Messages go to a server elsewhere too, and a program here serves a syscall there. A server that goes away is reported.
+func TestLinesToAServerElsewhere(t *testing.T) {
+	h := newHouse(t)
+	far, s := remote(t, h, map[string][]string{"calls": {"--preset", "agent"}, "serves": {"--preset", "handler"}})
+	out, notes, status := h.run(ping+strings.Replace(ping, "Ping", "Memory.Nothing", 1), "pipe", "--context", "calls")
+	if status != exit.Failure || strings.Count(out, "\n") != 2 || !strings.HasPrefix(out, `{"kind":"reply","type":"Ping"`) || !strings.Contains(out, `{"kind":"error","type":"Memory.Nothing"`) {
+		t.Errorf("status %d: %s%s", status, out, notes)
+	}
+
+	handler := h.command("handle", "Text.Twice", "--context", "serves", "--", "sed", "s/.*/[&,&]/")
+	reports, err := handler.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := handler.Start(); err != nil {
+		t.Fatal(err)
+	}
+	report := bufio.NewReader(reports)
+	if text, err := report.ReadString('\n'); err != nil || text != "kernos: Text.Twice is served; an interrupt ends it\n" {
+		t.Fatalf("%v: %s", err, text)
+	}
+	for _, house := range []*house{h, far} {
+		args := []string{"call", "Text.Twice", "x=1"}
+		if house == h {
+			args = append(args, "--context", "calls")
+		}
+		if out, notes, status := house.run("", args...); status != 0 || out != `[{"x":"1"},{"x":"1"}]`+"\n" {
+			t.Errorf("status %d: %s%s", status, out, notes)
+		}
+	}
+	if err := handler.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, report)
+	if err := handler.Wait(); err != nil {
+		t.Error(err)
+	}
+
+	pipe, _, answers := h.talk(ping, "pipe", "--context", "calls")
+	if _, err := answers.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	info, _, _ := far.daemon()
+	if err := syscall.Kill(info.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	s.wait()
+	_, _ = io.Copy(io.Discard, answers)
+	_ = pipe.Wait()
+	if status := pipe.ProcessState.ExitCode(); status != exit.Unreachable || !strings.Contains(fmt.Sprint(pipe.Stderr), "went away before everything was answered") {
+		t.Errorf("status %d: %s", status, pipe.Stderr)
+	}
+	if _, notes, status := h.run(ping, "pipe", "--inline", "--context", "calls"); status != exit.Usage || !strings.Contains(notes, "doesn't go with --context") {
 		t.Errorf("status %d: %s", status, notes)
 	}
 }

@@ -62,7 +62,7 @@ that isn't a terminal, and no command, means kernos pipe.`,
 	root.SetVersionTemplate("kernos {{.Version}}\n")
 	k := newKernels()
 	root.AddCommand(backupCommand(k), callCommand(), chatCommand(k), completionCommand(), consoleCommand(k), contextCommand(), convertCommand(), describeCommand(k), doctorCommand(k),
-		handleCommand(), jobCommand(k), lsCommand(k), mcpCommand(k), modelCommand(k), pipeCommand(), restoreCommand(), serveCommand(), sessionCommand(k), statusCommand(k), stopCommand(k), tokenCommand(k))
+		handleCommand(k), jobCommand(k), lsCommand(k), mcpCommand(k), modelCommand(k), pipeCommand(k), restoreCommand(), serveCommand(), sessionCommand(k), statusCommand(k), stopCommand(k), tokenCommand(k))
 	root.AddCommand(historyCommands(k)...)
 	root.AddCommand(documentCommands(k)...)
 	root.AddCommand(scriptCommands(k)...)
@@ -77,11 +77,9 @@ that isn't a terminal, and no command, means kernos pipe.`,
 		}
 		switch c.Name() {
 		case "serve", "convert":
-			concernsThisMachine(c, &k.context, func() bool { return true })
-		case "handle", "restore", "token":
-			concernsThisMachine(c, &k.context, func() bool { return false })
-		case "pipe":
-			concernsThisMachine(c, &k.context, func() bool { inline, _ := c.Flags().GetBool("inline"); return inline })
+			concernsThisMachine(c, &k.context, true)
+		case "restore", "token":
+			concernsThisMachine(c, &k.context, false)
 		}
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {

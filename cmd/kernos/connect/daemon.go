@@ -8,8 +8,9 @@
 //	catalog, err := k.Discover(ctx, cache)         // what this one has
 //	err = k.Stream(ctx, call, each)
 //
-// Every call goes through package client, over a WebSocket. The socket of messages is for
-// kernos pipe, for signatures, and for the operator of a daemon that has no place left.
+// Every call goes through package client, over a WebSocket. Lines of messages are for kernos pipe and
+// kernos handle; the socket of a daemon that carries them also serves for signatures, and for the operator of a daemon
+// that has no place left.
 package connect
 
 import (

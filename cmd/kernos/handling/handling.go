@@ -20,10 +20,10 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"kernos/cmd/kernos/connect"
 	"kernos/internal/backoff"
 	"kernos/message"
 	"kernos/message/ndjson"
-	"kernos/transport/unix"
 )
 
 // A handler is a syscall and the program that serves it.
@@ -38,7 +38,7 @@ type handler struct {
 	Report func(text string) // tells the operator that serving has begun, or was interrupted
 
 	// Connect returns a connection to a daemon; nil if none is running, and Serve tries again.
-	Connect func(context.Context) (*unix.Conn, error)
+	Connect func(context.Context) (connect.Lines, error)
 }
 
 // Serve registers the syscall and answers requests. When the daemon closes the connection, Serve
@@ -88,7 +88,7 @@ func (h *handler) Serve(ctx context.Context, drain <-chan struct{}) error {
 // A connection serves requests of one daemon, until the daemon closes it.
 type connection struct {
 	*handler
-	conn  *unix.Conn
+	conn  connect.Lines
 	slots chan struct{}
 
 	registering, leaving message.ID // ids of the requests that begin and end the service

@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"kernos/cmd/kernos/connect"
 	"kernos/daemon"
 	"kernos/daemon/daemontest"
 	"kernos/internal/testkit"
@@ -77,8 +78,11 @@ func (w *world) handle(script string, change func(*handler)) (kill func()) {
 		Registration: json.RawMessage(`{"name":"Test.Run","kind":"command","description":"Run.","inputSchema":{},"outputSchema":{},"handler":"connection"}`),
 		Command:      []string{"bash", "-c", script}, Parallel: 2, Timeout: testkit.Patience, Stderr: w,
 		Report: func(text string) { fmt.Fprintln(w, text) },
-		Connect: func(ctx context.Context) (*unix.Conn, error) {
-			conn, _ := new(unix.Dialer).Dial(ctx, socket) // nil while no daemon is running
+		Connect: func(ctx context.Context) (connect.Lines, error) {
+			conn, err := new(unix.Dialer).Dial(ctx, socket)
+			if err != nil {
+				return nil, nil // no daemon is running
+			}
 			return conn, nil
 		},
 	}
@@ -290,7 +294,7 @@ func TestARefusedRegistration(t *testing.T) {
 	}
 	h := &handler{
 		Type: "Memory.Get", Registration: json.RawMessage(`{"name":"Memory.Get","kind":"query","description":"x","inputSchema":{},"outputSchema":{},"handler":"connection"}`),
-		Connect: func(ctx context.Context) (*unix.Conn, error) { return new(unix.Dialer).Dial(ctx, socket) },
+		Connect: func(ctx context.Context) (connect.Lines, error) { return new(unix.Dialer).Dial(ctx, socket) },
 	}
 	if err := h.Serve(t.Context(), nil); err == nil || !strings.HasPrefix(err.Error(), "Memory.Get can't be served: name: Memory.Get is reserved") {
 		t.Errorf("the error is %v", err)

@@ -16,15 +16,10 @@ import (
 	"kernos/cmd/kernos/exit"
 	"kernos/internal/visible"
 	"kernos/message"
-	"kernos/transport/unix"
 )
 
 // Run serves until the first interrupt, and then finishes what runs. The second one kills it.
-func Run(ctx context.Context, def Definition, command []string, parallel int, stderr io.Writer) error {
-	d, err := connect.FindDaemon()
-	if err != nil {
-		return err
-	}
+func Run(ctx context.Context, s *connect.Server, def Definition, command []string, parallel int, stderr io.Writer) error {
 	data, err := json.Marshal(def)
 	if err != nil {
 		return err
@@ -51,7 +46,7 @@ func Run(ctx context.Context, def Definition, command []string, parallel int, st
 		Type: message.Type(def.Name), Registration: data, Command: command, Parallel: parallel,
 		Timeout: time.Duration(def.Timeout) * time.Millisecond, Stderr: people,
 		Report:  func(text string) { fmt.Fprintln(people, "kernos: "+visible.Text(text)) },
-		Connect: connectAgain(d),
+		Connect: connectAgain(s),
 	}
 	err = h.Serve(ctx, drain)
 	if err != nil && ctx.Err() != nil {
@@ -63,19 +58,17 @@ func Run(ctx context.Context, def Definition, command []string, parallel int, st
 	return exit.Wrap(err)
 }
 
-// connectAgain returns the function that connects a handler: the first time it starts the daemon
+// connectAgain returns the function that connects a handler: the first time it starts the daemon of this user
 // if it isn't running, later it doesn't, so that kernos stop isn't undone. What keeps a later daemon from being
 // reached may pass.
-func connectAgain(d *connect.Daemon) func(context.Context) (*unix.Conn, error) {
-	find := d.ConnectOrStart
-	return func(ctx context.Context) (*unix.Conn, error) {
-		conn, err := find(ctx)
-		if err == nil {
-			find = func(ctx context.Context) (*unix.Conn, error) {
-				conn, _ := d.Connect(ctx)
-				return conn, nil
-			}
+func connectAgain(s *connect.Server) func(context.Context) (connect.Lines, error) {
+	connected := false
+	return func(ctx context.Context) (connect.Lines, error) {
+		conn, err := s.Lines(ctx, !connected)
+		if connected {
+			return conn, nil
 		}
+		connected = err == nil
 		return conn, err
 	}
 }

@@ -27,33 +27,32 @@ import (
 // maxRefusals is how many daemons in a row may be shutting down.
 const maxRefusals = 5
 
-// Run lets the daemon, which is started if it isn't running, answer the messages that come from
-// in. With lenient set, messages without an id or a time get one.
-func Run(ctx context.Context, lenient bool, in io.Reader, out io.Writer) error {
-	d, err := connect.FindDaemon()
-	if err != nil {
-		return err
-	}
+// Run lets a server answer the messages that come from in. The daemon of this user is started if it
+// isn't running. With lenient set, messages without an id or a time get one.
+func Run(ctx context.Context, s *connect.Server, lenient bool, in io.Reader, out io.Writer) error {
 	signal.Ignore(syscall.SIGPIPE) // a reader that goes away is told by the error of the next write
 	if lenient {
 		in = newStamping(in)
 	}
 	p := &piping{in: readInput(in), out: out, keeping: true}
-	return exit.OnSignal(ctx, func(ctx context.Context) error { return p.run(ctx, d) })
+	return exit.OnSignal(ctx, func(ctx context.Context) error { return p.run(ctx, s) })
 }
 
 // run talks to one daemon after the other until everything is answered. No daemon is started before
 // there is something to send.
-func (p *piping) run(ctx context.Context, d *connect.Daemon) error {
+func (p *piping) run(ctx context.Context, s *connect.Server) error {
 	if !p.waitForInput(ctx) {
-		return p.verdict(ctx, d, unix.Info{})
+		return p.verdict(ctx, s, unix.Info{})
 	}
 	for refusals := 0; ; {
-		conn, err := d.ConnectOrStart(ctx)
+		conn, err := s.Lines(ctx, true)
 		if err != nil || ctx.Err() != nil {
 			return exit.Wrap(cmp.Or(ctx.Err(), err))
 		}
-		info, _ := unix.Inspect(d.Socket)
+		var info unix.Info
+		if s.Daemon != nil {
+			info, _ = unix.Inspect(s.Daemon.Socket)
+		}
 		again, err := p.converse(ctx, conn, refusals < maxRefusals)
 		switch {
 		case ctx.Err() != nil:
@@ -61,11 +60,11 @@ func (p *piping) run(ctx context.Context, d *connect.Daemon) error {
 		case err != nil:
 			return p.broken(err)
 		case !again:
-			return p.verdict(ctx, d, info)
+			return p.verdict(ctx, s, info)
 		case len(p.kept) > 0:
 			refusals++
 		case !p.waitForInput(ctx): // without input no daemon is needed
-			return p.verdict(ctx, d, info)
+			return p.verdict(ctx, s, info)
 		default:
 			refusals = 0
 		}
@@ -73,11 +72,11 @@ func (p *piping) run(ctx context.Context, d *connect.Daemon) error {
 }
 
 // verdict is the error of the command when the daemon has closed the connection in order.
-func (p *piping) verdict(ctx context.Context, d *connect.Daemon, info unix.Info) error {
+func (p *piping) verdict(ctx context.Context, s *connect.Server, info unix.Info) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err := p.complete(ctx, d, info); err != nil {
+	if err := p.complete(ctx, s.Daemon, info); err != nil {
 		return &exit.Error{Status: exit.Unreachable, Cause: err}
 	}
 	if p.in.err != nil {
@@ -167,15 +166,9 @@ func (p *piping) waitForInput(ctx context.Context) bool {
 	}
 }
 
-// A daemonConn is a connection to a daemon.
-type daemonConn interface {
-	io.ReadWriteCloser
-	CloseWrite() error
-}
-
 // converse talks to one daemon until it closes the connection. It reports whether the next
 // daemon can be asked: this one has begun none of the messages, or was sent none.
-func (p *piping) converse(ctx context.Context, conn daemonConn, mayAgain bool) (again bool, err error) {
+func (p *piping) converse(ctx context.Context, conn connect.Lines, mayAgain bool) (again bool, err error) {
 	// Without a reader of the answers, running queries are cancelled.
 	forget := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer forget()
@@ -220,7 +213,7 @@ func allAsk(lines []byte) bool {
 }
 
 // send sends the kept lines and then the input, and closes its side at the end of the input.
-func (p *piping) send(conn daemonConn, over <-chan struct{}) {
+func (p *piping) send(conn connect.Lines, over <-chan struct{}) {
 	p.written = false
 	if !p.write(conn, p.kept) {
 		return
@@ -246,7 +239,7 @@ func (p *piping) send(conn daemonConn, over <-chan struct{}) {
 
 // write reports whether a chunk was sent whole. If not, the daemon has gone, and receive reports
 // that.
-func (p *piping) write(conn daemonConn, chunk []byte) bool {
+func (p *piping) write(conn connect.Lines, chunk []byte) bool {
 	n, err := conn.Write(chunk)
 	p.written = p.written || n > 0
 	return err == nil
@@ -263,7 +256,7 @@ const refusalHead = `{"kind":"error","type":"` + string(transport.Disconnected) 
 // receive copies the answers to the output, at once, until the daemon closes the connection. If
 // the first line is a refusal because the daemon is shutting down, it is returned, and not
 // written.
-func (p *piping) receive(conn daemonConn) (refusal []byte, err error) {
+func (p *piping) receive(conn connect.Lines) (refusal []byte, err error) {
 	buf := make([]byte, 64<<10)
 	var first []byte // the beginning of the output, while it may be a refusal
 	for undecided := true; ; {
@@ -337,8 +330,9 @@ func (p *piping) broken(err error) error {
 var errDisconnected = errors.New("the daemon has closed the connection; its last message says why")
 
 // complete returns an error if not every message is answered. The daemon closes a connection
-// in order only if all are. A daemon that dies leaves the same end behind, so if there are fewer
-// answers than there could be, the daemon must show that it is still running.
+// in order only if all are. On its socket a daemon that dies leaves the same end behind, so if there are
+// fewer answers than there could be, the daemon must show that it is still running. HTTP, which is how a server
+// elsewhere is reached, tells the two ends apart, and d is nil.
 func (p *piping) complete(ctx context.Context, d *connect.Daemon, info unix.Info) error {
 	if p.cut {
 		return errors.New("the daemon went away in the middle of an answer: the last line is not whole")
@@ -349,7 +343,7 @@ func (p *piping) complete(ctx context.Context, d *connect.Daemon, info unix.Info
 	if !p.ended {
 		return errors.New("the daemon went away before the input had ended")
 	}
-	if p.answers.outcomes >= p.requests.asking || lives(ctx, d, info) {
+	if d == nil || p.answers.outcomes >= p.requests.asking || lives(ctx, d, info) {
 		return nil
 	}
 	return fmt.Errorf("the daemon (process %d) went away before everything was answered: %s for %s", info.PID,

@@ -229,7 +229,7 @@ func TestAnAnswerThatIsNotWholeIsMissed(t *testing.T) {
 		if again, err := p.converse(t.Context(), newWire(says, len(ping)), true); again || err != nil {
 			t.Fatalf("again %t, %v", again, err)
 		}
-		err := p.verdict(t.Context(), new(connect.Daemon), unix.Info{})
+		err := p.verdict(t.Context(), new(connect.Server), unix.Info{})
 		if e, ok := errors.AsType[*exit.Error](err); !ok || e.Status != exit.Unreachable || !strings.Contains(e.Error(), "the last line is not whole") || out.String() != says {
 			t.Errorf("%q: %v: %s", says, err, out)
 		}
