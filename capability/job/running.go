@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/store"
@@ -186,7 +187,7 @@ func (l *liveJob) add(text string, now time.Time) {
 func (l *liveJob) flush(now time.Time) {
 	l.stored = now
 	var b store.Batch
-	b.Set(key(keyLog, l.id), encode(logged{l.lines, l.dropped}))
+	b.Set(key(keyLog, l.id), jsonvalue.Marshal(logged{l.lines, l.dropped}))
 	if _, err := l.j.opts.Store.Apply(&b); err != nil {
 		l.j.opts.Log.Warn("the log of a job can't be stored", "job", l.id, "error", err)
 	}
@@ -203,7 +204,7 @@ func (l *liveJob) keep(b *store.Batch, r *record) {
 	defer l.mu.Unlock()
 	r.Progress = l.progress
 	if len(l.lines) > 0 {
-		b.Set(key(keyLog, l.id), encode(logged{l.lines, l.dropped}))
+		b.Set(key(keyLog, l.id), jsonvalue.Marshal(logged{l.lines, l.dropped}))
 	}
 }
 

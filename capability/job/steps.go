@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"kernos/internal/jsonvalue"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/schema"
@@ -336,7 +337,7 @@ func (p *pipeline) callStep(w *stepAttempt) (message.Message, *store.Commit) {
 		st.Status = statusRunning
 		noted := p.persist(true, func(b *store.Batch) error {
 			p.lease.Depend(b)
-			b.Set(key(keyStep, p.ID, s.ID), encode(&st))
+			b.Set(key(keyStep, p.ID, s.ID), jsonvalue.Marshal(&st))
 			return nil
 		})
 		if noted == nil {
@@ -404,7 +405,7 @@ func (w *stepAttempt) Settle(b *store.Batch, outcome *message.Message) ([]messag
 	if st.ended() {
 		stored.Fence = w.lease.Fence
 	}
-	b.Set(at, encode(&stored))
+	b.Set(at, jsonvalue.Marshal(&stored))
 	w.j.refer(b, st.Result, at)
 	return nil, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -271,14 +272,6 @@ func notFound(id string) error {
 	return e
 }
 
-func encode(v any) []byte {
-	text, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // structs of texts, numbers and JSON that was checked
-	}
-	return text
-}
-
 // encode returns what JSON encodes, for a third of the time: each job is stored twice.
 func (s *spec) encode() []byte {
 	o := make(jsonscan.Object, 0, 384+len(s.Payload))
@@ -286,11 +279,11 @@ func (s *spec) encode() []byte {
 	o.Text("name", string(s.Name))
 	o.JSON("payload", s.Payload)
 	if len(s.Steps) > 0 {
-		o.JSON("steps", encode(s.Steps))
+		o.JSON("steps", jsonvalue.Marshal(s.Steps))
 	}
 	o.Number("timeout", s.Timeout)
 	if s.Retry != nil {
-		o.JSON("retry", encode(s.Retry))
+		o.JSON("retry", jsonvalue.Marshal(s.Retry))
 	}
 	o.Flag("repeat", s.Repeat)
 	o.Number("priority", int64(s.Priority))
@@ -324,10 +317,10 @@ func (s *state) encode() []byte {
 	o.Number("ended", s.Ended)
 	o.Number("attempt", int64(s.Attempt))
 	if len(s.Failures) > 0 {
-		o.JSON("failures", encode(s.Failures))
+		o.JSON("failures", jsonvalue.Marshal(s.Failures))
 	}
 	if s.Progress != nil {
-		o.JSON("progress", encode(s.Progress))
+		o.JSON("progress", jsonvalue.Marshal(s.Progress))
 	}
 	o.Number("absent", s.Absent)
 	o.Flag("takenOver", s.TakenOver)

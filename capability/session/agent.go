@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"kernos/internal/jsonvalue"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -153,7 +154,7 @@ type hydrated struct {
 }
 
 func hydrate(ctx context.Context, uri string) (h hydrated, err error) {
-	data, err := kernel.Invoke(ctx, "Content.Hydrate", encode(map[string]any{"uri": uri, "checksums": true}))
+	data, err := kernel.Invoke(ctx, "Content.Hydrate", jsonvalue.Marshal(map[string]any{"uri": uri, "checksums": true}))
 	if err != nil {
 		return h, err
 	}
@@ -327,7 +328,7 @@ func (x *Sessions) askOnce(ctx context.Context, k *kernel.Kernel, in askInput) (
 	}
 	if request.Metadata.IdempotencyKey != "" {
 		c.b.IfAbsent(at)
-		c.b.Set(at, encode(child))
+		c.b.Set(at, jsonvalue.Marshal(child))
 	}
 	c.done()
 	commit, err := x.opts.Store.Apply(c.b)

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
 	"kernos/internal/recent"
 	"kernos/kernel"
 	"kernos/kernel/principal"
@@ -278,7 +279,7 @@ func (c *change) remember(how, name string) error {
 			return err
 		}
 		c.b.IfRevision(at, e.Revision)
-		c.b.Set(at, encode(append(types, name)))
+		c.b.Set(at, jsonvalue.Marshal(append(types, name)))
 	}
 	return nil
 }
@@ -344,5 +345,5 @@ func (c *callState) question(session string) question {
 	if len(args) > maxAskedArgs {
 		args = nil
 	}
-	return question{session: session, event: encode(askedData{session, c.ID, name, args, c.Rule})}
+	return question{session: session, event: jsonvalue.Marshal(askedData{session, c.ID, name, args, c.Rule})}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"kernos/internal/jsonvalue"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/store"
@@ -48,7 +49,7 @@ func (c *change) append(m Message) (*Message, error) {
 		return nil, err
 	}
 	s.Leaf, s.LastID = m.Seq, m.ID
-	at, text := messageKey(s.ID, m.Seq), encode(m)
+	at, text := messageKey(s.ID, m.Seq), jsonvalue.Marshal(m)
 	c.b.Set(at, text)
 	c.x.refer(c.b, text, at)
 	c.appended = append(c.appended, m)
@@ -65,9 +66,9 @@ func (c *change) done() {
 	s := c.s
 	s.Updated = c.x.opts.Now().UnixMilli()
 	c.b.IfRevision(key(keyHead, s.ID), s.revision)
-	c.b.Set(key(keyHead, s.ID), encode(&s.head))
+	c.b.Set(key(keyHead, s.ID), jsonvalue.Marshal(&s.head))
 	if s.turn != nil {
-		c.b.Set(key(keyTurn, s.ID), encode(s.turn))
+		c.b.Set(key(keyTurn, s.ID), jsonvalue.Marshal(s.turn))
 	} else {
 		c.b.Delete(key(keyTurn, s.ID))
 	}
@@ -86,7 +87,7 @@ func (c *change) recordsOf(t *turn) (all []message.Message) {
 }
 
 func (s *session) appendedData(m Message) []byte {
-	return encode(struct {
+	return jsonvalue.Marshal(struct {
 		Session string  `json:"session"`
 		Seq     uint64  `json:"seq"`
 		Message Message `json:"message"`

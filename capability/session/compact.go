@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"kernos/internal/jsonvalue"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/store"
@@ -54,7 +55,7 @@ func (x *Sessions) compact(ctx context.Context, in compactInput) (out compactOut
 	if cut == 0 {
 		return out, nil
 	}
-	reply, err := kernel.InvokeAs(ctx, kernel.NewCall{Type: generateType, Data: encode(x.summaryOf(s, path, cut)), Event: func(message.Message) {}})
+	reply, err := kernel.InvokeAs(ctx, kernel.NewCall{Type: generateType, Data: jsonvalue.Marshal(x.summaryOf(s, path, cut)), Event: func(message.Message) {}})
 	if err != nil {
 		return out, err
 	}

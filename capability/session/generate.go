@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"kernos/internal/jsonvalue"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/store"
@@ -99,7 +100,7 @@ func (r *runner) think(s *session) {
 func (r *runner) generate(s *session, g *generation, event kernel.Emit, fill func(*change, *message.Message) error) {
 	w := &thought{runner: r, fill: fill}
 	outcome, _ := r.k.Do(r.ctx, kernel.WorkCall{
-		Type: generateType, Data: encode(g), Metadata: message.Metadata{Causation: s.turn.Cause, Correlation: s.turn.Correlation},
+		Type: generateType, Data: jsonvalue.Marshal(g), Metadata: message.Metadata{Causation: s.turn.Cause, Correlation: s.turn.Correlation},
 		Sender: r.sender, Timeout: tighter(generateTimeout, s.timeLeft(r.x.opts.Now())), Work: w, Event: event,
 	})
 	w.mu.Lock()

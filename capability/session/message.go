@@ -9,6 +9,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/schema"
@@ -187,7 +188,7 @@ func (x *Sessions) defineType(ctx context.Context, in defineTypeInput) (out defi
 	}
 	var b store.Batch
 	b.IfRevision(at, e.Revision)
-	b.Set(at, encode(definition{string(who.ID()), in.Schema}))
+	b.Set(at, jsonvalue.Marshal(definition{string(who.ID()), in.Schema}))
 	return defineTypeOutput{in.Type}, kernel.Stage(ctx, &b)
 }
 
@@ -245,7 +246,7 @@ func (x *Sessions) shrink(ctx context.Context, m *Message) error {
 		}
 		f.Data = ""
 	}
-	if x.opts.Blobs == nil || len(encode(m)) <= maxMessage {
+	if x.opts.Blobs == nil || len(jsonvalue.Marshal(m)) <= maxMessage {
 		return nil
 	}
 	var err error
@@ -282,7 +283,7 @@ func (x *Sessions) shrink(ctx context.Context, m *Message) error {
 			}
 		}
 	}
-	if n := len(encode(m)); n > maxMessage {
+	if n := len(jsonvalue.Marshal(m)); n > maxMessage {
 		return message.Errorf(413, "The message has %d bytes beside its texts, and may have %d; make it smaller", n, maxMessage)
 	}
 	return nil
@@ -351,14 +352,6 @@ func (m *Message) brief() Message {
 		b.Approval = &a
 	}
 	return b
-}
-
-func encode(v any) []byte {
-	text, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // structs of texts, numbers and JSON that was checked
-	}
-	return text
 }
 
 func invalid(field, format string, args ...any) error {

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -103,7 +104,7 @@ func (x *Sessions) send(ctx context.Context, in sendInput, stream *kernel.Stream
 		if err := x.shrink(ctx, &m); err != nil {
 			return out, err
 		}
-		at, text := key(keyQueued, s.ID, id), encode(queued{m, request.Metadata.ID, request.Caused().Correlation, blobs.RemoteOf(ctx) != nil})
+		at, text := key(keyQueued, s.ID, id), jsonvalue.Marshal(queued{m, request.Metadata.ID, request.Caused().Correlation, blobs.RemoteOf(ctx) != nil})
 		b.Set(at, text)
 		x.refer(&b, text, at)
 		out.Status, out.Seq = "queued", s.Seq
@@ -147,7 +148,7 @@ func (x *Sessions) sendAndWait(ctx context.Context, in sendInput, stream *kernel
 		return out, err
 	}
 	in.Wait = false
-	reply, err := kernel.Invoke(ctx, send.Type, encode(in))
+	reply, err := kernel.Invoke(ctx, send.Type, jsonvalue.Marshal(in))
 	if err != nil {
 		return out, err
 	}

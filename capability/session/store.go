@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"kernos/internal/jsonvalue"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -308,7 +309,7 @@ func Restored(s store.Store) (open bool, err error) {
 			return false, err
 		}
 		open, t.Waiting = true, true
-		b.Set(append([]byte(nil), e.Key...), encode(&t))
+		b.Set(append([]byte(nil), e.Key...), jsonvalue.Marshal(&t))
 	}
 	_, err = s.Apply(&b)
 	return open, err

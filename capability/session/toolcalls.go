@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/store"
@@ -344,7 +345,7 @@ func (w *attempt) Settle(b *store.Batch, outcome *message.Message) ([]message.Me
 	w.outcome = &m
 	w.mu.Unlock()
 	w.lease.Depend(b)
-	at, text := key(keyResult, w.runner.id, w.id), encode(kept)
+	at, text := key(keyResult, w.runner.id, w.id), jsonvalue.Marshal(kept)
 	b.Set(at, text)
 	w.x.refer(b, text, at)
 	return nil, nil

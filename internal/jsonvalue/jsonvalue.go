@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -53,6 +54,16 @@ func Plain(value json.RawMessage) string {
 func Elements(value json.RawMessage) (elements []json.RawMessage) {
 	_ = json.Unmarshal(value, &elements) // other values have none
 	return elements
+}
+
+// Marshal returns a Go value as JSON. The value's type is one that always has JSON: it consists of texts, numbers,
+// truth values, and JSON that was checked.
+func Marshal(v any) []byte {
+	text, err := jsonv2.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return text
 }
 
 // Decode decodes a value, with numbers as they are written.

@@ -3,7 +3,7 @@ package connection
 import (
 	"context"
 
-	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
 	"kernos/kernel"
 	"kernos/message"
 )
@@ -145,8 +145,7 @@ func (p *Peer) compose(r *request, t message.Type, data []byte) error {
 const cancelledEvent message.Type = "Syscall.Cancelled"
 
 func (p *Peer) cancelled(m *message.Message) {
-	data := append(jsonscan.AppendQuoted([]byte(`{"id":`), string(m.Metadata.ID)), '}')
-	e := m.Event(cancelledEvent, data)
+	e := m.Event(cancelledEvent, jsonvalue.Marshal(map[string]message.ID{"id": m.Metadata.ID}))
 	p.conn.k.Stamp(&e)
 	p.conn.k.Record(e, kernel.Out, p.conn.sender)
 	p.conn.src.Room(true)

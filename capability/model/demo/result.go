@@ -17,6 +17,7 @@ import (
 
 	"kernos/capability/model/conversation"
 	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
 	"kernos/message"
 )
 
@@ -38,7 +39,9 @@ func (d *Model) result(name message.Type, r *conversation.Answered) string {
 	case !jsonscan.Valid(value):
 		return d.short(oneLine(r.Text), resultTokens)
 	case r.IsError:
-		return d.short(shortError(value), resultTokens)
+		var text string
+		_ = json.Unmarshal(jsonscan.Member(value, "message"), &text)
+		return d.short(shortError(cmp.Or(string(jsonscan.Member(value, "code")), "500"), text), resultTokens)
 	}
 	if p := jsonscan.Member(value, "process"); p != nil { // a job, as a session keeps it
 		value = fmt.Appendf(nil, `{"jobId":%s,"status":%s}`, cmp.Or(string(jsonscan.Member(p, "id")), "null"), cmp.Or(string(jsonscan.Member(p, "status")), "null"))
@@ -67,10 +70,7 @@ var endingID = sync.OnceValue(func() *regexp.Regexp {
 })
 
 // shortError is what the model is shown of an error: what has failed, without the next step, which it can't take.
-func shortError(failure jsontext.Value) string {
-	code := cmp.Or(string(jsonscan.Member(failure, "code")), "500")
-	var text string
-	_ = json.Unmarshal(jsonscan.Member(failure, "message"), &text)
+func shortError(code, text string) string {
 	text, _, _ = strings.Cut(text, "; ")
 	text, _, _ = strings.Cut(text, ": did you mean")
 	text, _, _ = strings.Cut(text, " (")
@@ -110,17 +110,13 @@ func failedFetch(page jsontext.Value) string {
 	if status < 300 || slices.Contains(trainedStatuses, status) {
 		return ""
 	}
-	text := strings.TrimSpace(fmt.Sprintf("The server answered %d %s", status, http.StatusText(status)))
-	return shortError(fmt.Appendf(nil, `{"code":502,"message":%s}`, jsonscan.AppendQuoted(nil, text)))
+	return shortError("502", strings.TrimSpace(fmt.Sprintf("The server answered %d %s", status, http.StatusText(status))))
 }
 
 // keep returns an object with the members that the model was trained with, in this order, and of a list at most
 // maxElements and how many more there are.
 func keep(object jsontext.Value, t *trainedTool) jsontext.Value {
-	var members [][]byte
-	add := func(name string, value []byte) {
-		members = append(members, append(append(jsonscan.AppendQuoted(nil, name), ':'), value...))
-	}
+	kept := jsonvalue.Object{}
 	for _, name := range t.results {
 		value := jsonscan.Member(object, name)
 		switch {
@@ -132,17 +128,17 @@ func keep(object jsontext.Value, t *trainedTool) jsontext.Value {
 				return true
 			})
 			n := min(len(all), maxElements)
-			add(name, slices.Concat([]byte("["), bytes.Join(all[:n], []byte(",")), []byte("]")))
+			kept = kept.Set(name, slices.Concat([]byte("["), bytes.Join(all[:n], []byte(",")), []byte("]")))
 			if more := len(all) - n; more > 0 {
-				add("more", strconv.AppendInt(nil, int64(more), 10))
+				kept = kept.Set("more", strconv.AppendInt(nil, int64(more), 10))
 			}
 		case name == "body" && value[0] == '"':
-			add(name, readable(jsonscan.Unquote(value)))
+			kept = kept.Set(name, []byte(readable(jsonscan.Unquote(value))))
 		default:
-			add(name, value)
+			kept = kept.Set(name, value)
 		}
 	}
-	return slices.Concat([]byte("{"), bytes.Join(members, []byte(",")), []byte("}"))
+	return jsontext.Value(kept.Text())
 }
 
 // markup is what isn't text in HTML.

@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"bytes"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -9,6 +8,7 @@ import (
 
 	"kernos/capability/model/conversation"
 	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
 	"kernos/message"
 )
 
@@ -94,12 +94,15 @@ func facts(found jsontext.Value) jsontext.Value {
 		} `json:"hits"`
 	}
 	_ = json.Unmarshal(found, &out) // another kind of result has no facts
-	var shown [][]byte
+	type fact struct {
+		Key   string         `json:"key"`
+		Value jsontext.Value `json:"value"`
+	}
+	var shown []fact
 	for _, h := range out.Hits {
 		if len(shown) < maxFacts && len(h.Value) > 0 && (len(h.Why.Words) > 0 || h.Why.Near >= minNear) {
-			fact := append(jsonscan.AppendQuoted([]byte(`{"key":`), "/"+strings.TrimPrefix(h.Key, "/")), `,"value":`...)
-			shown = append(shown, append(append(fact, h.Value...), '}'))
+			shown = append(shown, fact{"/" + strings.TrimPrefix(h.Key, "/"), h.Value})
 		}
 	}
-	return append(append([]byte(`{"found":[`), bytes.Join(shown, []byte(","))...), "]}"...)
+	return jsonvalue.Marshal(map[string][]fact{"found": shown})
 }
