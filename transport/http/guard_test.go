@@ -98,13 +98,18 @@ func TestABrowserAsksBeforeItSends(t *testing.T) {
 	}
 }
 
+// teapot takes WebSockets, and has none to shut down.
+type teapot struct{ http.HandlerFunc }
+
+func (teapot) Shutdown(context.Context) error { return nil }
+
 // A web page can't set headers of a WebSocket, so it says the token in its protocols.
 func TestAWebSocketComesInByItsProtocol(t *testing.T) {
 	var seen http.Header
-	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := teapot{func(w http.ResponseWriter, r *http.Request) {
 		seen = r.Header.Clone()
 		w.WriteHeader(http.StatusTeapot)
-	})
+	}}
 	s := open(t, siteOptions{Options: Options{WebSocket: handler}, guard: &Guard{Authenticate: authenticate}})
 	upgrade := []string{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA=="}
 	for _, c := range []struct {

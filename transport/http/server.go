@@ -42,19 +42,26 @@ import (
 // Name is what every answer says that it comes from, in the header Server.
 const Name = "kernos"
 
+// A stopper is shut down with the server.
+type stopper interface {
+	Shutdown(context.Context) error
+}
+
 // Options are the settings of a Server. The zero value is usable.
 type Options struct {
 	// WebSocket serves requests at / and /ws that ask for a WebSocket. It gets them after
-	// the guard has let them in. If it has a method Shutdown(context.Context) error, that is
-	// called when the server stops: its connections end then, as those of the server do.
-	// Nil means that there are no WebSockets.
-	WebSocket http.Handler
+	// the guard has let them in. Its connections end with those of the server. Nil means that
+	// there are no WebSockets.
+	WebSocket interface {
+		http.Handler
+		stopper
+	}
 
-	// MCP serves requests at /mcp, and is shut down with the server. What goes on when its request
+	// MCP serves requests at /mcp. What goes on when its request
 	// has ended runs on requests, so that a drain waits for it. Nil means that there is nothing at /mcp.
 	MCP interface {
 		Serve(requests *transport.Server, w http.ResponseWriter, r *http.Request)
-		Shutdown(context.Context) error
+		stopper
 	}
 
 	// Console serves the web console: / to browsers, and all below /console/. Nil means that
@@ -146,8 +153,7 @@ type Server struct {
 	requests *transport.Server
 	answers  [6]atomic.Uint64 // counted by the first digit of the status
 
-	served            atomic.Bool
-	shutdownWebSocket func(context.Context) error // nil if there is nothing to shut down
+	served atomic.Bool
 }
 
 // NewServer returns a server of a kernel. Nil options mean defaults.
@@ -173,9 +179,6 @@ func NewServer(k *kernel.Kernel, opts *Options) *Server {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if w, ok := o.WebSocket.(interface{ Shutdown(context.Context) error }); ok {
-		s.shutdownWebSocket = w.Shutdown
 	}
 	s.conns = transport.NewServer(k, transport.Limits{Connections: o.MaxConnections, Extra: extraPlaces}, []transport.Reason{transport.TooMany}, nil, o.Log)
 	s.requests = transport.NewServer(k, transport.Limits{Connections: o.MaxRequests, FrameRate: o.FrameRate},
@@ -260,11 +263,10 @@ func (s *Server) drain(servers []*http.Server) error {
 	for _, h := range servers {
 		drained.Go(func() { _ = h.Shutdown(grace) }) // closes the listener, and connections that are idle
 	}
-	if s.shutdownWebSocket != nil {
-		drained.Go(func() { _ = s.shutdownWebSocket(grace) })
-	}
-	if s.opts.MCP != nil {
-		drained.Go(func() { _ = s.opts.MCP.Shutdown(grace) })
+	for _, other := range []stopper{s.opts.WebSocket, s.opts.MCP} {
+		if other != nil {
+			drained.Go(func() { _ = other.Shutdown(grace) })
+		}
 	}
 	drained.Wait()
 	return errors.Join(err, connsErr)
