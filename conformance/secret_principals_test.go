@@ -8,20 +8,15 @@ import (
 	"testing"
 
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/kernel/principal"
 	"kernos/message"
 )
 
 // as sends a request that acts for a principal, and returns its outcome.
-func (w *whole) as(p *principal.Principal, m message.Message) (outcome message.Message) {
+func (w *whole) as(p *principal.Principal, m message.Message) message.Message {
 	w.kernel.Stamp(&m)
-	ctx := kernel.ActFor(context.Background(), kernel.From(p, "ws"))
-	w.kernel.Handle(ctx, m, func(m message.Message) {
-		if m.Kind.Answers() {
-			outcome = m.Clone()
-		}
-	})
-	return outcome
+	return kerneltest.Outcome(kernel.ActFor(context.Background(), kernel.From(p, "ws")), w.kernel, m)
 }
 
 // TestSecretsOfEachPrincipal sends secrets as each principal, to a server that sends them back,
@@ -37,10 +32,7 @@ func TestSecretsOfEachPrincipal(t *testing.T) {
 		{Allow: []string{"*"}}, {Allow: []string{"Memory.*"}}, {Preset: principal.Agent, ReadOnly: true}, {Preset: principal.Agent, Rate: 0.001},
 	} {
 		name := fmt.Sprintf("token%d", len(principals))
-		p, err := principal.New(principal.ID("id-"+name), name, g)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := kerneltest.Principal(t, principal.ID("id-"+name), name, g)
 		principals = append(principals, p)
 	}
 	sent := 0

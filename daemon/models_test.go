@@ -15,6 +15,7 @@ import (
 	"kernos/capability/model/modeltest"
 	"kernos/internal/testkit"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/kernel/principal"
 	"kernos/message"
 )
@@ -57,10 +58,7 @@ func TestKeysOfModelsOccurNowhere(t *testing.T) {
 	settings("real", seal(`,"for":["`+host.Host+`"]`))
 	settings("other", seal(`,"for":["api.example.com"]`))
 	settings("unbound", seal(""))
-	agent, err := principal.New("1", "ci", principal.Grant{Preset: principal.Agent, Memory: []string{"notes"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	agent := kerneltest.Principal(t, "1", "ci", principal.Grant{Preset: principal.Agent, Memory: []string{"notes"}})
 	said := ""
 	for _, c := range []struct {
 		who         *principal.Principal

@@ -92,10 +92,7 @@ func TestARegisteredSyscallIsDescribedInFull(t *testing.T) {
 // idempotency keys.
 func TestACallOfACallHasTheRulesOfWhatIsCalled(t *testing.T) {
 	k := keepIn(t, t.TempDir(), storetest.NewMemory(), Options{})
-	ci, err := principal.New("01ci", "ci", principal.Grant{Preset: principal.Agent})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ci := kerneltest.Principal(t, "01ci", "ci", principal.Grant{Preset: principal.Agent})
 	through := func(p *principal.Principal, kind message.Kind, id message.ID, key, what, data string) message.Message {
 		m := message.Message{Kind: kind, Type: "Syscall.Call", Data: fmt.Appendf(nil, `{"type":%q,"data":%s}`, what, data), Metadata: message.Metadata{ID: id, IdempotencyKey: key}}
 		got, _ := k.Call(kernel.ActFor(t.Context(), kernel.From(p, "ws")), m, nil)

@@ -83,11 +83,7 @@ func caller(t *testing.T, g principal.Grant) *principal.Principal {
 	if g.Preset == "" {
 		g.Preset = principal.Agent
 	}
-	p, err := principal.New("01", "ci", g)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return kerneltest.Principal(t, "01", "ci", g)
 }
 
 // TestMemoryOfAToken: whichever syscall it uses, a token reaches the keys below its prefixes,

@@ -13,6 +13,7 @@ import (
 
 	"kernos/journal"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/store/storetest"
@@ -31,11 +32,7 @@ func (k *kept) write(p *principal.Principal, setting, value string) message.Mess
 
 func asConsole(t *testing.T) *principal.Principal {
 	t.Helper()
-	p, err := principal.New("01", "web", principal.Grant{Preset: principal.Console})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return kerneltest.Principal(t, "01", "web", principal.Grant{Preset: principal.Console})
 }
 
 // changes are the records of changed settings.
@@ -86,10 +83,7 @@ func TestSettingsHaveFloors(t *testing.T) {
 
 func TestSettingsAreForThoseWhoMayChangeThem(t *testing.T) {
 	k := keepIn(t, t.TempDir(), storetest.NewMemory(), Options{})
-	agent, err := principal.New("02", "ci", principal.Grant{Preset: principal.Agent, Allow: []string{"*"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	agent := kerneltest.Principal(t, "02", "ci", principal.Grant{Preset: principal.Agent, Allow: []string{"*"}})
 	got := k.write(agent, "timeout", "30s")
 	if e, err := got.Failure(); err != nil || e.Code != 403 || !strings.Contains(e.Message, `"ci"`) {
 		t.Errorf("got %s", got.Data)

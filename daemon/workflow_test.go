@@ -172,10 +172,7 @@ func TestAReplayRegistersCodeAlone(t *testing.T) {
 // A token that sees its own messages only can't join the workflow of another caller by a guess.
 func TestAWorkflowIsInheritedFromWhatTheSenderSees(t *testing.T) {
 	k := keepIn(t, t.TempDir(), storetest.NewMemory(), Options{})
-	ci, err := principal.New("01ci", "ci", principal.Grant{Preset: principal.Agent})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ci := kerneltest.Principal(t, "01ci", "ci", principal.Grant{Preset: principal.Agent})
 	send := func(p *principal.Principal, m message.Message) {
 		k.kernel.Handle(kernel.ActFor(t.Context(), kernel.From(p, "ws")), m, func(message.Message) {})
 	}

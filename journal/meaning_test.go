@@ -16,6 +16,7 @@ import (
 	"kernos/internal/ranked"
 	"kernos/journal/words"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/store"
@@ -158,10 +159,7 @@ func TestMeaningThroughFilters(t *testing.T) {
 	all := conversation(j, 3000)
 	rare := query("rare", "Note.Add", `{"text":"a word that few may see"}`)
 	r := in(rare)
-	guest, err := principal.New("guest-1", "guest", principal.Grant{Preset: principal.Agent})
-	if err != nil {
-		t.Fatal(err)
-	}
+	guest := kerneltest.Principal(t, "guest-1", "guest", principal.Grant{Preset: principal.Agent})
 	r.Sender = kernel.From(guest, "ws")
 	j.Record(r)
 	all = append(all, rare)

@@ -50,19 +50,12 @@ func (s *senders) taken() string {
 
 // as answers a message that a token sends.
 func as(t *testing.T, k *kernel.Kernel, p *principal.Principal, m message.Message) message.Message {
-	t.Helper()
-	var answer message.Message
-	k.Handle(kernel.ActFor(t.Context(), kernel.From(p, "http")), m, func(m message.Message) { answer = m })
-	return answer
+	return kerneltest.Outcome(kernel.ActFor(t.Context(), kernel.From(p, "http")), k, m)
 }
 
 func newToken(t *testing.T, g principal.Grant) *principal.Principal {
 	t.Helper()
-	p, err := principal.New("01", "ci", g)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return kerneltest.Principal(t, "01", "ci", g)
 }
 
 // Rights come before the data is looked at, and records name the sender, whatever becomes of

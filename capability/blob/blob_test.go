@@ -54,15 +54,13 @@ type part struct {
 
 func (w *world) read(ref, rest string) (p part) {
 	w.t.Helper()
-	m := message.Message{Kind: message.KindQuery, Type: "Blob.Read", Data: json.RawMessage(`{"ref":` + ref + rest + `}`), Metadata: message.Metadata{ID: "r", Timestamp: 1}}
-	w.k.Handle(context.Background(), m, func(a message.Message) {
-		if line := message.Append(nil, &a); len(line) > message.MaxLine {
-			w.t.Errorf("the reply has %d bytes", len(line))
-		}
-		if err := json.Unmarshal(a.Data, &p); err != nil {
-			w.t.Fatal(err)
-		}
-	})
+	a := kerneltest.Answer(w.t, w.k, kerneltest.Query("r", "Blob.Read", `{"ref":`+ref+rest+`}`))
+	if line := message.Append(nil, &a); len(line) > message.MaxLine {
+		w.t.Errorf("the reply has %d bytes", len(line))
+	}
+	if err := json.Unmarshal(a.Data, &p); err != nil {
+		w.t.Fatal(err)
+	}
 	return p
 }
 

@@ -16,6 +16,7 @@ import (
 	"kernos/capability/vfs"
 	"kernos/capability/vfs/dirfs"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 )
 
@@ -129,13 +130,5 @@ func tool1(t testing.TB, c *Content, uri string) string {
 
 // call makes a call and returns its outcome.
 func call(t testing.TB, k *kernel.Kernel, typ message.Type, data string) message.Message {
-	t.Helper()
-	var outcome message.Message
-	m := message.Message{Kind: message.KindQuery, Type: typ, Data: []byte(data), Metadata: message.Metadata{ID: "m1", Timestamp: 1}}
-	k.Handle(t.Context(), m, func(m message.Message) {
-		if m.Kind.Answers() {
-			outcome = m
-		}
-	})
-	return outcome
+	return kerneltest.Outcome(t.Context(), k, kerneltest.Query("m1", typ, data))
 }

@@ -9,6 +9,7 @@ import (
 
 	"kernos/internal/sealed"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/kernel/principal"
 	"kernos/message"
 )
@@ -16,10 +17,7 @@ import (
 // tokenContext acts for a token that may call everything.
 func tokenContext(t *testing.T) context.Context {
 	t.Helper()
-	p, err := principal.New("01", "ci", principal.Grant{Allow: []string{"*"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := kerneltest.Principal(t, "01", "ci", principal.Grant{Allow: []string{"*"}})
 	return kernel.ActFor(context.Background(), kernel.From(p, "ws"))
 }
 

@@ -94,18 +94,11 @@ func (w *world) ask(action string, input any) message.Message {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	m := message.Message{Kind: message.KindCommand, Type: message.Type("Crypto." + action), Data: data}
-	w.kernel.Stamp(&m)
-	var all []message.Message
 	ctx := context.Background()
 	if w.act != nil {
 		ctx = w.act
 	}
-	w.kernel.Handle(ctx, m, func(m message.Message) { all = append(all, m) })
-	if len(all) != 1 {
-		w.t.Fatalf("%s got %d answers", m.Type, len(all))
-	}
-	return all[0]
+	return kerneltest.Outcome(ctx, w.kernel, kerneltest.Command("c", message.Type("Crypto."+action), string(data)))
 }
 
 // object is what an input is made of.

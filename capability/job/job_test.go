@@ -136,14 +136,9 @@ func (w *world) note(format string, args ...any) {
 // call calls a syscall as a principal, and puts the reply into out.
 func (w *world) callAs(p *principal.Principal, t message.Type, data string, out any) *message.Error {
 	w.t.Helper()
-	var outcome message.Message
 	m := kerneltest.Command("", t, data)
 	w.kernel.Stamp(&m)
-	w.kernel.Handle(kernel.ActFor(w.t.Context(), kernel.From(p, "test")), m, func(m message.Message) {
-		if m.Kind.Answers() {
-			outcome = m.Clone()
-		}
-	})
+	outcome := kerneltest.Outcome(kernel.ActFor(w.t.Context(), kernel.From(p, "test")), w.kernel, m)
 	if outcome.Kind == message.KindError {
 		e, err := message.ParseError(outcome.Data)
 		if err != nil {
@@ -227,10 +222,7 @@ func (w *world) counted(key string) int {
 
 func (w *world) token(name string, g principal.Grant) *principal.Principal {
 	w.t.Helper()
-	p, err := principal.New(principal.ID(name), name, g)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	p := kerneltest.Principal(w.t, principal.ID(name), name, g)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.tokens[p.ID()] = p

@@ -76,15 +76,9 @@ func (w *world) RecordWith(_ *store.Batch, rs []kernel.Record, apply func() erro
 
 // ask returns the outcome of a call. The ids of requests count from 1.
 func (w *world) ask(action, data string) message.Message {
-	var all []message.Message
-	m := message.Message{Kind: message.KindCommand, Type: message.Type("Memory." + action), Data: json.RawMessage(data)}
-	m.Metadata = message.Metadata{ID: message.ID(fmt.Sprintf("c%d", w.ids.Add(1))), Timestamp: start}
-	w.kernel.Handle(context.Background(), m, func(m message.Message) { all = append(all, m) })
-	if len(all) != 1 || !all[0].Kind.Answers() {
-		w.t.Errorf("%s %s got %d answers: %v", action, data, len(all), all)
-		return message.Message{}
-	}
-	return all[0]
+	m := kerneltest.Command(message.ID(fmt.Sprintf("c%d", w.ids.Add(1))), message.Type("Memory."+action), data)
+	m.Metadata.Timestamp = start
+	return kerneltest.Answer(w.t, w.kernel, m)
 }
 
 // reply wants a reply with this data.

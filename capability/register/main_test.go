@@ -69,10 +69,7 @@ func connectOver(t testing.TB, k *kernel.Kernel, here, there io.ReadWriteCloser)
 // connectAs connects for a token of preset handler.
 func connectAs(t testing.TB, k *kernel.Kernel, name string) *program {
 	t.Helper()
-	who, err := principal.New(principal.ID(name), name, principal.Grant{Preset: principal.Handler})
-	if err != nil {
-		t.Fatal(err)
-	}
+	who := kerneltest.Principal(t, principal.ID(name), name, principal.Grant{Preset: principal.Handler})
 	here, there := wire.New()
 	return connectIn(kernel.ActFor(t.Context(), kernel.From(who, "unix")), t, k, here, there)
 }

@@ -91,10 +91,7 @@ func (w *world) restart(e *engine.Engine) *world {
 
 func (w *world) token(name string, g principal.Grant) {
 	w.t.Helper()
-	p, err := principal.New(principal.ID(name), name, g)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	p := kerneltest.Principal(w.t, principal.ID(name), name, g)
 	w.tokens[name] = p
 }
 

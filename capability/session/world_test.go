@@ -475,10 +475,7 @@ func (w *world) outside() []string {
 
 func (w *world) token(name string, g principal.Grant) *principal.Principal {
 	w.t.Helper()
-	p, err := principal.New(principal.ID(name), name, g)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	p := kerneltest.Principal(w.t, principal.ID(name), name, g)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.tokens[p.ID()] = p

@@ -62,16 +62,11 @@ func (w *world) open() {
 // call returns the data of a reply, or the error.
 func (w *world) call(t message.Type, data string) (reply json.RawMessage, err error) {
 	w.t.Helper()
-	kind := message.KindCommand
-	m := message.Message{Kind: kind, Type: t, Data: json.RawMessage(data), Metadata: message.Metadata{ID: "q", Timestamp: 1}}
-	w.kernel.Handle(w.t.Context(), m, func(m message.Message) {
-		if m.Kind == message.KindError {
-			err = m.Err
-			return
-		}
-		reply = m.Data
-	})
-	return reply, err
+	m := kerneltest.Outcome(w.t.Context(), w.kernel, kerneltest.Command("q", t, data))
+	if m.Kind == message.KindError {
+		return nil, m.Err
+	}
+	return m.Data, nil
 }
 
 // secret creates or rotates a token.

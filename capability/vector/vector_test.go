@@ -83,15 +83,7 @@ func (w *world) call(kind, data string) string {
 	if kind == "Query" || kind == "Collections" {
 		m.Kind = message.KindQuery
 	}
-	var outcome message.Message
-	done := make(chan struct{})
-	w.kernel.Handle(kernel.ActFor(context.Background(), kernel.From(w.as, "unix")), m, func(a message.Message) {
-		if a.Kind == message.KindReply || a.Kind == message.KindError {
-			outcome = a
-			close(done)
-		}
-	})
-	<-done
+	outcome := kerneltest.Outcome(kernel.ActFor(context.Background(), kernel.From(w.as, "unix")), w.kernel, m)
 	if outcome.Kind == message.KindError {
 		code, text := kerneltest.ReadError(w, outcome)
 		return fmt.Sprint(code, " ", text)
@@ -255,10 +247,7 @@ func TestCollectionsBelongToTheirPrincipal(t *testing.T) {
 	w := newWorld(t, storetest.NewMemory())
 	owner := w.as
 	token := func(id principal.ID) *principal.Principal {
-		p, err := principal.New(id, string(id)+"-name", principal.Grant{Preset: principal.Agent})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := kerneltest.Principal(t, id, string(id)+"-name", principal.Grant{Preset: principal.Agent})
 		return p
 	}
 	a, b := token("a"), token("b")

@@ -131,13 +131,7 @@ func (w *world) call(kind message.Kind, typ message.Type, data any) (map[string]
 	w.ids++
 	id := message.ID("m" + strconv.Itoa(w.ids))
 	w.mu.Unlock()
-	m := message.Message{Kind: kind, Type: typ, Data: text, Metadata: message.Metadata{ID: id, Timestamp: 1}}
-	var outcome message.Message
-	w.kernel.Handle(w.t.Context(), m, func(m message.Message) {
-		if m.Kind.Answers() {
-			outcome = m
-		}
-	})
+	outcome := kerneltest.Outcome(w.t.Context(), w.kernel, kerneltest.Request(kind, id, typ, string(text)))
 	if outcome.Kind == message.KindError {
 		e, err := message.ParseError(outcome.Data)
 		return nil, errors.Join(err, e)

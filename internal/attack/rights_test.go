@@ -16,6 +16,7 @@ import (
 	"kernos/daemon"
 	"kernos/internal/testkit"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
@@ -231,10 +232,7 @@ func signOf(t *testing.T, preset principal.Preset, s *kernel.Syscall) string {
 		if g.Preset = preset; preset == principal.Owner {
 			return principal.TheOwner().Allows(s.Target())
 		}
-		p, err := principal.New("01", "ci", g)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := kerneltest.Principal(t, "01", "ci", g)
 		return p.Allows(s.Target())
 	}
 	switch {

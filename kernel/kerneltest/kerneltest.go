@@ -49,6 +49,16 @@ func Around(t testing.TB, opts *kernel.Options, module func(*kernel.Registry) ke
 	return k
 }
 
+// Principal returns the principal of a token.
+func Principal(t testing.TB, id principal.ID, name string, g principal.Grant) *principal.Principal {
+	t.Helper()
+	p, err := principal.New(id, name, g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 // NoBlobs is the rest of [kernel.Blobs] for a test that needs a part of it: no blob has owners, is shared, or can be
 // read.
 type NoBlobs struct{}
@@ -164,9 +174,13 @@ func Command(id message.ID, t message.Type, data string) message.Message {
 
 // Ask returns everything that a message is answered with.
 func Ask(k *kernel.Kernel, m message.Message) []message.Message {
+	return askIn(context.Background(), k, m)
+}
+
+func askIn(ctx context.Context, k *kernel.Kernel, m message.Message) []message.Message {
 	var mu sync.Mutex
 	var all []message.Message
-	k.Handle(context.Background(), m, func(m message.Message) {
+	k.Handle(ctx, m, func(m message.Message) {
 		mu.Lock()
 		defer mu.Unlock()
 		all = append(all, m.Clone())
@@ -174,6 +188,16 @@ func Ask(k *kernel.Kernel, m message.Message) []message.Message {
 	mu.Lock()
 	defer mu.Unlock()
 	return all
+}
+
+// Outcome returns the outcome of a message that is handled in a context.
+func Outcome(ctx context.Context, k *kernel.Kernel, m message.Message) (outcome message.Message) {
+	for _, a := range askIn(ctx, k, m) {
+		if a.Kind.Answers() {
+			outcome = a
+		}
+	}
+	return outcome
 }
 
 // Exchange returns the events that come for a message, and its outcome.

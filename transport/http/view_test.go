@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/kernel/principal"
 	"kernos/message"
 )
@@ -15,10 +16,7 @@ func tokens(t testing.TB, grants map[string]principal.Grant) (*Guard, map[string
 	t.Helper()
 	all := make(map[string]*principal.Principal)
 	for name, g := range grants {
-		p, err := principal.New(principal.ID(name), name, g)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := kerneltest.Principal(t, principal.ID(name), name, g)
 		all[name] = p
 	}
 	return &Guard{Authenticate: func(given string) (*principal.Principal, error) {

@@ -15,6 +15,7 @@ import (
 	"kernos/daemon"
 	"kernos/internal/testkit"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
@@ -75,10 +76,7 @@ func (w *turner) call(t message.Type, data string) string {
 // client connects a client that acts for the default token, with a grant of its own, and begins a session.
 func (w *turner) client(capabilities string, g principal.Grant) (c *peer, session string) {
 	w.t.Helper()
-	p, err := principal.New(principal.DefaultID, "default", g)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	p := kerneltest.Principal(w.t, principal.DefaultID, "default", g)
 	return w.clientOf(w.MCP(), p, capabilities)
 }
 
@@ -131,10 +129,7 @@ func TestApprovalByElicitation(t *testing.T) {
 	agent := principal.Grant{Preset: principal.Agent}
 	register := `"name":"Syscall_Register","arguments":{"name":"%s.Delegate","kind":"command","description":"Asks an agent.","inputSchema":{},"outputSchema":{},"limits":{"time":60000},"code":"export const handler = () => kernos.call('Agent.Ask', {text: 'Act now'})"}`
 	id := regexp.MustCompile(`"id":"([^"]+)"`).FindStringSubmatch(w.call("Token.Create", `{"name":"author","preset":"agent"}`))[1]
-	author, err := principal.New(principal.ID(id), "author", agent)
-	if err != nil {
-		t.Fatal(err)
-	}
+	author := kerneltest.Principal(t, principal.ID(id), "author", agent)
 	check(t, "the author's code", connect(t, w.Daemon, author, "core").ask(1, "tools/call", fmt.Sprintf(register, "Theirs")), "!isError")
 
 	const once, send = `{"action":"accept","content":{"decision":"once"}}`, `"name":"Syscall_Call","arguments":{"type":"Session.Send","data":{"session":%q,"text":"Act now","wait":true}}`
@@ -253,10 +248,7 @@ func TestApprovalIsExplained(t *testing.T) {
 	w.call("Session.Decide", fmt.Sprintf(`{"session":%q,"call":%q,"decision":"allow"}`, session, w.waits(session)))
 	check(t, "the outcome", until(t, c, `"id":2,`), `All is done.`)
 
-	p, err := principal.New(principal.DefaultID, "default", grant)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := kerneltest.Principal(t, principal.DefaultID, "default", grant)
 	impatient := mcp.New(w.Kernel(), &mcp.Options{ApprovalWait: time.Millisecond})
 	defer func() { _ = impatient.Shutdown(t.Context()) }()
 	meta := strings.Replace(modernMeta, `"elicitation":{}`, ``, 1)

@@ -13,6 +13,7 @@ import (
 
 	"kernos/daemon"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
@@ -47,10 +48,7 @@ func TestPromptChanges(t *testing.T) {
 	files := t.TempDir()
 	d, address := serve(t, func(o *daemon.Options) { o.Files.Mounts = []string{"/=" + files} })
 	defer http.DefaultClient.CloseIdleConnections()
-	reader, err := principal.New("reader", "reader", principal.Grant{Preset: principal.Agent, Files: []string{"os://skills"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := kerneltest.Principal(t, "reader", "reader", principal.Grant{Preset: principal.Agent, Files: []string{"os://skills"}})
 	// open returns what reads the notifications of a client, from when it hears of changes.
 	open := map[string]func(t *testing.T) (next func() string){
 		"lines, stateful": func(t *testing.T) func() string {

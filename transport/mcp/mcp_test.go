@@ -14,6 +14,7 @@ import (
 
 	"kernos/daemon"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
@@ -312,11 +313,7 @@ func TestToolsAreTakenByProviders(t *testing.T) {
 
 func agent(t *testing.T, g principal.Grant) *principal.Principal {
 	t.Helper()
-	p, err := principal.New("01M7HXSARMHEAFY9FX857TCETY", "tester", g)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return kerneltest.Principal(t, "01M7HXSARMHEAFY9FX857TCETY", "tester", g)
 }
 
 // A client lists and calls what its token may.

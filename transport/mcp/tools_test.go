@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"kernos/kernel/kerneltest"
 	"kernos/kernel/principal"
 )
 
@@ -60,10 +61,7 @@ func TestToolsAreForEveryClient(t *testing.T) {
 // the caller registers itself is always listed.
 func TestCodeOfOthersInTheDefaultList(t *testing.T) {
 	d, _ := serve(t, nil)
-	other, err := principal.New(principal.DefaultID, "other", principal.Grant{Preset: principal.Agent})
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := kerneltest.Principal(t, principal.DefaultID, "other", principal.Grant{Preset: principal.Agent})
 	me := agent(t, principal.Grant{Preset: principal.Agent})
 	register := func(c *peer, name string) {
 		t.Helper()
