@@ -251,7 +251,7 @@ func TestCheckFindsWhatIsWrongWithBlocks(t *testing.T) {
 		}, "which is not there"},
 		{"a name is listed twice", func(b *store.Batch, blocks []store.Entry) {
 			b.Set(blockKey(nil, 5, 1), appendBlock(nil, []mention{mentionOf(codeName(1), 0)}, []uint64{1}))
-		}, "J2"},
+		}, "P2"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := memory(t)

@@ -11,7 +11,7 @@ import (
 )
 
 // Check reads all of the journal and returns what does not agree, as an error with one
-// line for each of the first few faults: the invariants J1, J2 and J3.
+// line for each of the first few faults: the invariants P1, P2 and P3.
 func (j *Journal) Check(ctx context.Context) error {
 	s, err := j.snapshot()
 	if err != nil {
@@ -86,7 +86,7 @@ func (c *checker) checkPages() error {
 			c.oldest = seq
 		}
 		if next != 0 && seq != next {
-			c.fault("J1: page %d stands where page %d should", seq, next)
+			c.fault("P1: page %d stands where page %d should", seq, next)
 		}
 		for r, err := range pr.records(seq, e.Value) {
 			if err != nil {
@@ -94,7 +94,7 @@ func (c *checker) checkPages() error {
 				return
 			}
 			if r.at < at {
-				c.fault("J1: message %d was recorded before the one before it", r.seq)
+				c.fault("P1: message %d was recorded before the one before it", r.seq)
 			}
 			at, next = r.at, r.seq+1
 		}
@@ -117,7 +117,7 @@ func (c *checker) checkPages() error {
 		c.oldest = t.seq + 1
 	}
 	if !ok || next != 0 && (t.seq+1 != next || t.at != at) {
-		c.fault("J1: the totals end with message %d at %d, the pages before %d at %d", t.seq, t.at, next, at)
+		c.fault("P1: the totals end with message %d at %d, the pages before %d at %d", t.seq, t.at, next, at)
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ func (c *checker) checkPageNames(seq uint64, names []name) {
 	if keyed {
 		c.names += len(names)
 		for _, n := range names {
-			c.exists(n.appendKey(nil, seq), "J2: page %d has a name %x without a key", seq, uint64(n))
+			c.exists(n.appendKey(nil, seq), "P2: page %d has a name %x without a key", seq, uint64(n))
 		}
 		return
 	}
@@ -158,7 +158,7 @@ func (c *checker) checkPageNames(seq uint64, names []name) {
 		found, ok := c.flush.listed[l]
 		switch {
 		case !ok:
-			c.fault("J2: page %d has a name %x that no key has and no block lists", seq, uint64(n))
+			c.fault("P2: page %d has a name %x that no key has and no block lists", seq, uint64(n))
 		case !found: // the first of the names that have this short one
 			c.listed++
 			c.flush.listed[l] = true
@@ -198,11 +198,11 @@ func (c *checker) checkNames() error {
 	err := c.scan(spaceNames, func(e store.Entry) {
 		count++
 		if seq := keySeq(e.Key); !c.pages[seq] {
-			c.fault("J2: the name %x has a key for page %d, which is not there", e.Key[2:len(e.Key)-8], seq)
+			c.fault("P2: the name %x has a key for page %d, which is not there", e.Key[2:len(e.Key)-8], seq)
 		}
 	})
 	if err == nil && count != c.names {
-		c.fault("J2: there are %d keys of names, and pages have %d", count, c.names)
+		c.fault("P2: there are %d keys of names, and pages have %d", count, c.names)
 	}
 	return err
 }
@@ -214,7 +214,7 @@ func (c *checker) checkBlocks() error {
 	err := c.scan(spaceBlocks, func(e store.Entry) {
 		first, kept := keySeq(e.Key), false
 		if len(e.Key) != 3+8 || e.Key[2] >= buckets {
-			c.fault("J2: the key %x is not that of a block", e.Key)
+			c.fault("P2: the key %x is not that of a block", e.Key)
 			return
 		}
 		err := eachListed(first, e.Value, func(r *blockReader) {
@@ -223,19 +223,19 @@ func (c *checker) checkBlocks() error {
 				count++
 				kept = true
 			case r.seq >= c.oldest:
-				c.fault("J2: the block %d of bucket %d lists page %d, which is not there", first, e.Key[2], r.seq)
+				c.fault("P2: the block %d of bucket %d lists page %d, which is not there", first, e.Key[2], r.seq)
 				kept = true
 			}
 		})
 		switch {
 		case err != nil:
-			c.fault("J2: the block %d of bucket %d: %w", first, e.Key[2], err)
+			c.fault("P2: the block %d of bucket %d: %w", first, e.Key[2], err)
 		case !kept:
-			c.fault("J2: the block %d of bucket %d lists no page that is there", first, e.Key[2])
+			c.fault("P2: the block %d of bucket %d lists no page that is there", first, e.Key[2])
 		}
 	})
 	if err == nil && count != c.listed {
-		c.fault("J2: blocks list %d pages, counted for each name, and there are %d", count, c.listed)
+		c.fault("P2: blocks list %d pages, counted for each name, and there are %d", count, c.listed)
 	}
 	return err
 }
@@ -253,7 +253,7 @@ func (c *checker) checkSpans() error {
 			return
 		}
 		if next != 0 && sp.first != next {
-			c.fault("J3: the span %d stands where the span %d should", sp.first, next)
+			c.fault("P3: the span %d stands where the span %d should", sp.first, next)
 		}
 		next = sp.last + 1
 		docs += sp.last + 1 - sp.first
@@ -264,7 +264,7 @@ func (c *checker) checkSpans() error {
 		return err
 	}
 	if next != 0 && next != at.seq+1 || docs != at.docs || words != at.words {
-		c.fault("J3: the index ends with message %d and has %d messages with %d words; its spans end before %d and have %d with %d",
+		c.fault("P3: the index ends with message %d and has %d messages with %d words; its spans end before %d and have %d with %d",
 			at.seq, at.docs, at.words, next, docs, words)
 	}
 	return nil
@@ -279,7 +279,7 @@ func (c *checker) checkSpan(sp span) {
 		}
 		seen[string(w)] = true
 		c.words++
-		c.exists(wordKey(nil, w, sp.first), "J3: the span %d has the word %q without a key", sp.first, w)
+		c.exists(wordKey(nil, w, sp.first), "P3: the span %d has the word %q without a key", sp.first, w)
 	}}
 	next := sp.first
 	var pr pageReader
@@ -298,7 +298,7 @@ func (c *checker) checkSpan(sp span) {
 		}
 	}
 	if next != sp.last+1 {
-		c.fault("J3: the span %d ends with message %d, its pages before %d", sp.first, sp.last, next)
+		c.fault("P3: the span %d ends with message %d, its pages before %d", sp.first, sp.last, next)
 	}
 }
 
@@ -306,7 +306,7 @@ func (c *checker) checkWords() error {
 	count := 0
 	err := c.scan(spaceWords, func(store.Entry) { count++ })
 	if err == nil && count != c.words {
-		c.fault("J3: there are %d keys of words, and spans have %d", count, c.words)
+		c.fault("P3: there are %d keys of words, and spans have %d", count, c.words)
 	}
 	return err
 }

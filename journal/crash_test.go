@@ -146,6 +146,7 @@ func TestTailsGoWhenTheirPageIsWritten(t *testing.T) {
 
 // Whatever a crash leaves: what is there agrees, every effect has its record, and numbers
 // are given once.
+// Invariants: P1, P2, P3.
 func TestJournalAgreesAfterACrashAtEveryCommit(t *testing.T) {
 	work := func(s *storetest.Memory) { // what is done before the crash
 		j := New(s, embedding(&Options{Retention: Retention{MaxAge: time.Hour}, Log: quiet}))

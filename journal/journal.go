@@ -29,12 +29,12 @@
 // Three invariants hold whenever a batch has been applied, and [Journal.Check] looks at
 // them:
 //
-//	J1  pages follow each other without a gap or an overlap in their numbers, and their
+//	P1  pages follow each other without a gap or an overlap in their numbers, and their
 //	    times never go back
-//	J2  a page has exactly the names of its records: each has a key, or each is listed
+//	P2  a page has exactly the names of its records: each has a key, or each is listed
 //	    in a block. A block lists a page that is there, and beside it no other but pages
 //	    that retention has dropped
-//	J3  a span has exactly the words of its records
+//	P3  a span has exactly the words of its records
 package journal
 
 import (

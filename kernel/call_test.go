@@ -20,6 +20,7 @@ import (
 	"kernos/store"
 )
 
+// Invariants: C1.
 func TestCallHasExactlyOneOutcome(t *testing.T) {
 	declared := []kernel.EventDefinition{{Type: "Job.Completed", Summary: "Done."}}
 	const leak = "hunter2"
@@ -213,6 +214,7 @@ func TestIDsSortInTheOrderInWhichTheyWereMade(t *testing.T) {
 
 // What a handler emits after its deadline is dropped, and the outcome is a 504, however late the
 // timer is that watches the call: here there is none.
+// Invariants: C2.
 func TestWhatComesAfterTheDeadlineIsDropped(t *testing.T) {
 	for name, end := range map[string]func(message.Message, kernel.Emit){
 		"an event": func(m message.Message, emit kernel.Emit) {

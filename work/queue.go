@@ -14,7 +14,8 @@
 //
 //	W1  a task that was added is leased again and again until a batch removes it
 //	W2  one lease of a task is valid at a time: a batch that depends on an older one conflicts
-//	W3  waiting tasks take no memory: the queue knows where in each subqueue the first one may be
+//
+// Waiting tasks take no memory: the queue knows where in each subqueue the first one may be.
 package work
 
 import (

@@ -188,6 +188,7 @@ func TestAGroupRunsSoManyAtOnce(t *testing.T) {
 	})
 }
 
+// Invariants: W1.
 func TestATaskBeginsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, storetest.NewMemory(), work.Options{}, func(_ context.Context, b *bench, l *work.Lease) {
@@ -234,6 +235,7 @@ func TestAWorkerThatEndsNothingIsTriedAgain(t *testing.T) {
 	})
 }
 
+// Invariants: W2.
 func TestARemovedTaskStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := errors.New("canceled")

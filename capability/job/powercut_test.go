@@ -14,6 +14,7 @@ import (
 // A store that loses what wasn't synced, again and again, loses no job that was acknowledged: each
 // reaches one outcome. What jobs change in the store happens once, what they do outside at most
 // once, and a schedule has one run for each of its times that it doesn't count as missed.
+// Invariants: J1, J2, J3, J4.
 func TestThePowerIsCut(t *testing.T) {
 	const cuts, each = 100, 12
 	test(t, "again and again", func(t *testing.T, w *world) {

@@ -139,7 +139,48 @@ func TestFloorsAreDocumented(t *testing.T) {
 	}
 }
 
-// TestNamesSayWhatThingsAre refuses names that could stand on any folder.
+// TestInvariantsAreTested wants each invariant of docs/ARCHITECTURE.md where it is said to hold, and a test beside it that
+// cites it.
+func TestInvariantsAreTested(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "docs/ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, listed, _ := strings.Cut(string(text), "\n## Invariants\n")
+	name, file := regexp.MustCompile(`\*\*([A-Z]\d)\*\*`), regexp.MustCompile("\\(`([^`]*\\.go)`")
+	for _, item := range strings.Split(listed, "\n- ")[1:] {
+		place := file.FindStringSubmatch(item)
+		if place == nil {
+			t.Errorf("no file is named for %s", item)
+			continue
+		}
+		code, err := os.ReadFile(filepath.Join(root, place[1]))
+		if err != nil {
+			t.Error(err)
+		}
+		tests, err := filepath.Glob(filepath.Join(root, filepath.Dir(place[1]), "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var cited []byte
+		for _, test := range tests {
+			text, err := os.ReadFile(test)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cited = append(cited, text...)
+		}
+		for _, invariant := range name.FindAllStringSubmatch(item, -1) {
+			if !bytes.Contains(code, []byte("//\t"+invariant[1]+"  ")) {
+				t.Errorf("%s doesn't define %s", place[1], invariant[1])
+			}
+			if !regexp.MustCompile(`//[^\n]*\b` + invariant[1] + `\b`).Match(cited) {
+				t.Errorf("no test beside %s cites %s", place[1], invariant[1])
+			}
+		}
+	}
+}
+
 // The table of docs/RATIONALE has a line for every module that go.mod requires directly.
 func TestDependenciesAreExplained(t *testing.T) {
 	required, err := os.ReadFile(filepath.Join(root, "go.mod"))

@@ -417,6 +417,7 @@ func TestAPeerThatServesIsReadWhileItWaits(t *testing.T) {
 }
 
 // Whatever comes, in whatever order: everything that asks is answered once.
+// Invariants: S3.
 func TestEverythingThatWaitsIsAnsweredOnce(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 0))

@@ -185,6 +185,7 @@ func TestServeSurvivesHandlersThatPanicOrEndTheirGoroutine(t *testing.T) {
 }
 
 // A handler that ends its goroutine after it was left behind has no loop to pass on.
+// Invariants: S2.
 func TestServeSurvivesAGoroutineThatEndsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})

@@ -9,9 +9,9 @@ import (
 
 // Check reads all of the index and returns what is wrong with it, if anything:
 //
-//	V1: a row is new, or in exactly one block.
-//	V2: what is in a block has a row, or was deleted.
-//	V3: the signs in a block are those of the row.
+//	V1  a row is new, or in exactly one block.
+//	V2  what is in a block has a row, or was deleted.
+//	V3  the signs in a block are those of the row.
 func (x *Index) Check(ctx context.Context) (err error) {
 	r, err := x.s.Snapshot()
 	if err != nil {

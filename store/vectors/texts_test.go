@@ -297,6 +297,7 @@ func TestAModelThatFails(t *testing.T) {
 }
 
 // After a crash at any moment, and with a store that fails at any moment, the index has what its batches had, and gets the rest.
+// Invariants: V1, V2, V3.
 func TestTextsAfterCrashesAndFaults(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	models := []*fake{small(), large()}

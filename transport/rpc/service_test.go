@@ -59,6 +59,7 @@ func TestBadFramesGetTheirCodes(t *testing.T) {
 }
 
 // A batch is answered as one, without those who want no answer; then its streams come.
+// Invariants: R1.
 func TestBatchIsAcknowledgedAtOnce(t *testing.T) {
 	c := dial(t, newService(t, nil))
 	c.send(`[{"jsonrpc":"2.0","id":1,"method":"note_get_all"},{"jsonrpc":"2.0","method":"note_get_all"},7,{"jsonrpc":"2.0","id":2,"method":"service_hash"},{"jsonrpc":"2.0","id":3,"method":"note_get_al"}]`)
@@ -89,6 +90,7 @@ func TestBatchIsAcknowledgedAtOnce(t *testing.T) {
 }
 
 // Streams keep to the sequences whatever the handler does.
+// Invariants: R3.
 func TestEverySequenceEndsWithDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := raw("Test.Hang", message.KindQuery, func(ctx context.Context, _ message.Message, _ kernel.Emit) { time.Sleep(time.Hour) })

@@ -406,6 +406,7 @@ func TestNamesWithoutTheirModule(t *testing.T) {
 }
 
 // However often a reader is cut off, and wherever it comes back, it sees every item once.
+// Invariants: R2.
 func TestNothingIsLostOrRepeated(t *testing.T) {
 	const all = 1000
 	s := newService(t, &Options{KeepItems: 2 * all, KeepBytes: 1 << 24}, raw("Test.Count", message.KindQuery, func(_ context.Context, m message.Message, emit kernel.Emit) {
