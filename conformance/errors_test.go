@@ -57,15 +57,7 @@ func TestErrorsAreDescribed(t *testing.T) {
 			}
 		}
 	}
-	w, err := openWhole(t.TempDir(), around{engine: engines["pebble"], files: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := w.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	w := newWhole(t, t.TempDir(), around{engine: engines["pebble"], files: t.TempDir()})
 	g := generator{random: rand.New(rand.NewPCG(5, 6)), texts: append(slices.Repeat(fill(t, w), 10), texts...)}
 	problems := make(map[string]bool)
 	for _, typ := range w.kernel.Registry().All().Types() {

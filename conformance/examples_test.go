@@ -19,24 +19,8 @@ var notRun = map[message.Type]string{
 
 // TestExamplesRun runs the examples that schemas of parameters show as a whole.
 func TestExamplesRun(t *testing.T) {
-	w, err := openWhole(t.TempDir(), around{engine: engines["pebble"], files: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := w.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	serving, stop := context.WithCancel(t.Context())
-	served := make(chan error)
-	go func() { served <- w.Serve(serving) }() // jobs run
-	defer func() {
-		stop()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	}()
+	w := newWhole(t, t.TempDir(), around{engine: engines["pebble"], files: t.TempDir()})
+	defer w.serve(t)()
 	testkit.Until(t, "jobs run", func() bool { return failure(w.command("Job.Resume", `{}`)) == 0 })
 	w.ask(message.Message{Kind: message.KindCommand, Type: "Echo", Data: []byte(`{"message":"a workflow"}`),
 		Metadata: message.Metadata{ID: "req-7-1", Timestamp: 1, Correlation: "req-7"}}) // the one that examples name

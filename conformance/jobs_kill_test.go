@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -202,11 +201,7 @@ func (v *killedJobs) end(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	ctx, stop := context.WithCancel(t.Context())
-	var serving sync.WaitGroup
-	serving.Go(func() { _ = w.Serve(ctx) })
-	defer serving.Wait()
-	defer stop()
+	defer w.serve(t)()
 	ask := func(m message.Message, out any) {
 		t.Helper()
 		if err := json.Unmarshal(m.Data, out); err != nil || failure(m) != 0 {

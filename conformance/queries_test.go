@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -37,15 +36,7 @@ func TestQueriesChangeNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w, err := openWhole(dir, around{engine: engines["pebble"], files: files})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := w.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	w := newWhole(t, dir, around{engine: engines["pebble"], files: files})
 	askAll(t, w, generator{random: rand.New(rand.NewPCG(3, 4)), texts: texts}, dir, files, false) // nothing is there yet
 	known := append(fill(t, w), `"Text.Count"`, `"mounted"`, `"known"`)
 	counts := askAll(t, w, generator{random: rand.New(rand.NewPCG(1, 2)), texts: append(slices.Repeat(known, 10), texts...)}, dir, files, true)
@@ -108,15 +99,7 @@ func fill(t *testing.T, w *whole) (known []string) {
 // of the first two and the name of the collection, as JSON.
 func serveAWhile(t *testing.T, w *whole) []string {
 	t.Helper()
-	serving, stop := context.WithCancel(t.Context())
-	served := make(chan error)
-	go func() { served <- w.Serve(serving) }()
-	defer func() {
-		stop()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	}()
+	defer w.serve(t)()
 	var started struct{ JobID json.RawMessage }
 	testkit.Until(t, "a job is started", func() bool {
 		m := w.command("Job.Start", `{"name":"Echo","payload":{"message":"in the background"}}`)

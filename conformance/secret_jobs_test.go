@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"kernos/internal/testkit"
@@ -62,11 +61,7 @@ func leaky() kernel.Module {
 // for the secrets in all that is kept, and in what is told of the jobs.
 func TestSecretsOfJobs(t *testing.T) {
 	w, dir := openLogged(t, serveAgent(t), leaky())
-	ctx, stop := context.WithCancel(t.Context())
-	var serving sync.WaitGroup
-	serving.Go(func() { _ = w.Serve(ctx) })
-	defer serving.Wait()
-	defer stop()
+	stop := w.serve(t)
 	testkit.Until(t, "jobs run", func() bool { return failure(w.command("Job.Resume", `{}`)) == 0 })
 	server := echoes(t)
 	paths := append([]string{
@@ -137,6 +132,5 @@ func TestSecretsOfJobs(t *testing.T) {
 	}
 	t.Logf("%d jobs, of which %d have ended", len(ids), ended)
 	stop()
-	serving.Wait()
 	searchKept(t, w, dir)
 }

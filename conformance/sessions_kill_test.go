@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -119,11 +118,7 @@ func (v *killedSessions) end(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	ctx, stop := context.WithCancel(t.Context())
-	var serving sync.WaitGroup
-	serving.Go(func() { _ = w.Serve(ctx) })
-	defer serving.Wait()
-	defer stop()
+	defer w.serve(t)()
 	ends := make(map[string]int)
 	for id, keys := range v.inputs {
 		send := func() (out struct {
@@ -199,16 +194,8 @@ func (v *killedSessions) checkSession(t *testing.T, w *whole, id string, keys []
 
 // TestTheToolsOfANewSessionExist looks up each tool of a session that names none.
 func TestTheToolsOfANewSessionExist(t *testing.T) {
-	w, err := openWhole(t.TempDir(), around{engine: engines["pebble"]})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
-	ctx, stop := context.WithCancel(t.Context())
-	var serving sync.WaitGroup
-	serving.Go(func() { _ = w.Serve(ctx) })
-	defer serving.Wait()
-	defer stop()
+	w := newWhole(t, t.TempDir(), around{engine: engines["pebble"]})
+	defer w.serve(t)()
 	m := w.command("Session.Create", `{}`)
 	for failure(m) == 503 && t.Context().Err() == nil { // it isn't served yet
 		m = w.command("Session.Create", `{}`)

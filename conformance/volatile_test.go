@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"context"
 	"encoding/json"
 	"slices"
 	"testing"
@@ -15,25 +14,9 @@ import (
 // the workflow again, twice: what differs from one reply to the next although nothing has changed,
 // times and random names, is marked in the definitions as volatile.
 func TestAReplayFindsNoDifferenceWhereThereIsNone(t *testing.T) {
-	w, err := openWhole(t.TempDir(), around{engine: engines["pebble"], files: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := w.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	w := newWhole(t, t.TempDir(), around{engine: engines["pebble"], files: t.TempDir()})
 	job := fill(t, w)[0]
-	serving, stop := context.WithCancel(t.Context())
-	served := make(chan error)
-	go func() { served <- w.Serve(serving) }() // jobs run
-	defer func() {
-		stop()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	}()
+	defer w.serve(t)()
 	testkit.Until(t, "jobs run", func() bool { return failure(w.command("Job.Resume", `{}`)) == 0 })
 	requests := map[message.Type]string{
 		"Job.Status": `{"jobId":` + job + `}`, "Job.Result": `{"jobId":` + job + `}`, "Job.Wait": `{"jobId":` + job + `}`,

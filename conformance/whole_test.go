@@ -62,6 +62,34 @@ func openWhole(dir string, a around) (*whole, error) {
 	return &whole{Daemon: d, store: d.Store(), journal: d.Journal(), kernel: d.Kernel()}, nil
 }
 
+// newWhole opens a whole kernel that is closed when the test ends.
+func newWhole(t *testing.T, dir string, a around) *whole {
+	t.Helper()
+	w, err := openWhole(dir, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+// serve serves the kernel, so that jobs and sessions run, until stop is called.
+func (w *whole) serve(t *testing.T) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- w.Serve(ctx) }()
+	return func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // ask sends one message and returns its outcome.
 func (w *whole) ask(m message.Message) message.Message {
 	outcome, _ := w.Call(context.Background(), m, nil)
