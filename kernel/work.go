@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"kernos/message"
@@ -24,6 +25,45 @@ type Work interface {
 
 	// Applied is called when the batch is part of the store's state.
 	Applied()
+}
+
+// A Settlement is the outcome of a call on its way into the store. A [Work] embeds one.
+type Settlement struct {
+	mu      sync.Mutex       // a call may be given up while its outcome is applied
+	outcome *message.Message // the latest
+	then    func()
+	applied bool
+}
+
+// Note keeps the outcome that is about to be settled.
+func (s *Settlement) Note(outcome *message.Message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.outcome = new(outcome.Clone())
+}
+
+// Then sets what happens when the batch is part of the store's state.
+func (s *Settlement) Then(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.then = f
+}
+
+// Known returns the outcome that was to be settled, and whether it is part of the store's state.
+func (s *Settlement) Known() (outcome *message.Message, applied bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.outcome, s.applied
+}
+
+// Applied implements [Work].
+func (s *Settlement) Applied() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.applied = true
+	if s.then != nil {
+		s.then()
+	}
 }
 
 // A WorkCall is a request that the kernel sends itself, as a part of some work.

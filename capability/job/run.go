@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -182,7 +181,7 @@ func (a *run) doOne() {
 	}
 	w := &attempt{run: a}
 	outcome, commit := a.do(a.Name, a.Payload, w)
-	known, applied := w.known()
+	known, applied := w.Known()
 	switch {
 	case known == nil && a.absent(a.Name): // the program has left at this moment
 		a.wait()
@@ -225,46 +224,15 @@ func (s *spec) timeout() time.Duration {
 	return time.Duration(s.Timeout) * time.Millisecond
 }
 
-// A settlement is the outcome of a call on its way into the store.
-type settlement struct {
-	mu      sync.Mutex       // a call may be given up while its outcome is applied
-	outcome *message.Message // the latest
-	applied bool
-}
-
-// known returns the outcome that was to be settled, and whether it is part of the store's state.
-func (s *settlement) known() (outcome *message.Message, applied bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.outcome, s.applied
-}
-
-// settle notes the outcome that is about to be settled.
-func (s *settlement) settle(outcome *message.Message) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	m := outcome.Clone()
-	s.outcome = &m
-}
-
 // An attempt is a call that is a job. It implements [kernel.Work].
 type attempt struct {
 	*run
-	settlement
-	unserved bool   // no program serves its syscall now
-	ended    func() // guarded by mu
+	kernel.Settlement
+	unserved bool // no program serves its syscall now
 }
 
 // Held implements [kernel.Work].
-func (w *attempt) Held() error { return w.lease.Held() }
-
-// Applied implements [kernel.Work].
-func (w *attempt) Applied() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.applied = true
-	w.ended()
-}
+func (a *run) Held() error { return a.lease.Held() }
 
 // Settle implements [kernel.Work]. It changes a copy of the job: what it adds to the batch may
 // never be applied.
@@ -278,14 +246,14 @@ func (w *attempt) Settle(b *store.Batch, outcome *message.Message) ([]message.Me
 	if w.unserved {
 		if due, ok := w.waitUntil(&r.Absent, now); ok {
 			r.TakenOver = r.TakenOver || w.lease.TakenOver
-			w.setEnded(w.lease.Again(b, due))
+			w.Then(w.lease.Again(b, due))
 			r.store(b)
 			return nil, nil
 		}
 	}
 	r.Absent = 0
 	if outcome.Kind == message.KindReply {
-		w.settle(outcome)
+		w.Note(outcome)
 		r.Result = jsontext.Value(outcome.Data)
 		return w.complete(b, &r, now), nil
 	}
@@ -297,18 +265,18 @@ func (w *attempt) Settle(b *store.Batch, outcome *message.Message) ([]message.Me
 		if external(w.k, w.Name) {
 			return nil, work.ErrQueueStopping // the outcome isn't known, which the next process reports
 		}
-		w.setEnded(w.lease.Again(b, now))
+		w.Then(w.lease.Again(b, now))
 		r.store(b)
 		return nil, nil
 	}
-	w.settle(outcome)
+	w.Note(outcome)
 	if refused := w.refused(); refused != nil { // the job's token has ended meanwhile
 		e = refused
 	}
 	if w.mayRetry(w.Name, w.Retry, r.Attempt+1, e) {
 		r.Attempt++
 		r.note(e)
-		w.setEnded(w.lease.Again(b, now.Add(pauseAfter(w.Retry, r.Attempt))))
+		w.Then(w.lease.Again(b, now.Add(pauseAfter(w.Retry, r.Attempt))))
 		r.store(b)
 		return nil, nil
 	}
@@ -364,7 +332,7 @@ func (w *attempt) failed(b *store.Batch, r *record, e *message.Error, now time.T
 func (w *attempt) end(b *store.Batch, r *record, s Status, now time.Time) {
 	ended := w.lease.Done(b)
 	w.j.finish(b, r, s, now)
-	w.setEnded(func() {
+	w.Then(func() {
 		ended()
 		w.j.count(s)
 	})
@@ -390,13 +358,6 @@ func chain(e *message.Error, earlier []jsontext.Value) jsontext.Value {
 		last = &next
 	}
 	return top.Append(nil)
-}
-
-// setEnded sets what happens when the batch that ends the lease is applied.
-func (w *attempt) setEnded(ended func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.ended = ended
 }
 
 // settleAlone settles a job whose outcome did not come from a call: it was refused, or the

@@ -277,7 +277,7 @@ func (s stepState) ended() bool { return s.Status == statusCompleted || s.Status
 func (p *pipeline) doStep(s step) {
 	w := &stepAttempt{pipeline: p, step: s}
 	outcome, commit := p.callStep(w)
-	known, applied := w.known()
+	known, applied := w.Known()
 	if !applied {
 		if p.leaveStep(s) {
 			return
@@ -350,15 +350,12 @@ func (p *pipeline) callStep(w *stepAttempt) (message.Message, *store.Commit) {
 // A stepAttempt is a call that is a step of a job. It implements [kernel.Work].
 type stepAttempt struct {
 	*pipeline
-	settlement
+	kernel.Settlement
 	step     step
 	final    bool      // the step isn't attempted again
 	unserved bool      // no program serves its syscall now
 	becomes  stepState // the step's state after the outcome; guarded by the mu of pipeline
 }
-
-// Held implements [kernel.Work].
-func (w *stepAttempt) Held() error { return w.lease.Held() }
 
 // Settle implements [kernel.Work]. A step has a key of its own: steps that end at one moment
 // don't overwrite each other.
@@ -366,8 +363,8 @@ func (w *stepAttempt) Settle(b *store.Batch, outcome *message.Message) ([]messag
 	if err := w.lease.Held(); err != nil {
 		return nil, err
 	}
-	w.pipeline.mu.Lock()
-	defer w.pipeline.mu.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	now := w.j.opts.Now()
 	st := w.done[w.step.ID]
 	due, waits := now, false
@@ -397,7 +394,7 @@ func (w *stepAttempt) Settle(b *store.Batch, outcome *message.Message) ([]messag
 			st = stepState{Status: statusFailed, Error: e.Append(nil), Attempt: st.Attempt + 1}
 		}
 	}
-	w.settle(outcome)
+	w.Note(outcome)
 	w.becomes = st
 	w.lease.Depend(b)
 	at := key(keyStep, w.ID, w.step.ID)
@@ -412,11 +409,9 @@ func (w *stepAttempt) Settle(b *store.Batch, outcome *message.Message) ([]messag
 
 // Applied implements [kernel.Work].
 func (w *stepAttempt) Applied() {
-	w.pipeline.mu.Lock()
-	defer w.pipeline.mu.Unlock()
-	w.settlement.mu.Lock()
-	defer w.settlement.mu.Unlock()
-	w.applied = true
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.Settlement.Applied()
 	w.done[w.step.ID] = w.becomes
 	if !w.becomes.ended() {
 		w.started = slices.DeleteFunc(w.started, func(id string) bool { return id == w.step.ID })

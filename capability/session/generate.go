@@ -2,7 +2,6 @@ package session
 
 import (
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -103,9 +102,7 @@ func (r *runner) generate(s *session, g *generation, event kernel.Emit, fill fun
 		Type: generateType, Data: jsonvalue.Marshal(g), Metadata: message.Metadata{Causation: s.turn.Cause, Correlation: s.turn.Correlation},
 		Sender: r.sender, Timeout: tighter(generateTimeout, s.timeLeft(r.x.opts.Now())), Work: w, Event: event,
 	})
-	w.mu.Lock()
-	known, applied := w.outcome, w.applied
-	w.mu.Unlock()
+	known, applied := w.Known()
 	if applied || r.lease.Held() != nil || r.stopped() {
 		return
 	}
@@ -118,15 +115,12 @@ func (r *runner) generate(s *session, g *generation, event kernel.Emit, fill fun
 // A thought is a generation on its way into the store. It implements [kernel.Work].
 type thought struct {
 	*runner
-	fill    func(*change, *message.Message) error // adds to a change what it has come to
-	mu      sync.Mutex
-	outcome *message.Message
-	applied bool
-	then    func()
+	kernel.Settlement
+	fill func(*change, *message.Message) error // adds to a change what it has come to
 }
 
 // Held implements [kernel.Work].
-func (w *thought) Held() error { return w.lease.Held() }
+func (r *runner) Held() error { return r.lease.Held() }
 
 // Settle implements [kernel.Work].
 func (w *thought) Settle(b *store.Batch, outcome *message.Message) ([]message.Message, error) {
@@ -152,21 +146,9 @@ func (w *thought) Settle(b *store.Batch, outcome *message.Message) ([]message.Me
 		w.lease.Depend(b)
 	}
 	c.done()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	kept := outcome.Clone()
-	w.outcome = &kept
-	w.then = func() { c.ended(nil) } // a worker that goes on adds no task
+	w.Note(outcome)
+	w.Then(func() { c.ended(nil) }) // a worker that goes on adds no task
 	return c.recordsOf(&cause), nil
-}
-
-// Applied implements [kernel.Work].
-func (w *thought) Applied() {
-	w.mu.Lock()
-	w.applied = true
-	then := w.then
-	w.mu.Unlock()
-	then()
 }
 
 // answered adds to a change what the model has answered.

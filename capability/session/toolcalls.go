@@ -3,7 +3,6 @@ package session
 import (
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -248,9 +247,7 @@ func (r *runner) call(s *session, call callState) {
 		Metadata: message.Metadata{Causation: s.turn.Cause, Correlation: s.turn.Correlation, IdempotencyKey: callKey(r.id, call.ID)},
 	})
 	r.live.forget(call.ID)
-	w.mu.Lock()
-	known, applied := w.outcome, w.applied
-	w.mu.Unlock()
+	known, applied := w.Known()
 	if !applied && r.lease.Held() == nil && !(r.stopped() && known == nil && outcome.Kind == message.KindError) {
 		if known != nil {
 			outcome = *known
@@ -297,25 +294,13 @@ type keptResult struct {
 // its own, so that calls that end at one moment don't meet (T1, T2). It implements [kernel.Work].
 type attempt struct {
 	*runner
-	id      string
-	name    message.Type
-	mu      sync.Mutex
-	outcome *message.Message
-	applied bool
+	kernel.Settlement
+	id   string
+	name message.Type
 }
 
 // event takes an event of the call.
 func (w *attempt) event(m message.Message) { w.live.relay(w.id, m) }
-
-// Held implements [kernel.Work].
-func (w *attempt) Held() error { return w.lease.Held() }
-
-// Applied implements [kernel.Work].
-func (w *attempt) Applied() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.applied = true
-}
 
 // Settle implements [kernel.Work].
 func (w *attempt) Settle(b *store.Batch, outcome *message.Message) ([]message.Message, error) {
@@ -340,10 +325,7 @@ func (w *attempt) Settle(b *store.Batch, outcome *message.Message) ([]message.Me
 		}
 		kept.Result = failed(e)
 	}
-	w.mu.Lock()
-	m := outcome.Clone()
-	w.outcome = &m
-	w.mu.Unlock()
+	w.Note(outcome)
 	w.lease.Depend(b)
 	at, text := key(keyResult, w.runner.id, w.id), jsonvalue.Marshal(kept)
 	b.Set(at, text)
