@@ -2,40 +2,17 @@ package memory
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"testing"
 
 	"kernos/capability/introspect"
 	"kernos/kernel"
-	"kernos/kernel/connection"
 	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/store"
 	"kernos/store/blobs"
 	"kernos/store/pebble"
 )
-
-// repeated is a connection that sends the same message many times.
-type repeated struct {
-	m    message.Message
-	left int
-	emit kernel.Emit
-}
-
-func (r *repeated) Next() (*message.Message, kernel.Emit, error) {
-	if r.left == 0 {
-		return nil, nil, io.EOF
-	}
-	r.left--
-	return &r.m, r.emit, nil
-}
-
-func (*repeated) Detach()                   {}
-func (*repeated) Flush()                    {}
-func (*repeated) Left(<-chan struct{}) bool { return false }
-func (*repeated) Room(bool) bool            { return true }
 
 // BenchmarkServe is what a message costs on a connection, from its envelope to its reply,
 // with the engine on disk; Ping beside it is what the kernel alone takes.
@@ -54,18 +31,6 @@ func BenchmarkServe(b *testing.B) {
 		b.Fatal(err)
 	}
 	k := kerneltest.Of(b, &kernel.Options{Store: s}, New(s, d, nil).Module(), kerneltest.Module("test", introspect.Ping))
-	serve := func(b *testing.B, n int, kind message.Kind, t message.Type, data string) {
-		replies := 0
-		m := message.Message{Kind: kind, Type: t, Data: json.RawMessage(data), Metadata: message.Metadata{ID: "b", Timestamp: start}}
-		err := connection.New(k, &repeated{m: m, left: n, emit: func(m message.Message) {
-			if m.Kind == message.KindReply {
-				replies++
-			}
-		}}, nil).Serve(b.Context())
-		if err != nil || replies != n {
-			b.Fatalf("%d replies to %d messages, %v", replies, n, err)
-		}
-	}
 	var batch store.Batch
 	for i := range 10_000 {
 		v := version{versionSpan: versionSpan{revision: 1, oldest: 1}, updated: start, message: []byte("b"), text: []byte(`"Note content here"`)}
@@ -88,7 +53,7 @@ func BenchmarkServe(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
-			serve(b, b.N, c.kind, c.t, c.data)
+			kerneltest.Repeat(b, k, kerneltest.Request(c.kind, "b", c.t, c.data))
 		})
 	}
 }

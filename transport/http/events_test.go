@@ -301,15 +301,22 @@ func TestEventsHaveTheMetadataOfTheRequest(t *testing.T) {
 	}
 }
 
+// left begins a call with events, whose peer leaves after the first one.
+func left(t *testing.T, kind message.Kind) (s *site, steps chan string, cancelled chan error) {
+	t.Helper()
+	syscall, steps, cancelled := stepping("Test.Step", kind)
+	s = open(t, siteOptions{memory: true, Options: Options{Grace: time.Minute}, syscalls: []kernel.Syscall{syscall}})
+	f := s.follow(t, "POST", "/v1/call/test/step", "")
+	steps <- "1"
+	f.expect("data 1")
+	f.leave()
+	return s, steps, cancelled
+}
+
 // A command with events is completed when its peer leaves, and cut when the server is.
 func TestEventsOfACommandAreCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		syscall, steps, cancelled := stepping("Test.Work", message.KindCommand)
-		s := open(t, siteOptions{memory: true, Options: Options{Grace: time.Minute}, syscalls: []kernel.Syscall{syscall}})
-		f := s.follow(t, "POST", "/v1/call/test/work", "")
-		steps <- "1"
-		f.expect("data 1")
-		f.leave()
+		s, _, cancelled := left(t, message.KindCommand)
 		time.Sleep(rpc.DefaultKeepFor + time.Second)
 		synctest.Wait()
 		if s.requests.Stats().Connections != 0 || s.k.Stats().InFlight != 1 {
@@ -328,12 +335,7 @@ func TestEventsOfACommandAreCut(t *testing.T) {
 // A command whose peer has left is waited for when the server stops.
 func TestEventsOfACommandAreFinished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		syscall, steps, cancelled := stepping("Test.Work", message.KindCommand)
-		s := open(t, siteOptions{memory: true, Options: Options{Grace: time.Minute}, syscalls: []kernel.Syscall{syscall}})
-		f := s.follow(t, "POST", "/v1/call/test/work", "")
-		steps <- "1"
-		f.expect("data 1")
-		f.leave()
+		s, steps, cancelled := left(t, message.KindCommand)
 		s.stop()
 		time.Sleep(59 * time.Second)
 		close(steps)
@@ -346,12 +348,7 @@ func TestEventsOfACommandAreFinished(t *testing.T) {
 // A query whose peer has left is not: no peer can come back.
 func TestEventsOfAQueryEndWithTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		syscall, steps, cancelled := stepping("Test.Look", message.KindQuery)
-		s := open(t, siteOptions{memory: true, Options: Options{Grace: time.Minute}, syscalls: []kernel.Syscall{syscall}})
-		f := s.follow(t, "POST", "/v1/call/test/look", "")
-		steps <- "1"
-		f.expect("data 1")
-		f.leave()
+		s, _, cancelled := left(t, message.KindQuery)
 		synctest.Wait()
 		began := time.Now()
 		if err := s.end(); err != nil || len(cancelled) != 1 || time.Since(began) >= time.Minute {

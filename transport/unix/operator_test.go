@@ -30,14 +30,28 @@ func overseen() []kernel.Syscall {
 	return []kernel.Syscall{slow("Kernel.Status", message.KindQuery, answer), slow("Syscall.Shutdown", message.KindCommand, answer)}
 }
 
-func TestServeCanBeLookedAfterWhenItIsFull(t *testing.T) {
-	d := start(t, kerneltest.Around(t, nil, introspect.Module, overseen()...), &Options{MaxConnections: 1}, func(s *Server) { s.operatorTime = time.Hour })
-	one := d.dial()
+// full starts a server whose only place is taken.
+func full(t *testing.T, adjust func(*Server)) (d *daemon, one *peer) {
+	t.Helper()
+	d = start(t, kerneltest.Around(t, nil, introspect.Module, overseen()...), &Options{MaxConnections: 1}, adjust)
+	one = d.dial()
 	one.say(ping("1"))
 	one.want(pong("1"))
-	operator := d.dial()
-	operator.say(ask("s", message.KindQuery, "Kernel.Status", `{}`))
-	operator.want(`s "fine"`)
+	return d, one
+}
+
+// operator connects and looks after the server.
+func (d *daemon) operator() *peer {
+	d.t.Helper()
+	p := d.dial()
+	p.say(ask("s", message.KindQuery, "Kernel.Status", `{}`))
+	p.want(`s "fine"`)
+	return p
+}
+
+func TestServeCanBeLookedAfterWhenItIsFull(t *testing.T) {
+	d, one := full(t, func(s *Server) { s.operatorTime = time.Hour })
+	operator := d.operator()
 	operator.say(ask("d", message.KindCommand, "Syscall.Shutdown", `{}`))
 	operator.want(`d "fine"`)
 	// It has no other place than that.
@@ -68,10 +82,7 @@ func TestServeCanBeLookedAfterWhenItIsFull(t *testing.T) {
 // The places beyond the limit are few, and no connection has one for long.
 func TestServeKeepsTheOperatorsPlacesFree(t *testing.T) {
 	var c clock
-	d := start(t, kerneltest.Around(t, nil, introspect.Module, overseen()...), &Options{MaxConnections: 1}, c.use)
-	one := d.dial()
-	one.say(ping("1"))
-	one.want(pong("1"))
+	d, _ := full(t, c.use)
 	var silent []*peer
 	for range operatorPlaces + 3 {
 		silent = append(silent, d.dial())
@@ -80,21 +91,14 @@ func TestServeKeepsTheOperatorsPlacesFree(t *testing.T) {
 	for _, p := range silent {
 		p.want("disconnected 429", "EOF")
 	}
-	operator := d.dial()
-	operator.say(ask("s", message.KindQuery, "Kernel.Status", `{}`))
-	operator.want(`s "fine"`)
+	d.operator()
 }
 
 // When the operator's places are taken too, the reason says so.
 func TestAskNamesAFullServer(t *testing.T) {
-	d := start(t, kerneltest.Around(t, nil, introspect.Module, overseen()...), &Options{MaxConnections: 1}, func(s *Server) { s.operatorTime = time.Hour })
-	one := d.dial()
-	one.say(ping("1"))
-	one.want(pong("1"))
+	d, _ := full(t, func(s *Server) { s.operatorTime = time.Hour })
 	for range operatorPlaces {
-		operator := d.dial()
-		operator.say(ask("s", message.KindQuery, "Kernel.Status", `{}`))
-		operator.want(`s "fine"`)
+		d.operator()
 	}
 	_, err := d.connect().Ask(t.Context(), message.Message{Kind: message.KindCommand, Type: "Syscall.Shutdown", Data: []byte("{}")})
 	if !errors.Is(err, ErrFull) || errors.Is(err, message.ErrServerStopping) {
@@ -103,13 +107,8 @@ func TestAskNamesAFullServer(t *testing.T) {
 }
 
 func TestServeTellsOperatorsOfItsEnd(t *testing.T) {
-	d := start(t, kerneltest.Around(t, nil, introspect.Module, overseen()...), &Options{MaxConnections: 1}, func(s *Server) { s.operatorTime = time.Hour })
-	one := d.dial()
-	one.say(ping("1"))
-	one.want(pong("1"))
-	operator := d.dial()
-	operator.say(ask("s", message.KindQuery, "Kernel.Status", `{}`))
-	operator.want(`s "fine"`)
+	d, _ := full(t, func(s *Server) { s.operatorTime = time.Hour })
+	operator := d.operator()
 	d.stop()
 	operator.want("disconnected 503", "EOF")
 	if err := d.ended(); err != nil {

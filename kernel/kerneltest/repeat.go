@@ -1,0 +1,44 @@
+package kerneltest
+
+import (
+	"io"
+	"testing"
+
+	"kernos/kernel"
+	"kernos/kernel/connection"
+	"kernos/message"
+)
+
+// Repeat sends a message b.N times on a connection. Each of them must get a reply.
+func Repeat(b *testing.B, k *kernel.Kernel, m message.Message) {
+	b.Helper()
+	replies := 0
+	r := &repeated{m: m, left: b.N, emit: func(m message.Message) {
+		if m.Kind == message.KindReply {
+			replies++
+		}
+	}}
+	if err := connection.New(k, r, nil).Serve(b.Context()); err != nil || replies != b.N {
+		b.Fatalf("%d replies to %d messages, %v", replies, b.N, err)
+	}
+}
+
+// repeated is a source of the same message. It implements [connection.Source].
+type repeated struct {
+	m    message.Message
+	left int
+	emit kernel.Emit
+}
+
+func (r *repeated) Next() (*message.Message, kernel.Emit, error) {
+	if r.left == 0 {
+		return nil, nil, io.EOF
+	}
+	r.left--
+	return &r.m, r.emit, nil
+}
+
+func (*repeated) Detach()                   {}
+func (*repeated) Flush()                    {}
+func (*repeated) Left(<-chan struct{}) bool { return false }
+func (*repeated) Room(bool) bool            { return true }
