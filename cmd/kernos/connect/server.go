@@ -111,25 +111,18 @@ func (s *Server) upgrade(ctx context.Context, path, protocol string, wait bool) 
 		err = s.reach(ctx, s.Daemon.ConnectOrStart, dial)
 	case s.Daemon != nil:
 		err = s.reach(ctx, s.Daemon.Connect, dial)
+	case wait:
+		err = Retry(ctx, returnTime, func(context.Context) (bool, error) {
+			err := dial()
+			return isAway(err), err
+		})
 	default:
-		err = reachElsewhere(ctx, wait, dial)
+		err = dial()
 	}
 	if !wait && (isAway(err) || isFull(err)) {
 		return nil, nil
 	}
 	return conn, s.Explain(err)
-}
-
-// reachElsewhere connects to a server that isn't the daemon of this user. With wait, the server may take some time to
-// come back.
-func reachElsewhere(ctx context.Context, wait bool, dial func() error) error {
-	if !wait {
-		return dial()
-	}
-	return Retry(ctx, returnTime, func(context.Context) (bool, error) {
-		err := dial()
-		return isAway(err), err
-	})
 }
 
 // Lines is a connection that carries messages in both directions, one per line. After CloseWrite the server
@@ -139,25 +132,19 @@ type Lines interface {
 	CloseWrite() error
 }
 
-// Lines connects to the server for messages, one per line: over the socket of a daemon of this user, and by HTTP
-// elsewhere. The meaning of wait is that of Upgrade.
-func (s *Server) Lines(ctx context.Context, wait bool) (Lines, error) {
+// Lines connects to the server for messages, one per line: over the socket of the daemon of this user, and by HTTP
+// elsewhere. With start, the daemon of this user is started if it isn't running. Without it, no daemon is
+// started, and the connection is nil.
+func (s *Server) Lines(ctx context.Context, start bool) (Lines, error) {
 	if s.Daemon == nil {
-		var stream *client.MessageStream
-		err := reachElsewhere(ctx, wait, func() (err error) {
-			stream, err = s.Target.Messages(ctx)
-			return err
-		})
-		if err == nil {
-			return stream, nil
+		stream, err := s.Target.Messages(ctx)
+		if err != nil {
+			return nil, s.Explain(err)
 		}
-		if !wait && (isAway(err) || isFull(err)) {
-			err = nil
-		}
-		return nil, s.Explain(err)
+		return stream, nil
 	}
 	find := s.Daemon.Connect
-	if wait {
+	if start {
 		find = s.Daemon.ConnectOrStart
 	}
 	conn, err := find(ctx)

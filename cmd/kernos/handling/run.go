@@ -65,8 +65,8 @@ func connectAgain(s *connect.Server) func(context.Context) (connect.Lines, error
 	connected := false
 	return func(ctx context.Context) (connect.Lines, error) {
 		conn, err := s.Lines(ctx, !connected)
-		if connected {
-			return conn, nil
+		if err != nil && connected {
+			return nil, nil
 		}
 		connected = err == nil
 		return conn, err
