@@ -1,4 +1,5 @@
 // Messages as the journal has them.
+import { ask } from "./rpc";
 
 export interface Message {
   kind: string;
@@ -18,6 +19,17 @@ export interface Entry {
 
 /** Whether a message asks for an answer: only such a message can be sent. */
 export const asks = (kind?: string) => kind === "command" || kind === "query";
+
+/** Whether data of the journal is all that was sent. The journal has no secrets, and no data of a message that was refused: such a message can't be sent as it was. */
+export const isWhole = (data: unknown) => data !== "[refused]" && !JSON.stringify(data ?? null).includes("[redacted]");
+
+/** What the kernel has recorded of the data of a request; undefined if that isn't all of it. Only the kernel knows what is a secret. */
+export async function recorded(id: string): Promise<unknown> {
+  try {
+    const { data } = await ask<Message>("message_get", [{ id }]);
+    return isWhole(data) ? data : undefined;
+  } catch { return undefined; } // not every call is recorded
+}
 
 /** Memory.Get is memory/get, and Job.TreeCreate job/tree_create. */
 export const callOf = (type: string): [module: string, method: string] => {

@@ -2,7 +2,8 @@
 // is loaded.
 import { parse } from "./json";
 
-const key = "kernos.calls";
+const key = "kernos.recent";
+localStorage.removeItem("kernos.calls"); // earlier versions kept secrets there
 
 /** What an earlier visit has kept; [] if there is nothing, or nothing that can be read. */
 export function kept(): any[] {

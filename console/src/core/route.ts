@@ -1,5 +1,6 @@
-// Where the reader is: every view, filter and form is a link. The place stands behind the # of
-// the address: #/VIEW/REST?NAME=VALUE. Going to a place never runs anything.
+// Where the reader is: every view, filter and call is a link. The place stands behind the # of
+// the address: #/VIEW/REST?NAME=VALUE. Going to a place never runs anything. Browsers keep addresses:
+// what may be a secret must not be in one.
 import { signal } from "@preact/signals";
 
 export interface Place { view: string; rest: string[]; query: URLSearchParams }
@@ -23,7 +24,7 @@ export function link(view: string, rest: string[] = [], query: Record<string, st
 /** Goes to a place, as following a link does. */
 export function go(address: string) { location.hash = address; }
 
-/** Changes the address without a step in the history: what was typed is kept in the link. */
+/** Changes the address without a step in the history. */
 export function note(address: string) {
   history.replaceState(null, "", address);
   place.value = parse();

@@ -35,7 +35,7 @@ export class Stream {
   id = ""; // of the subscription, once it is acknowledged
   after = 0; // the number of the last item that came
   over = false;
-  constructor(readonly method: string, readonly params: unknown[], readonly listener: Listener) {}
+  constructor(readonly method: string, readonly params: unknown[], readonly listener: Listener, readonly request?: string) {}
 
   /** Ends the stream: the kernel cancels the call. */
   cancel() {
@@ -55,16 +55,16 @@ const questions = new Map<number, Question>();
 const streams = new Map<string, Stream>(); // that are open, by subscription
 const waiting = new Set<Stream>(); // that are not acknowledged yet
 
-function send(method: string, params: unknown[], question?: Question) {
+function send(method: string, params: unknown[], question?: Question, metadata?: { id: string }) {
   if (socket?.readyState !== WebSocket.OPEN) { question?.lost(); return; }
   const id = ++lastId;
   if (question) questions.set(id, question);
-  socket.send(JSON.stringify({ jsonrpc: "2.0", id, method, params }));
+  socket.send(JSON.stringify({ jsonrpc: "2.0", id, method, params, metadata }));
 }
 
-/** Opens a stream. It is sent when there is a connection. */
-export function open(method: string, params: unknown[], listener: Listener): Stream {
-  const stream = new Stream(method, params, listener);
+/** Opens a stream. It is sent when there is a connection. The journal has the message of the call under the id of the request, if one is given. */
+export function open(method: string, params: unknown[], listener: Listener, request?: string): Stream {
+  const stream = new Stream(method, params, listener, request);
   if (status.peek() === "online") start(stream);
   else waiting.add(stream);
   return stream;
@@ -92,7 +92,7 @@ function start(stream: Stream) {
       stream.listener.lost?.("The connection was lost before the call was acknowledged.");
       stream.listener.end?.();
     },
-  });
+  }, stream.request === undefined ? undefined : { id: stream.request });
 }
 
 function resume(stream: Stream) {

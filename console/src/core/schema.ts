@@ -8,6 +8,7 @@ export interface Schema {
   required?: string[];
   additionalProperties?: boolean | Schema;
   items?: Schema;
+  prefixItems?: Schema[];
   oneOf?: Schema[];
   anyOf?: Schema[];
   allOf?: Schema[];
@@ -23,6 +24,9 @@ export interface Schema {
   $defs?: Record<string, Schema>;
   [keyword: string]: any;
 }
+
+/** Whether a schema marks what it describes as a secret. */
+export const isSecret = (s: Schema) => !!s.writeOnly || s.format === "password";
 
 /** A schema with its reference followed, and the parts of allOf in one. */
 export function resolve(schema: Schema | boolean | undefined, root: Schema): Schema {
@@ -48,3 +52,6 @@ function lookUp(reference: string, root: Schema): Schema {
   }
   return at ?? {};
 }
+
+/** The schema of an item of a list. */
+export const itemOf = (list: Schema, index: number, root: Schema) => resolve(list.prefixItems?.[index] ?? list.items, root);

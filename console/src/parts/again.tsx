@@ -1,7 +1,7 @@
 // Sends a message again as it was, after asking where that would repeat an effect.
 import { useSignal } from "@preact/signals";
 import { about, wireName } from "../core/catalog";
-import { callOf, type Message } from "../core/message";
+import { callOf, isWhole, type Message } from "../core/message";
 import { command } from "../core/rpc";
 
 export function SendAgain({ message }: { message: Message }) {
@@ -26,8 +26,7 @@ export function SendAgain({ message }: { message: Message }) {
       outcome.value = { failed: true, text: (failure as Error).message };
     }
   };
-  // The journal has no secrets: a message that had one can't be sent as it was.
-  if (JSON.stringify(message.data ?? null).includes("[redacted]")) return null;
+  if (!isWhole(message.data)) return null;
   return (
     <>
       <button data-testid="again" onClick={() => void press()}>Send again</button>

@@ -1,6 +1,20 @@
-// A call in other languages, so that what was tried here can be typed elsewhere.
+// A call in other languages, so that what was tried here can be typed elsewhere. What the form hides
+// is not copied.
+import { isExact } from "../../core/json";
+import { isSecret, itemOf, resolve, type Schema } from "../../core/schema";
+import { chooseVariant, variantsOf } from "./value";
 
 export interface Written { name: string; text: string }
+
+/** A value without what a form hides. */
+export function withoutSecrets(value: any, schema: Schema | boolean | undefined, root: Schema): any {
+  const s = resolve(schema, root), variants = variantsOf(s);
+  if (isSecret(s)) return undefined;
+  if (variants) return withoutSecrets(value, variants[chooseVariant(variants, root, value)], root);
+  if (Array.isArray(value)) return value.map((item, i) => withoutSecrets(item, itemOf(s, i, root), root));
+  if (!value || typeof value !== "object" || isExact(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, withoutSecrets(inner, s.properties?.[name] ?? s.additionalProperties, root)]).filter(([, inner]) => inner !== undefined));
+}
 
 const shell = (text: string) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replace(/'/g, `'\\''`)}'`);
 

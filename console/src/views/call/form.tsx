@@ -3,13 +3,14 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { exact, parse } from "../../core/json";
-import { resolve, type Schema } from "../../core/schema";
+import { isSecret, itemOf, resolve, type Schema } from "../../core/schema";
 import { blank, chooseVariant, nullable, type Path, pointer, put, typeOf, variantName, variantsOf } from "./value";
 
 export interface FormState {
   root: Schema; // has the definitions
   value: any;
   errors: Record<string, string>; // by pointers
+  hidden?: boolean; // whether all that is shown is part of a secret
   change(value: any): void;
 }
 
@@ -34,8 +35,9 @@ function propertiesOf(s: Schema, form: FormState, path: Path) {
   ));
 }
 
-function Field({ form, schema, path, name, required, optionalItem }: FieldProps) {
-  const s = resolve(schema, form.root), value = at(form, path), where = pointer(path);
+function Field({ form: whole, schema, path, name, required, optionalItem }: FieldProps) {
+  const s = resolve(schema, whole.root), form = isSecret(s) ? { ...whole, hidden: true } : whole;
+  const value = at(form, path), where = pointer(path);
   const id = "field" + where, error = form.errors[where];
   const set = (next: unknown) => form.change(put(form.value, path, next));
   const variants = variantsOf(s), type = typeOf(s);
@@ -56,7 +58,7 @@ function Field({ form, schema, path, name, required, optionalItem }: FieldProps)
   } else if (type === "array") {
     input = <List form={form} schema={s} path={path} name={name} />;
   } else {
-    input = <Plain id={id} s={s} type={type} value={value} name={name} required={required} error={error} set={set} />;
+    input = <Plain id={id} s={s} type={type} value={value} name={name} required={required} hidden={form.hidden} error={error} set={set} />;
   }
   return (
     <div class="field" data-field={where}>
@@ -79,9 +81,9 @@ function Field({ form, schema, path, name, required, optionalItem }: FieldProps)
   );
 }
 
-interface PlainProps { id: string; s: Schema; type: string; value: any; name: string; required: boolean; error?: string; set(value: unknown): void }
+interface PlainProps { id: string; s: Schema; type: string; value: any; name: string; required: boolean; hidden?: boolean; error?: string; set(value: unknown): void }
 
-function Plain({ id, s, type, value, name, required, error, set }: PlainProps) {
+function Plain({ id, s, type, value, name, required, hidden, error, set }: PlainProps) {
   const [typed, setTyped] = useState<string | undefined>(); // what can't be a value yet
   const unfit = typed !== undefined && exact(typed) === undefined;
   const about = { id, "aria-label": name, "aria-invalid": !!(error || unfit), "aria-describedby": `${id}-help ${id}-error`, "data-testid": "input" };
@@ -101,6 +103,7 @@ function Plain({ id, s, type, value, name, required, error, set }: PlainProps) {
       </select>
     );
   }
+  if (hidden) return <input {...about} type="password" autocomplete="off" value={shown(value)} onInput={(event) => set(type === "string" ? event.currentTarget.value : unseen(event.currentTarget.value))} />;
   if (type === "integer" || type === "number") {
     return (
       <input {...about} inputMode={type === "integer" ? "numeric" : "decimal"} value={typed ?? shown(value)} placeholder={s.default === undefined ? "" : String(s.default)}
@@ -113,7 +116,6 @@ function Plain({ id, s, type, value, name, required, error, set }: PlainProps) {
   }
   if (type === "string") {
     const text = value === undefined ? "" : typeof value === "string" ? value : JSON.stringify(value);
-    if (s.writeOnly) return <input {...about} type="password" autocomplete="off" value={text} onInput={(event) => set(event.currentTarget.value)} />;
     if (s.format === "uuid") {
       return <><input {...about} class="mono" value={text} onInput={(event) => set(event.currentTarget.value)} /><button onClick={() => set(crypto.randomUUID())}>New</button></>;
     }
@@ -151,6 +153,11 @@ function Plain({ id, s, type, value, name, required, error, set }: PlainProps) {
 /** A number as it is typed. What isn't one is shown too, so that it can be mended. */
 const shown = (value: unknown) => (value === undefined ? "" : typeof value === "string" ? value : JSON.stringify(value));
 
+/** The value of what is typed unseen where a text or JSON may stand: JSON only if it is shown again as it was typed. */
+function unseen(text: string): unknown {
+  try { return JSON.stringify(parse(text)) === text ? parse(text) : text; } catch { return text || undefined; }
+}
+
 function Variants({ form, variants, path, name }: { form: FormState; variants: Schema[]; path: Path; name: string }) {
   const value = at(form, path);
   const [picked, pick] = useState<number | undefined>();
@@ -178,13 +185,13 @@ function Variants({ form, variants, path, name }: { form: FormState; variants: S
 
 function List({ form, schema, path, name }: { form: FormState; schema: Schema; path: Path; name: string }) {
   const items = at(form, path), list: unknown[] = Array.isArray(items) ? items : [];
-  const item = resolve(schema.items, form.root);
-  const add = () => form.change(put(form.value, [...path, list.length], blank(item, form.root) ?? (typeOf(item) === "string" ? "" : null)));
+  const next = itemOf(schema, list.length, form.root);
+  const add = () => form.change(put(form.value, [...path, list.length], blank(next, form.root) ?? (typeOf(next) === "string" ? "" : null)));
   return (
     <div class="inset">
       {list.map((_, i) => (
         <div class="item" key={i}>
-          <Field form={form} schema={item} path={[...path, i]} name={String(i + 1)} required optionalItem />
+          <Field form={form} schema={itemOf(schema, i, form.root)} path={[...path, i]} name={String(i + 1)} required optionalItem />
           <button class="plain small" aria-label={`Remove ${name} ${i + 1}`} onClick={() => form.change(put(form.value, [...path, i], undefined))}>×</button>
         </div>
       ))}

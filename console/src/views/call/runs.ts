@@ -1,16 +1,14 @@
-// Calls that were made, and methods that are pinned. They survive a reload of the page: their
-// names and parameters are kept in the browser, without write-only fields and without answers.
+// Calls that were made, and methods that are pinned. They survive a reload of the page: names, and
+// the data that the kernel has recorded, are kept in the browser, without answers.
 import { signal } from "@preact/signals";
-import { isExact } from "../../core/json";
 import { keep, kept } from "../../core/recent";
 import type { Item } from "../../core/rpc";
-import { resolve, type Schema } from "../../core/schema";
 
 export interface Run {
-  id: number;
+  id: string; // of the request
   module: string;
   method: string;
-  data: any;
+  data?: any; // as the kernel has recorded it; undefined if it may not be kept
   at: number;
   took?: number;
   state: "running" | "done" | "failed" | "canceled" | "lost";
@@ -20,24 +18,14 @@ export interface Run {
 
 const most = 50, pinKey = "kernos.pinned";
 
-export const runs = signal<Run[]>(kept().map((run: Run) => ({ ...run, items: run.items ?? [], state: run.state === "running" ? "lost" : run.state })));
+export const runs = signal<Run[]>(kept().map((run: Run) => ({ ...run, items: [], state: run.state === "running" ? "lost" : run.state })));
 export const pinned = signal<string[]>(JSON.parse(localStorage.getItem(pinKey) ?? "[]"));
 
 /** Adds or replaces a run. */
-export function remember(run: Run, schema?: Schema) {
-  const others = runs.peek().filter((other) => other.id !== run.id);
-  runs.value = [run, ...others].slice(0, most);
-  const written = runs.peek().map(({ items, ...rest }) => ({ ...rest, data: schema && rest.id === run.id ? withoutSecrets(rest.data, schema, schema) : rest.data }));
-  keep(written);
-}
-
-/** A value without its write-only fields. */
-export function withoutSecrets(value: any, schema: Schema, root: Schema): any {
-  const s = resolve(schema, root);
-  if (s.writeOnly) return undefined;
-  if (Array.isArray(value)) return value.map((item) => withoutSecrets(item, s.items ?? {}, root));
-  if (!value || typeof value !== "object" || isExact(value)) return value;
-  return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, withoutSecrets(inner, s.properties?.[name] ?? {}, root)]).filter(([, inner]) => inner !== undefined));
+export function remember(run: Run) {
+  const earlier = runs.peek();
+  runs.value = earlier.some(({ id }) => id === run.id) ? earlier.map((other) => (other.id === run.id ? run : other)) : [run, ...earlier].slice(0, most);
+  keep(runs.peek().map(({ items, mismatch, ...rest }) => rest)); // a mismatch may repeat the answer
 }
 
 export function pin(name: string) {

@@ -4,6 +4,7 @@ import { useEffect, useMemo } from "preact/hooks";
 import { about as describe, type About, has, methodSchema, modules, wireName } from "../../core/catalog";
 import { parse } from "../../core/json";
 import { bind } from "../../core/keys";
+import { recorded } from "../../core/message";
 import { go, link, note, place } from "../../core/route";
 import { open, serviceHash, type Stream } from "../../core/rpc";
 import type { Schema } from "../../core/schema";
@@ -11,14 +12,14 @@ import { clock } from "../../core/time";
 import { problems } from "../../core/validate";
 import { openPalette } from "../../parts/palette";
 import { Answer } from "./answer";
-import { writings } from "./copy";
+import { withoutSecrets, writings } from "./copy";
 import { Form } from "./form";
-import { pin, pinned, remember, type Run, runs, withoutSecrets } from "./runs";
+import { pin, pinned, remember, type Run, runs } from "./runs";
 import { blank } from "./value";
 
 const filter = signal("");
 
-/** What was typed for a method, so that going elsewhere loses nothing. */
+/** What was typed for a method, so that going elsewhere loses nothing. It may have secrets: it is only here. */
 const drafts = new Map<string, any>();
 
 export default function Call() {
@@ -73,13 +74,13 @@ function initial(module: string, method: string): any {
 }
 
 function Ask({ module, method }: { module: string; method: string }) {
-  const name = `${module}.${method}`;
+  const name = `${module}.${method}`, here = link("call", [module, method]);
   const facts = useSignal<About>({});
   const schema = useSignal<Schema | undefined>(undefined), missing = useSignal("");
   const value = useSignal<any>(initial(module, method));
   const raw = useSignal<string | undefined>(undefined); // the JSON as typed, while that is shown
   const errors = useSignal<Record<string, string>>({}), asked = useSignal(false);
-  const running = useSignal<{ run: Run; stream: Stream } | undefined>(undefined);
+  const running = useSignal<{ run: Run; stream: Stream; show(next: Partial<Run>): void } | undefined>(undefined);
   const asking = useSignal(false); // whether a dangerous command waits for a second press
 
   const withoutSchema = (why: string) => {
@@ -101,8 +102,7 @@ function Ask({ module, method }: { module: string; method: string }) {
   const change = (next: any) => {
     value.value = next;
     drafts.set(name, next);
-    const kept = schema.peek() ? withoutSecrets(next, schema.peek()!, schema.peek()!) : next;
-    note(link("call", [module, method], { data: JSON.stringify(kept) === "{}" ? undefined : JSON.stringify(kept) }));
+    if (location.hash !== here) note(here); // its data is no longer that of the form
     if (asked.peek() && schema.peek()) void problems(schema.peek()!, next).then((found) => { errors.value = found; });
   };
 
@@ -126,23 +126,28 @@ function Ask({ module, method }: { module: string; method: string }) {
   };
 
   const start = () => {
-    const began = performance.now(), of = schema.peek();
-    let now: Run = { id: Date.now(), module, method, data: value.peek() ?? {}, at: Date.now(), state: "running", items: [] };
+    const began = performance.now(), sent = value.peek(), id = crypto.getRandomValues(new Uint32Array(4)).join("-");
+    let now: Run = { id, module, method, at: Date.now(), state: "running", items: [] };
     const show = (next: Partial<Run>) => {
       now = { ...now, ...next };
-      running.value = { run: now, stream };
-      remember(now, of);
+      if ((running.peek()?.run.at ?? 0) <= now.at) running.value = { run: now, stream, show }; // a later run stays
+      remember(now);
     };
     let failed = false, lost = false;
-    const stream = open(wireName(module, method), [now.data], {
+    const stream = open(wireName(module, method), [sent ?? {}], {
       item(item) {
         if (item.type === "error") { failed = true; landOnField(item.error); }
         show({ items: [...now.items, item] });
       },
       lost(reason) { lost = true; show({ items: [...now.items, { type: "error", service_hash: "", provenance: [], error: reason }] }); },
       end() { show({ state: lost ? "lost" : failed ? "failed" : "done", took: performance.now() - began }); void check(now).then((mismatch) => mismatch && show({ mismatch })); },
-    });
+    }, id);
     show({});
+    void recorded(id).then((data) => {
+      if (data === undefined) return;
+      show({ data });
+      if (value.peek() === sent && location.hash === here) note(filled(now)); // nothing was typed meanwhile
+    });
   };
 
   /** An error of the server goes to the field that it names. */
@@ -163,9 +168,7 @@ function Ask({ module, method }: { module: string; method: string }) {
     const now = running.peek();
     if (now?.run.state !== "running") return;
     now.stream.cancel();
-    const run: Run = { ...now.run, state: "canceled", took: Date.now() - now.run.at };
-    running.value = { ...now, run };
-    remember(run, schema.peek());
+    now.show({ state: "canceled", took: Date.now() - now.run.at });
   };
 
   useEffect(() => bind(
@@ -179,7 +182,8 @@ function Ask({ module, method }: { module: string; method: string }) {
     const target = suggested.includes(".") ? suggested.split(".", 2) : [module, suggested];
     if (target.join(".") === name) { if (params !== undefined) change(params); document.querySelector<HTMLElement>("[data-testid=run]")?.focus(); return; }
     const typed = value.peek() && Object.keys(value.peek()).length > 0; // an example is for a form that is empty
-    go(link("call", target, { data: JSON.stringify(typed ? value.peek() : params ?? {}) }));
+    drafts.set(target.join("."), typed ? value.peek() : params ?? {}); // which may have secrets: it is not put into the address
+    go(link("call", target));
   };
 
   const about = schema.value;
@@ -213,13 +217,18 @@ function Ask({ module, method }: { module: string; method: string }) {
             <CopyAs writings={copies} />
           </div>
         </div>
-        <History module={module} method={method} />
+        <History module={module} method={method} fill={fill} />
       </div>
       <div class="answers">
         {running.value ? <Answer run={running.value.run} cancel={cancel} mend={mend} /> : <div class="empty"><p>The answer will be here.</p><button onClick={() => void run()}>Run</button></div>}
       </div>
     </>
   );
+
+  function fill(data: any) {
+    change(data);
+    if (raw.peek() !== undefined) raw.value = JSON.stringify(data, null, 2);
+  }
 
   function toForm() {
     if (raw.peek() === undefined) return;
@@ -262,7 +271,11 @@ function CopyAs({ writings }: { writings(): { name: string; text: string }[] }) 
   );
 }
 
-function History({ module, method, all }: { module?: string; method?: string; all?: boolean }) {
+/** The address of a form that is filled with a call. */
+const filled = ({ module, method, data }: Run) => link("call", [module, method], { data: data && Object.keys(data).length ? JSON.stringify(data) : undefined });
+
+/** Earlier calls: of one method, whose form is filled with the call that is chosen, or of all. */
+function History({ module, method, all, fill }: { module?: string; method?: string; all?: boolean; fill?(data: any): void }) {
   const shown = runs.value.filter((run) => all || (run.module === module && run.method === method));
   if (!shown.length) return null;
   return (
@@ -270,7 +283,7 @@ function History({ module, method, all }: { module?: string; method?: string; al
       <h3>Earlier calls</h3>
       <ul>
         {shown.slice(0, 20).map((run) => (
-          <li key={run.id}><a href={link("call", [run.module, run.method], { data: JSON.stringify(run.data) })}>
+          <li key={run.id}><a href={filled(run)} onClick={() => run.data && fill?.(run.data)}>
             <span class="faint mono">{clock(run.at)}</span> {all && <code>{run.module}.{run.method} </code>}
             <code class="clip">{JSON.stringify(run.data)}</code> <span class={run.state === "failed" ? "error" : "faint"}>{run.state}</span>
           </a></li>
