@@ -95,7 +95,7 @@ func (s *source) Next() (*message.Message, kernel.Emit, error) {
 
 func (s *source) Detach()                   {}
 func (s *source) Flush()                    {}
-func (s *source) Room(bool) bool            { return true }
+func (s *source) Writable(bool) bool        { return true }
 func (s *source) Left(<-chan struct{}) bool { return false }
 
 func drop(message.Message) {}

@@ -140,7 +140,7 @@ func (b *breaking) Next() (*message.Message, kernel.Emit, error) {
 
 func (b *breaking) Detach()                   {}
 func (b *breaking) Flush()                    {}
-func (b *breaking) Room(wait bool) bool       { return wait }
+func (b *breaking) Writable(wait bool) bool   { return wait }
 func (b *breaking) Left(<-chan struct{}) bool { return false }
 
 // A command must not run after its caller was told that it did not.

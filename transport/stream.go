@@ -223,8 +223,8 @@ func (s *stream) next() (*message.Message, kernel.Emit, error) {
 // Flush implements [connection.Source].
 func (s *stream) Flush() { s.out.Flush() }
 
-// Room implements [connection.Source].
-func (s *stream) Room(wait bool) bool { return s.out.Room(wait) }
+// Writable implements [connection.Source].
+func (s *stream) Writable(wait bool) bool { return s.out.Writable(wait) }
 
 // Left implements [connection.Source].
 func (s *stream) Left(finished <-chan struct{}) bool {

@@ -44,7 +44,7 @@ type Output interface {
 // The goroutine that causes a write makes it, if the peer takes everything at once. Otherwise a
 // goroutine of the writer continues, and ends when nothing is left. So neither Flush nor Add
 // waits for the peer, and a connection can be read while its peer does not read. Memory is
-// bounded by its users: they call Room before Add, which waits from the limit on.
+// bounded by its users: they call Writable before Add, which waits from the limit on.
 //
 // The first error of the output ends writing; what is added after it is dropped. A Writer is
 // safe for concurrent use. While nothing waits it holds no buffer.
@@ -69,7 +69,7 @@ type Writer struct {
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // NewWriter returns a writer. The limit is how many bytes may wait for a peer that does not
-// read before Room reports that there is none; 0 means 64 KB.
+// read before Writable returns false; 0 means 64 KB.
 func NewWriter(out Output, limit int) *Writer {
 	if limit <= 0 {
 		limit = writeSize
@@ -79,9 +79,9 @@ func NewWriter(out Output, limit int) *Writer {
 	return w
 }
 
-// Room reports whether fewer bytes than the limit wait for the peer. With wait, it waits until
+// Writable reports whether fewer bytes than the limit wait for the peer. With wait, it waits until
 // that is so, or until sending has ended.
-func (w *Writer) Room(wait bool) bool {
+func (w *Writer) Writable(wait bool) bool {
 	if !w.full.Load() {
 		return true
 	}

@@ -34,7 +34,7 @@ func (r *recorder) all() []string {
 }
 
 func put(w *Writer, line string) {
-	w.Room(true)
+	w.Writable(true)
 	w.Add(func(dst []byte) []byte { return append(dst, line...) }, true)
 }
 
@@ -348,7 +348,7 @@ func TestLargeBuffersAreNotKept(t *testing.T) {
 	w := newWriter(&recorder{})
 	for range 3 {
 		put(w, strings.Repeat("x", 1<<20)+"\n")
-		w.Room(true)
+		w.Writable(true)
 		w.Add(func(dst []byte) []byte {
 			if cap(dst) > maxSpare {
 				t.Errorf("a buffer of %d bytes is kept", cap(dst))

@@ -98,8 +98,8 @@ func (c *visitor) Detach()                   {}
 func (c *visitor) Flush()                    {}
 func (c *visitor) Left(<-chan struct{}) bool { return false }
 
-// Room implements [connection.Source].
-func (c *visitor) Room(bool) bool { return true }
+// Writable implements [connection.Source].
+func (c *visitor) Writable(bool) bool { return true }
 
 // BenchmarkLarge fetches 100 MB and says how much memory was in use at the most.
 func BenchmarkLarge(b *testing.B) {

@@ -35,10 +35,10 @@ type Source interface {
 	// goroutine.
 	Flush()
 
-	// Room reports whether the next answer can be sent without waiting for the peer. With wait,
+	// Writable reports whether the next answer can be sent without waiting for the peer. With wait,
 	// it waits until that is so, or until sending has ended. A wire whose answers wait
 	// by themselves returns wait.
-	Room(wait bool) bool
+	Writable(wait bool) bool
 
 	// Left returns true when the peer has gone for good, or false when finished is closed. It
 	// is called while queries run and nothing is read: after the end of the source, and while
@@ -96,7 +96,7 @@ type Connection struct {
 	slow       slowCalls
 	ahead      readAhead
 	readsAhead bool // another goroutine reads the source; only the goroutine that runs the loop uses it
-	spares     spares
+	idle       idleGoroutines
 
 	current  atomic.Pointer[kernel.Call]
 	watching sync.Mutex
@@ -290,7 +290,7 @@ func (c *Connection) end(err error) {
 		stopWatching = c.watchPeer()
 	}
 	c.goroutines.Wait()
-	c.spares.end()
+	c.idle.end()
 	c.stopTimer()
 	c.pending.close()
 	stopWatching()
@@ -395,7 +395,7 @@ func (s *single) Detach() {} // the data is not used for anything else
 
 func (s *single) Flush() {} // nothing is held back
 
-func (s *single) Room(wait bool) bool { return wait }
+func (s *single) Writable(wait bool) bool { return wait }
 
 func (s *single) Left(finished <-chan struct{}) bool {
 	select {

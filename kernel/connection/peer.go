@@ -106,7 +106,7 @@ func (p *Peer) Ask(ctx context.Context, t message.Type, data []byte, event func(
 	}
 	defer o.end(r)
 	call.Record(r.m, kernel.Out)
-	p.conn.src.Room(true)
+	p.conn.src.Writable(true)
 	p.send(r.m)
 	for {
 		select {
@@ -148,6 +148,6 @@ func (p *Peer) cancelled(m *message.Message) {
 	e := m.Event(cancelledEvent, jsonvalue.Marshal(map[string]message.ID{"id": m.Metadata.ID}))
 	p.conn.k.Stamp(&e)
 	p.conn.k.Record(e, kernel.Out, p.conn.sender)
-	p.conn.src.Room(true)
+	p.conn.src.Writable(true)
 	p.send(e)
 }

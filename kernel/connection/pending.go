@@ -77,7 +77,7 @@ func (c *Connection) Post(send kernel.Emit, m message.Message, commit *store.Com
 		}
 	}
 	if commit == nil && p.waiting.Load() == 0 {
-		c.src.Room(true)
+		c.src.Writable(true)
 		send(m)
 		return
 	}
@@ -162,7 +162,7 @@ func (c *Connection) isReady(a *answer) bool {
 			return false
 		}
 	}
-	return len(a.m.Data) <= maxReady && c.src.Room(false)
+	return len(a.m.Data) <= maxReady && c.src.Writable(false)
 }
 
 func (p *pending) wakeSender() {
@@ -221,7 +221,7 @@ func (c *Connection) sendPending() {
 
 func (c *Connection) sendAnswer(a *answer, patience *time.Timer) {
 	if a.commit == nil {
-		c.src.Room(true)
+		c.src.Writable(true)
 		a.send(a.m)
 		return
 	}
@@ -236,7 +236,7 @@ func (c *Connection) sendAnswer(a *answer, patience *time.Timer) {
 			err = context.DeadlineExceeded
 		}
 	}
-	c.src.Room(true)
+	c.src.Writable(true)
 	c.k.SendDecided(a.send, &a.m, err, c.sender)
 }
 

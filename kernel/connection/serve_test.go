@@ -246,7 +246,7 @@ func (s brokenSource) Next() (*message.Message, kernel.Emit, error) {
 }
 func (brokenSource) Detach()                   {}
 func (brokenSource) Flush()                    {}
-func (brokenSource) Room(wait bool) bool       { return wait }
+func (brokenSource) Writable(wait bool) bool   { return wait }
 func (brokenSource) Left(<-chan struct{}) bool { return false }
 
 func TestServeReturnsTheErrorOfItsSource(t *testing.T) {

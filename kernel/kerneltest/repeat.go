@@ -41,4 +41,4 @@ func (r *repeated) Next() (*message.Message, kernel.Emit, error) {
 func (*repeated) Detach()                   {}
 func (*repeated) Flush()                    {}
 func (*repeated) Left(<-chan struct{}) bool { return false }
-func (*repeated) Room(bool) bool            { return true }
+func (*repeated) Writable(bool) bool        { return true }

@@ -86,8 +86,8 @@ func (w *Wire) Flush() {
 	w.flushed = len(w.answers)
 }
 
-// Room implements [connection.Source].
-func (w *Wire) Room(wait bool) bool { return wait || w.Stuck == nil }
+// Writable implements [connection.Source].
+func (w *Wire) Writable(wait bool) bool { return wait || w.Stuck == nil }
 
 // Left implements [connection.Source].
 func (w *Wire) Left(finished <-chan struct{}) bool { return w.Away != nil && w.Away(finished) }

@@ -287,7 +287,7 @@ func (c *conn) exchangeOf(id message.ID) *exchange {
 
 // notify implements [outlet].
 func (c *conn) notify(frame []byte) {
-	c.out.Room(true)
+	c.out.Writable(true)
 	c.write(frame, false)
 }
 
@@ -304,8 +304,8 @@ func (c *conn) Detach() {}
 // Flush implements [connection.Source].
 func (c *conn) Flush() { c.out.Flush() }
 
-// Room implements [connection.Source].
-func (c *conn) Room(wait bool) bool { return c.out.Room(wait) }
+// Writable implements [connection.Source].
+func (c *conn) Writable(wait bool) bool { return c.out.Writable(wait) }
 
 // Left implements [connection.Source].
 func (c *conn) Left(finished <-chan struct{}) bool {

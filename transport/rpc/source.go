@@ -36,8 +36,8 @@ func (c *conn) Detach() {}
 // Flush implements [connection.Source].
 func (c *conn) Flush() { c.wire.Flush() }
 
-// Room implements [connection.Source]: a write to the wire waits by itself.
-func (c *conn) Room(wait bool) bool { return wait }
+// Writable implements [connection.Source]: a write to the wire waits by itself.
+func (c *conn) Writable(wait bool) bool { return wait }
 
 // errLeft is the end of a connection whose peer is gone and will not come back.
 var errLeft = errors.New("the peer is gone")

@@ -19,7 +19,7 @@ import (
 func (c *connection) Write(frame []byte, more bool) { c.send(ws.OpText, c.remote.Outward(frame), more) }
 
 func (c *connection) send(op ws.OpCode, data []byte, more bool) {
-	c.out.Room(true)
+	c.out.Writable(true)
 	c.out.Add(func(dst []byte) []byte {
 		if c.batches && op == ws.OpText {
 			return c.appendBatch(dst, data)
