@@ -32,6 +32,32 @@ const (
 	refused      = `{"jsonrpc":"2.0","method":"n","params":{"subscription":"s","result":{"type":"error","error":"The daemon is shutting down","code":503,"seq":1}}}`
 )
 
+// newHome returns the daemon of a new home, which isn't running.
+func newHome(t *testing.T) *Daemon {
+	t.Helper()
+	t.Setenv("KERNOS_HOME", t.TempDir())
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	d, err := FindDaemon()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// newKernel returns a kernel that is connected to a server, and is opened in this process once that is gone.
+func newKernel(t *testing.T, to client.Target) *Kernel {
+	t.Helper()
+	d := newHome(t)
+	k := &Kernel{server: &Server{Daemon: d, Target: d.target()}, opts: Options{InProcess: func() (*daemon.Daemon, error) {
+		return daemon.Open(&daemon.Options{Home: d.Dir, Unrecorded: true})
+	}}}
+	var err error
+	if k.conn, err = client.Dial(t.Context(), to); err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
 func TestWhatWasNotBegunIsAskedAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		frames []string
@@ -44,12 +70,6 @@ func TestWhatWasNotBegunIsAskedAgain(t *testing.T) {
 		"it answers with an error of that": {[]string{acknowledged, refused}, websocket.StatusGoingAway, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Setenv("KERNOS_HOME", t.TempDir())
-			t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
-			d, err := FindDaemon()
-			if err != nil {
-				t.Fatal(err)
-			}
 			var connected atomic.Bool
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if connected.Swap(true) {
@@ -68,13 +88,7 @@ func TestWhatWasNotBegunIsAskedAgain(t *testing.T) {
 				_ = conn.Close(c.code, "")
 			}))
 			defer server.Close()
-			k := &Kernel{server: &Server{Daemon: d, Target: d.target()}}
-			if k.conn, err = client.Dial(t.Context(), client.Target{URL: server.URL}); err != nil {
-				t.Fatal(err)
-			}
-			k.opts.InProcess = func() (*daemon.Daemon, error) {
-				return daemon.Open(&daemon.Options{Home: d.Dir, Unrecorded: true})
-			}
+			k := newKernel(t, client.Target{URL: server.URL})
 			data, err := k.Call(t.Context(), message.Message{Kind: message.KindQuery, Type: message.Ping, Data: []byte(`{"payload":7}`)}, func(json.RawMessage) {})
 			if again := k.local != nil; again != c.again {
 				t.Fatalf("asked again: %t, %v", again, err)
@@ -91,12 +105,6 @@ func TestWhatWasNotBegunIsAskedAgain(t *testing.T) {
 
 // A call whose kernel is gone in the middle of it fails, and the next call goes to the next kernel.
 func TestAKernelThatIsGoneIsLeft(t *testing.T) {
-	t.Setenv("KERNOS_HOME", t.TempDir())
-	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
-	d, err := FindDaemon()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var server *httptest.Server
 	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn, err := websocket.Accept(w, r, nil)
@@ -110,12 +118,7 @@ func TestAKernelThatIsGoneIsLeft(t *testing.T) {
 		_ = conn.CloseNow()
 	}))
 	defer server.Close()
-	k := &Kernel{server: &Server{Daemon: d, Target: d.target()}, opts: Options{InProcess: func() (*daemon.Daemon, error) {
-		return daemon.Open(&daemon.Options{Home: d.Dir, Unrecorded: true})
-	}}}
-	if k.conn, err = client.Dial(t.Context(), client.Target{URL: server.URL, Patience: 1}); err != nil {
-		t.Fatal(err)
-	}
+	k := newKernel(t, client.Target{URL: server.URL, Patience: 1})
 	ping := message.Message{Kind: message.KindQuery, Type: message.Ping, Data: []byte(`{"payload":7}`)}
 	if data, err := k.Call(t.Context(), ping, nil); exit.Status(err) != exit.Unreachable {
 		t.Errorf("got %s, %v", data, err)
@@ -133,12 +136,6 @@ func TestAKernelThatIsGoneIsLeft(t *testing.T) {
 
 // A kernel that has gone after the connection was made is left for the next one.
 func TestACallLeavesAKernelThatHasGone(t *testing.T) {
-	t.Setenv("KERNOS_HOME", t.TempDir())
-	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
-	d, err := FindDaemon()
-	if err != nil {
-		t.Fatal(err)
-	}
 	gone := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn, err := websocket.Accept(w, r, nil)
@@ -149,12 +146,7 @@ func TestACallLeavesAKernelThatHasGone(t *testing.T) {
 		<-gone
 		_ = conn.Close(websocket.StatusGoingAway, "")
 	}))
-	k := &Kernel{server: &Server{Daemon: d, Target: d.target()}, opts: Options{InProcess: func() (*daemon.Daemon, error) {
-		return daemon.Open(&daemon.Options{Home: d.Dir, Unrecorded: true})
-	}}}
-	if k.conn, err = client.Dial(t.Context(), client.Target{URL: server.URL, Patience: time.Nanosecond}); err != nil {
-		t.Fatal(err)
-	}
+	k := newKernel(t, client.Target{URL: server.URL, Patience: time.Nanosecond})
 	_ = server.Listener.Close()
 	close(gone)
 	server.Close()
@@ -166,7 +158,7 @@ func TestACallLeavesAKernelThatHasGone(t *testing.T) {
 	})
 	var data []string
 	ping := client.Request{Method: "kernel_ping", Params: []any{map[string]any{"payload": 7}}}
-	err = k.Stream(t.Context(), ping, func(item *client.Item) error {
+	err := k.Stream(t.Context(), ping, func(item *client.Item) error {
 		if item.Type == client.Data {
 			data = append(data, string(item.Data))
 		}
@@ -187,12 +179,6 @@ func TestACallLeavesAKernelThatHasGone(t *testing.T) {
 // Calls that run at once go to the next kernel together.
 func TestCallsAtOnceFindTheNextKernel(t *testing.T) {
 	const calls = 4
-	t.Setenv("KERNOS_HOME", t.TempDir())
-	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
-	d, err := FindDaemon()
-	if err != nil {
-		t.Fatal(err)
-	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn, err := websocket.Accept(w, r, nil)
 		if err != nil {
@@ -205,13 +191,11 @@ func TestCallsAtOnceFindTheNextKernel(t *testing.T) {
 		_ = conn.Close(websocket.StatusGoingAway, "")
 	}))
 	defer server.Close()
-	opened := 0
-	k := &Kernel{server: &Server{Daemon: d, Target: d.target()}, opts: Options{InProcess: func() (*daemon.Daemon, error) {
+	k, opened := newKernel(t, client.Target{URL: server.URL}), 0
+	inProcess := k.opts.InProcess
+	k.opts.InProcess = func() (*daemon.Daemon, error) {
 		opened++
-		return daemon.Open(&daemon.Options{Home: d.Dir, Unrecorded: true})
-	}}}
-	if k.conn, err = client.Dial(t.Context(), client.Target{URL: server.URL}); err != nil {
-		t.Fatal(err)
+		return inProcess()
 	}
 	var wg sync.WaitGroup
 	for range calls {

@@ -17,12 +17,7 @@ import (
 
 // A daemon that has no place left, not even for its operator, is sent a signal.
 func TestAFullDaemonIsSentASignal(t *testing.T) {
-	t.Setenv("KERNOS_HOME", t.TempDir())
-	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
-	d, err := FindDaemon()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := newHome(t)
 	// This process is the daemon: it holds the lock, and refuses every connection.
 	held, err := unix.Listen(d.Socket, unix.Info{})
 	if err != nil {
