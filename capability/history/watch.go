@@ -2,7 +2,6 @@ package history
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"time"
 
@@ -39,24 +38,24 @@ type watchOutput struct {
 
 // newEvent returns the data of Message.Recorded and Message.Replayed.
 func newEvent(e *journal.Entry) kernel.Raw {
-	return append(message.Append(append(eventHead(e), `,"message":`...), &e.Message), '}')
+	return eventWith("message", message.Append(nil, &e.Message), e)
 }
 
 // newOlderEvent returns the data of Event.Replayed.
 func newOlderEvent(e *journal.Entry) kernel.Raw {
-	return append(osevent.Append(append(eventHead(e), `,"event":`...), &e.Message), '}')
+	return eventWith("event", osevent.Append(nil, &e.Message), e)
 }
 
-func eventHead(e *journal.Entry) []byte {
-	dst := fmt.Appendf(nil, `{"seq":%d,"at":%d,"principal":`, e.Seq, e.At)
-	dst = jsonscan.AppendQuoted(dst, e.Name)
-	if e.Wire != "" {
-		dst = jsonscan.AppendQuoted(append(dst, `,"wire":`...), e.Wire)
-	}
-	if e.Claim {
-		dst = append(dst, `,"claim":true`...)
-	}
-	return dst
+// eventWith returns what is known of an entry, and the text of its message, in a member of its own.
+func eventWith(name string, text []byte, e *journal.Entry) kernel.Raw {
+	o := make(jsonscan.Object, 0, len(text)+128)
+	o.Number("seq", int64(e.Seq))
+	o.Number("at", e.At)
+	o.JSON("principal", jsonscan.AppendQuoted(nil, e.Name))
+	o.Text("wire", e.Wire)
+	o.Flag("claim", e.Claim)
+	o.JSON(name, text)
+	return o.End()
 }
 
 var watch = kernel.DefineQuery[watchInput, watchOutput](kernel.Definition{
