@@ -13,10 +13,10 @@ import (
 // Connections are the open connections of a kernel, and the counters of the limits that they share.
 // Package connection adds and removes them.
 type Connections struct {
-	InFlight     atomic.Int64 // slow calls that run
-	ReadAhead    atomic.Int64 // bytes of queued messages
-	Spare        atomic.Int64 // goroutines that wait for the next slow call of their connection
-	PendingBytes atomic.Int64 // bytes of pending answers
+	InFlight       atomic.Int64 // slow calls that run
+	ReadAhead      atomic.Int64 // bytes of queued messages
+	IdleGoroutines atomic.Int64 // goroutines that wait for the next slow call of their connection
+	PendingBytes   atomic.Int64 // bytes of pending answers
 
 	mu    sync.Mutex
 	all   map[Connection]struct{}

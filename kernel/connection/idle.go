@@ -30,7 +30,7 @@ func (c *Connection) passLoop() {
 // awaitLoop waits until this goroutine is to run the loop. It returns false if it isn't needed: there
 // are enough idle goroutines, or the connection has ended.
 func (c *Connection) awaitLoop() bool {
-	ours, all := &c.idle.waiting, &c.k.Connections().Spare
+	ours, all := &c.idle.waiting, &c.k.Connections().IdleGoroutines
 	defer ours.Add(-1)
 	defer all.Add(-1)
 	if tooMany := all.Add(1) > maxIdleAll; ours.Add(1) > maxIdle || tooMany {

@@ -49,10 +49,10 @@ func (c *Connection) CountServices(service func(message.Type) *kernel.Service) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for t, rests := range o.offers {
+	for t, resting := range o.offers {
 		s := service(t)
 		s.Connections++
-		if rests() {
+		if resting() {
 			s.Resting++
 		}
 	}

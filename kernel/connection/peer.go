@@ -60,16 +60,16 @@ func (p *Peer) Publish(event message.Message) {
 func (p *Peer) Cancel(id message.ID) bool { return p.conn.Cancel(id) }
 
 // Offer notes that the peer serves a type, until withdraw is called: calls of other
-// connections may wait for what it says. A peer that rests has failed, and gets requests only
-// if no other one is there; rests must not wait for anything.
-func (p *Peer) Offer(t message.Type, rests func() bool) (withdraw func()) {
+// connections may wait for what it says. A peer that is resting has failed, and gets requests only
+// if no other one is there; resting must not wait for anything.
+func (p *Peer) Offer(t message.Type, resting func() bool) (withdraw func()) {
 	o := &p.conn.outgoing
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.offers == nil {
 		o.offers = make(map[message.Type]func() bool)
 	}
-	o.offers[t] = rests
+	o.offers[t] = resting
 	o.offered.Store(int64(len(o.offers)))
 	return func() {
 		o.mu.Lock()

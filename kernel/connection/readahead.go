@@ -131,8 +131,8 @@ func (c *Connection) awaitRoom(n int) {
 	c.mu.Lock()
 }
 
-// makeRoom wakes the reading goroutine when the queue is half empty. It is called with mu held.
-func (c *Connection) makeRoom() {
+// wakeReader wakes the reading goroutine when the queue is half empty. It is called with mu held.
+func (c *Connection) wakeReader() {
 	a := &c.ahead
 	if a.room != nil && (len(a.queue) == 0 || len(a.queue) <= maxQueued/2 && a.bytes <= maxQueuedBytes/2) {
 		close(a.room)
@@ -151,7 +151,7 @@ func (c *Connection) dequeue() (*message.Message, kernel.Emit, error) {
 		return &c.ahead.last, a.send, nil
 	}
 	c.ahead.queue, c.ahead.working = nil, false
-	c.makeRoom()
+	c.wakeReader()
 	c.mu.Unlock()
 	c.ready() // the goroutine that reads ahead is waiting for input, and flushes nothing
 	c.goroutines.Done()
@@ -169,6 +169,6 @@ func (c *Connection) remove(i int) queued {
 	}
 	c.ahead.bytes -= len(a.m.Data)
 	c.k.Connections().ReadAhead.Add(-int64(len(a.m.Data)))
-	c.makeRoom()
+	c.wakeReader()
 	return a
 }

@@ -56,14 +56,14 @@ func (c *Connection) beginSlow(call *kernel.Call) *slowCall {
 func (s *slowCall) endless() bool { return s.Syscall().Runs == kernel.Endless }
 
 func (s *slowCall) run() {
-	defer s.leave()
+	defer s.finish()
 	s.RunHere(s.overdue)
 	s.conn.ready() // the loop may be waiting for input, and flushes nothing
 }
 
 // overdue answers the call with 504 at its deadline.
 func (s *slowCall) overdue() {
-	defer s.leave()
+	defer s.finish()
 	// A peer that does not read may hold the answer up. Meanwhile the call takes up a place of
 	// its own connection, but none in the limit of all connections.
 	s.giveBackShare()
@@ -75,13 +75,13 @@ func (s *slowCall) giveBackShare() {
 	s.share.Do(func() { s.conn.k.Connections().InFlight.Add(-1) })
 }
 
-func (s *slowCall) leave() {
+func (s *slowCall) finish() {
 	s.left.Do(func() {
 		if s.release != nil {
 			s.release()
 		}
 		s.giveBackShare()
-		s.conn.leave(s)
+		s.conn.removeSlow(s)
 		s.conn.goroutines.Done()
 	})
 }
@@ -183,7 +183,7 @@ func cancelled() *message.Error {
 	return e
 }
 
-func (c *Connection) leave(s *slowCall) {
+func (c *Connection) removeSlow(s *slowCall) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.slow.n--
