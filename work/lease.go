@@ -45,7 +45,7 @@ func (l *Lease) Durable(ctx context.Context) error { return l.commit.Wait(ctx) }
 // Done adds to a batch that the task is done: it leaves the queue. The caller calls ended when
 // the batch has been applied.
 func (l *Lease) Done(b *store.Batch) (ended func()) {
-	l.q.leave(b, l.ID, l.place, l.revision)
+	l.q.remove(b, l.ID, l.place, l.revision)
 	return func() { l.lose(errDone) }
 }
 
@@ -83,10 +83,10 @@ func (l *Lease) lose(cause error) {
 // Depend makes a batch depend on the lease, and changes nothing of the task.
 func (l *Lease) Depend(b *store.Batch) { b.IfRevision(l.place, l.revision) }
 
-// claim makes the lease the one that does its task in this process, and reports whether it could:
-// the task doesn't run, and there is a place for a worker. A lease is claimed before it is stored,
+// acquire makes the lease the one that does its task in this process, and reports whether it could:
+// the task doesn't run, and there is a place for a worker. A lease is acquired before it is stored,
 // so that a task is never leased twice at once. mu of the queue is held.
-func (l *Lease) claim() bool {
+func (l *Lease) acquire() bool {
 	q := l.q
 	if q.working == nil || len(q.running) >= q.opts.Slots || q.running[l.ID] != nil {
 		return false
@@ -100,8 +100,8 @@ func (l *Lease) claim() bool {
 	return true
 }
 
-// unclaim is the opposite of claim. mu of the queue is held.
-func (l *Lease) unclaim() {
+// drop is the opposite of acquire. mu of the queue is held.
+func (l *Lease) drop() {
 	l.cancel(nil)
 	delete(l.q.running, l.ID)
 	if l.Group != "" {

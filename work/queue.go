@@ -72,7 +72,7 @@ type Queue struct {
 	wake      chan struct{} // has a token when there may be something to do
 
 	working context.Context // the context of workers; nil while Run doesn't run
-	workers sync.WaitGroup  // leases that are claimed
+	workers sync.WaitGroup  // leases that are acquired
 	idle    int             // goroutines that wait for a lease
 	leases  chan *Lease     // passes a lease to an idle goroutine
 }
@@ -149,12 +149,12 @@ func (q *Queue) none(priority int) bool {
 func (q *Queue) begin(l *Lease, c *store.Commit) {
 	q.mu.Lock()
 	l.commit, l.revision = c, c.Revision
-	claimed := l.claim()
-	if !claimed {
+	acquired := l.acquire()
+	if !acquired {
 		q.begun.lower(l.place)
 	}
 	q.mu.Unlock()
-	if claimed {
+	if acquired {
 		q.start(l)
 	} else {
 		q.signal()
@@ -235,7 +235,7 @@ func (q *Queue) Remove(b *store.Batch, id string) (removed func(cause error), er
 	if err != nil || f.entry.Revision == 0 {
 		return nil, err
 	}
-	q.leave(b, id, f.entry.Key, f.entry.Revision)
+	q.remove(b, id, f.entry.Key, f.entry.Revision)
 	return func(cause error) { q.stop(id, cause) }, nil
 }
 
@@ -292,7 +292,7 @@ func (q *Queue) put(b *store.Batch, t *Task, from []byte, r store.Revision) (mov
 	return func() { q.added(place, group, limit) }
 }
 
-func (q *Queue) leave(b *store.Batch, id string, place []byte, r store.Revision) {
+func (q *Queue) remove(b *store.Batch, id string, place []byte, r store.Revision) {
 	b.IfRevision(place, r)
 	b.Delete(place)
 	if place[2] != keyBegun {

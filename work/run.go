@@ -226,7 +226,7 @@ func (q *Queue) tick(clocks []candidate) (failed error) {
 			return nil
 		}
 		if next.IsZero() {
-			q.leave(b, t.ID, c.place, c.revision)
+			q.remove(b, t.ID, c.place, c.revision)
 			return applied
 		}
 		t.Due = next
@@ -289,7 +289,7 @@ func (q *Queue) lease(cs []candidate) (n int, err error) {
 			return 0, err
 		}
 	}
-	leases := q.claim(cs)
+	leases := q.acquire(cs)
 	err = q.inBatches(cs, func(b *store.Batch, c *candidate) func(*store.Commit) {
 		l := leases[c.ID]
 		if l == nil {
@@ -309,7 +309,7 @@ func (q *Queue) lease(cs []candidate) (n int, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, l := range leases { // these leases could not be stored
-		l.unclaim()
+		l.drop()
 		q.workers.Done()
 		if err != nil {
 			q.subqueueOf(l.place, l.Group).lower(l.place)
@@ -318,8 +318,8 @@ func (q *Queue) lease(cs []candidate) (n int, err error) {
 	return n, err
 }
 
-// claim returns claimed leases of the tasks that can begin.
-func (q *Queue) claim(cs []candidate) map[string]*Lease {
+// acquire returns acquired leases of the tasks that can begin.
+func (q *Queue) acquire(cs []candidate) map[string]*Lease {
 	leases := make(map[string]*Lease, len(cs))
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -329,7 +329,7 @@ func (q *Queue) claim(cs []candidate) map[string]*Lease {
 			l.Attempt++
 		}
 		l.Fence++
-		if l.claim() {
+		if l.acquire() {
 			leases[l.ID] = l
 		} else if q.running[l.ID] == nil {
 			q.subqueueOf(l.place, l.Group).lower(l.place)
@@ -397,7 +397,7 @@ func (q *Queue) inBatches(cs []candidate, change func(*store.Batch, *candidate) 
 	return nil
 }
 
-// start starts the worker of a lease that is claimed.
+// start starts the worker of a lease that is acquired.
 func (q *Queue) start(l *Lease) {
 	select {
 	case q.leases <- l:
@@ -464,7 +464,7 @@ func (q *Queue) interrupted(l *Lease) {
 
 func (q *Queue) free(l *Lease) {
 	q.mu.Lock()
-	l.unclaim()
+	l.drop()
 	waiting := q.waiting()
 	q.mu.Unlock()
 	l.mu.Lock()
