@@ -118,11 +118,11 @@ func (c *claims) holder(t message.Type) (one principal.Claim, ok bool, err error
 	return one, p != nil && p.Life().Err() == nil, err
 }
 
-// makeRoom forgets a claim to a name that isn't served, so that a principal can have another one,
+// evict forgets a claim to a name that isn't served, so that a principal can have another one,
 // and reports whether there was one. It is a claim of the principal that has the most, and of none
 // that has fewer than the caller: a caller that claims as many names as there may be doesn't take
 // those of others.
-func (c *claims) makeRoom(caller principal.ID, served func(message.Type) bool) (bool, error) {
+func (c *claims) evict(caller principal.ID, served func(message.Type) bool) (bool, error) {
 	held := make(map[principal.ID]int)
 	for _, one := range c.of {
 		held[one.ID]++

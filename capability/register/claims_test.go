@@ -17,8 +17,8 @@ func TestAFloodOfNamesTakesNoneOfAnother(t *testing.T) {
 	for _, served := range []bool{false, true} {
 		c := claims{of: map[message.Type]principal.Claim{"Bank.Login": {ID: "bank"}}}
 		isServed := func(t message.Type) bool { return served && t != "Bank.Login" }
-		makeRoom := func(caller principal.ID) bool {
-			made, err := c.makeRoom(caller, isServed)
+		evict := func(caller principal.ID) bool {
+			made, err := c.evict(caller, isServed)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -33,7 +33,7 @@ func TestAFloodOfNamesTakesNoneOfAnother(t *testing.T) {
 			set(i)
 		}
 		for i := range 20 {
-			if dropped := makeRoom("thief"); dropped == served {
+			if dropped := evict("thief"); dropped == served {
 				t.Errorf("with names that are served (%t), one was dropped: %t", served, dropped)
 			}
 			if c.of["Bank.Login"].ID != "bank" {
@@ -41,7 +41,7 @@ func TestAFloodOfNamesTakesNoneOfAnother(t *testing.T) {
 			}
 			set(10 + i)
 		}
-		if !served && !makeRoom("bank") {
+		if !served && !evict("bank") {
 			t.Error("there is no room for one that has few")
 		}
 	}

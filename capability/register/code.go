@@ -84,7 +84,7 @@ func (d *directory) claimCode(author *principal.Principal, t message.Type, event
 	if err := d.free(t, events); err != nil {
 		return err
 	}
-	return d.makeRoom(author, t)
+	return d.ensureSpace(author, t)
 }
 
 type unregisterInput struct {

@@ -191,7 +191,7 @@ func (d *directory) register(ctx context.Context, in registerInput) (registerOut
 	}
 	s := d.services[def.Type]
 	caller := kernel.PrincipalOf(ctx)
-	if err := d.claim(caller, s, def); err != nil {
+	if err := d.checkHolder(caller, s, def); err != nil {
 		return registerOutput{}, err
 	}
 	if err := d.admit(caller, c, s, def); err != nil {
@@ -222,10 +222,10 @@ func (d *directory) register(ctx context.Context, in registerInput) (registerOut
 	return d.registered(ctx, def.Type), err
 }
 
-// claim returns why a principal may not serve a type: it belongs to another one, or one of the
-// connections that serve it, or this one, wants to be alone. The owner takes over what no
+// checkHolder returns why a principal may not serve a type: the type belongs to another principal, or one of the
+// connections that serve it, or the new one, wants to be the only one. The owner takes over what no
 // connection serves.
-func (d *directory) claim(caller *principal.Principal, s *service, def *definition) error {
+func (d *directory) checkHolder(caller *principal.Principal, s *service, def *definition) error {
 	holder, held, err := d.claims.holder(def.Type)
 	switch {
 	case err != nil:
@@ -261,15 +261,15 @@ func (d *directory) admit(caller *principal.Principal, c *provider, s *service, 
 	if len(d.services) >= d.opts.InAll {
 		return d.full()
 	}
-	return d.makeRoom(caller, def.Type)
+	return d.ensureSpace(caller, def.Type)
 }
 
-// makeRoom makes room for the claim of a caller to a name, or returns why there is none.
-func (d *directory) makeRoom(caller *principal.Principal, t message.Type) error {
+// ensureSpace makes sure that a caller can claim a name, or returns why it can't.
+func (d *directory) ensureSpace(caller *principal.Principal, t message.Type) error {
 	if _, claimed := d.claims.of[t]; claimed || len(d.claims.of) < d.opts.InAll {
 		return nil
 	}
-	made, err := d.claims.makeRoom(caller.ID(), d.served)
+	made, err := d.claims.evict(caller.ID(), d.served)
 	if err == nil && !made {
 		err = d.full()
 	}

@@ -31,18 +31,18 @@ type service struct {
 	next    atomic.Uint64             // round-robin counter
 }
 
-// A server is a connection that serves a type. One that fails again and again rests, while
+// A server is a connection that serves a type. One that fails again and again cools down, while
 // there are others.
 type server struct {
 	*provider
-	failures atomic.Int64 // answers in a row that did not come, or made no sense
-	resting  atomic.Int64 // end of the rest, as time after the service's begun
-	withdraw func()       // ends the offer of the type to the kernel
+	failures    atomic.Int64 // answers in a row that did not come, or made no sense
+	cooldownEnd atomic.Int64 // end of the cooldown, as time after the service's begun
+	withdraw    func()       // ends the offer of the type to the kernel
 }
 
 const (
 	maxFailures = 3
-	restPeriod  = 20 * time.Second // limits a failing program to three failed calls per minute
+	cooldown    = 20 * time.Second // limits a failing program to three failed calls per minute
 )
 
 func newService(def *definition, begun time.Time) *service {
@@ -59,7 +59,7 @@ func (s *service) servedBy(c *provider) bool {
 
 func (s *service) join(c *provider) {
 	one := &server{provider: c}
-	one.withdraw = c.peer.Offer(s.Type, func() bool { return s.rests(one, s.now()) })
+	one.withdraw = c.peer.Offer(s.Type, func() bool { return s.coolingDown(one, s.now()) })
 	all := append(slices.Clone(s.all()), one)
 	s.servers.Store(&all)
 }
@@ -80,9 +80,9 @@ func (s *service) leave(c *provider) int {
 // now is how long after begun it is.
 func (s *service) now() int64 { return int64(time.Since(s.begun)) }
 
-func (s *service) rests(one *server, now int64) bool { return one.resting.Load() > now }
+func (s *service) coolingDown(one *server, now int64) bool { return one.cooldownEnd.Load() > now }
 
-// pick returns the server that gets the next request: of those that are not resting, the one
+// pick returns the server that gets the next request: of those that are not cooling down, the one
 // with the fewest unanswered requests, in turn among equals. It returns nil if none is left.
 func (s *service) pick() *server {
 	all := s.all()
@@ -93,12 +93,12 @@ func (s *service) pick() *server {
 	first := int(s.next.Add(1) % uint64(len(all)))
 	var best *server
 	var least int64
-	rests := false
+	cooling := false
 	for i := range all {
 		one := all[(first+i)%len(all)]
-		n, r := one.inFlight.Load(), s.rests(one, now)
-		if best == nil || rests && !r || rests == r && n < least {
-			best, least, rests = one, n, r
+		n, r := one.inFlight.Load(), s.coolingDown(one, now)
+		if best == nil || cooling && !r || cooling == r && n < least {
+			best, least, cooling = one, n, r
 		}
 	}
 	return best
@@ -211,6 +211,6 @@ func (e *outgoing) passError(outcome *message.Message) {
 // failed counts an answer that is missing or invalid.
 func (s *service) failed(one *server) {
 	if one.failures.Add(1) >= maxFailures {
-		one.resting.Store(s.now() + int64(restPeriod))
+		one.cooldownEnd.Store(s.now() + int64(cooldown))
 	}
 }

@@ -138,11 +138,11 @@ func TestAConnectionThatFailsRests(t *testing.T) {
 			return answering(m, "reply", "Text.Count", `"`+strings.Repeat("x", message.MaxLine)+`"`)
 		},
 	} {
-		t.Run(name, func(t *testing.T) { rests(t, answer) })
+		t.Run(name, func(t *testing.T) { coolsDown(t, answer) })
 	}
 }
 
-func rests(t *testing.T, answer func(message.Message) string) {
+func coolsDown(t *testing.T, answer func(message.Message) string) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKernel(t, nil, nil, builtIns()...)
 		caller, bad, good := connect(t, k), connect(t, k), connect(t, k)
@@ -182,7 +182,7 @@ func rests(t *testing.T, answer func(message.Message) string) {
 		if got := k.Services(); !slices.Equal(got, []kernel.Service{{Type: "Text.Count", Connections: 2, Resting: 1}}) {
 			t.Errorf("got %+v", got)
 		}
-		time.Sleep(restPeriod + time.Second)
+		time.Sleep(cooldown + time.Second)
 		if n := ask(40); n != 1 {
 			t.Errorf("%d failed after the rest", n)
 		}
