@@ -28,7 +28,7 @@ type front struct {
 	kind          string // the field type
 	compatibility string
 
-	mended    bool     // the text was not valid YAML, and was repaired
+	repaired  bool     // the text was not valid YAML, and was repaired
 	unclear   bool     // skills_if can't be read
 	duplicate []string // fields that it has more than once
 }
@@ -100,16 +100,16 @@ func isDelimiter(line []byte) bool {
 // parseFields reads front matter as YAML, and repairs it first if it is not valid.
 func parseFields(text string) (front, error) {
 	root, err := parseYAML(text)
-	mended := false
+	repaired := false
 	if err != nil {
-		again, other := parseYAML(mend(text))
+		again, other := parseYAML(repair(text))
 		if other != nil {
 			return front{}, err
 		}
-		root, mended = again, true
+		root, repaired = again, true
 	}
 	f, err := fields(root)
-	f.mended = mended
+	f.repaired = repaired
 	return f, err
 }
 

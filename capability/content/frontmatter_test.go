@@ -65,18 +65,18 @@ func TestFieldsAreReadAsTheyAreMeant(t *testing.T) {
 		{"Agent Skills", "name: pdf\ndescription: Reads PDFs\nlicense: MIT\ncompatibility: Linux\nmetadata:\n  author: me\n  version: \"1\"\nallowed-tools: Bash(git:*) Read\n",
 			front{name: "pdf", description: "Reads PDFs", compatibility: "Linux"}},
 
-		{"colon", "name: A\ndescription: Use it when: always\n", front{name: "A", description: "Use it when: always", mended: true}},
-		{"colon on the next line", "description: Use it\n  when: always\nname: A\n", front{name: "A", description: "Use it when: always", mended: true}},
-		{"colon at the end", "description: Use it: when\n  you want:\nname: A\n", front{name: "A", description: "Use it: when you want:", mended: true}},
-		{"apostrophe and colon", "description: It's: so\n", front{description: "It's: so", mended: true}},
-		{"colon and comment", "description: a: b # c\n", front{description: "a: b", mended: true}},
-		{"bold", "description: **Do** it\n", front{description: "**Do** it", mended: true}},
-		{"at", "name: @me\ntools:\n  - @scope/tool\n", front{name: "@me", tools: []string{"@scope/tool"}, mended: true}},
-		{"strays", "description: \"a\" and \"b\"\n", front{description: "\"a\" and \"b\"", mended: true}},
-		{"tabs", "metadata:\n\tauthor: me\nskills:\n\t- a.md\n", front{skills: []string{"a.md"}, mended: true}},
+		{"colon", "name: A\ndescription: Use it when: always\n", front{name: "A", description: "Use it when: always", repaired: true}},
+		{"colon on the next line", "description: Use it\n  when: always\nname: A\n", front{name: "A", description: "Use it when: always", repaired: true}},
+		{"colon at the end", "description: Use it: when\n  you want:\nname: A\n", front{name: "A", description: "Use it: when you want:", repaired: true}},
+		{"apostrophe and colon", "description: It's: so\n", front{description: "It's: so", repaired: true}},
+		{"colon and comment", "description: a: b # c\n", front{description: "a: b", repaired: true}},
+		{"bold", "description: **Do** it\n", front{description: "**Do** it", repaired: true}},
+		{"at", "name: @me\ntools:\n  - @scope/tool\n", front{name: "@me", tools: []string{"@scope/tool"}, repaired: true}},
+		{"strays", "description: \"a\" and \"b\"\n", front{description: "\"a\" and \"b\"", repaired: true}},
+		{"tabs", "metadata:\n\tauthor: me\nskills:\n\t- a.md\n", front{skills: []string{"a.md"}, repaired: true}},
 		{"tab behind the colon", "name:\tA\n", front{name: "A"}},
-		{"mended beside others", "description: a: b\nname: 'It''s'\nmetadata:\n  x: \"y # z\"\nskills: [a.md]\ntools:\n  - b.sh\nlicense: >\n  c: d\n  e\n",
-			front{description: "a: b", name: "It's", skills: []string{"a.md"}, tools: []string{"b.sh"}, mended: true}},
+		{"repaired beside others", "description: a: b\nname: 'It''s'\nmetadata:\n  x: \"y # z\"\nskills: [a.md]\ntools:\n  - b.sh\nlicense: >\n  c: d\n  e\n",
+			front{description: "a: b", name: "It's", skills: []string{"a.md"}, tools: []string{"b.sh"}, repaired: true}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, _, err := parse([]byte("---\n" + test.text + "---\n"))
@@ -90,7 +90,7 @@ func TestFieldsAreReadAsTheyAreMeant(t *testing.T) {
 
 func sameFront(a, b *front) bool {
 	return a.present == b.present && a.name == b.name && a.description == b.description && slices.Equal(a.skills, b.skills) &&
-		slices.Equal(a.tools, b.tools) && a.kind == b.kind && a.compatibility == b.compatibility && a.mended == b.mended && slices.Equal(a.duplicate, b.duplicate)
+		slices.Equal(a.tools, b.tools) && a.kind == b.kind && a.compatibility == b.compatibility && a.repaired == b.repaired && slices.Equal(a.duplicate, b.duplicate)
 }
 
 func TestWhatCantBeReadIsAnError(t *testing.T) {

@@ -74,7 +74,7 @@ func problemsOf(e *indexEntry, d *document) []string {
 	if f.present && f.description == "" && isSkill {
 		add("MISSING_DESCRIPTION: add a description to the front matter that says what it is for and when to use it")
 	}
-	if f.mended {
+	if f.repaired {
 		add("MALFORMED_YAML: other programs may not read it; put texts with colons or special signs into quotes, and indent with blanks")
 	}
 	for _, field := range f.duplicate {

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// mend rewrites front matter that is not valid YAML into what people mean by it:
+// repair rewrites front matter that is not valid YAML into what people mean by it:
 //
 //	description: Use it when: always      a colon within a text
 //	description: **bold**, @name          a sign that means something else in YAML
@@ -16,7 +16,7 @@ import (
 //
 // Such values are put into quotes, with the lines that belong to them. Everything else
 // stays as it is, and what can't be read then is an error.
-func mend(text string) string {
+func repair(text string) string {
 	m := mending{lines: strings.Split(text, "\n")}
 	for i, line := range m.lines {
 		m.lines[i] = strings.TrimSuffix(line, "\r")
@@ -33,7 +33,7 @@ type mending struct {
 	out   strings.Builder
 }
 
-// line mends the next line and what belongs to it.
+// line repairs the next line and what belongs to it.
 func (m *mending) line() {
 	indent, rest := indentation(m.lines[m.next])
 	m.next++
@@ -118,7 +118,7 @@ func field(rest string) (key, value string, ok bool) {
 	return key, strings.Trim(rest[at+1:], " \t"), true
 }
 
-// item mends an item of a list whose text begins with a sign that YAML keeps for itself.
+// item repairs an item of a list whose text begins with a sign that YAML keeps for itself.
 func item(rest string) string {
 	value, ok := strings.CutPrefix(rest, "- ")
 	value = strings.TrimLeft(value, " \t")

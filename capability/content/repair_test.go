@@ -9,7 +9,7 @@ func TestATextThatOnlyBeginsLikeAList(t *testing.T) {
 		{"description: a: b\nargument-hint: [a]\ntools: [x,\n  y]\n", "a: b"},
 	} {
 		f, err := parseFields(test.text)
-		if err != nil || f.description != test.description || !f.mended {
+		if err != nil || f.description != test.description || !f.repaired {
 			t.Errorf("%q: %+v, %v", test.text, f, err)
 		}
 	}

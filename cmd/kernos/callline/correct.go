@@ -16,7 +16,7 @@ func Correct(m *client.Method, given, example json.RawMessage) json.RawMessage {
 	if m == nil {
 		return example
 	}
-	return mended(m, withoutSecrets(&m.Field, renamed(m, given)), example)
+	return corrected(m, withoutSecrets(&m.Field, renamed(m, given)), example)
 }
 
 // renamed gives parameters whose names the method doesn't have the names that were probably
@@ -61,9 +61,9 @@ func withoutSecrets(f *client.Field, params json.RawMessage) json.RawMessage {
 	return shown.Text()
 }
 
-// mended returns the given parameters, with values of the example in place of those that are
+// corrected returns the given parameters, with values of the example in place of those that are
 // missing or wrong.
-func mended(m *client.Method, given, example json.RawMessage) json.RawMessage {
+func corrected(m *client.Method, given, example json.RawMessage) json.RawMessage {
 	if given == nil && example != nil {
 		return example
 	}
