@@ -69,9 +69,9 @@ func (e *Engine) Apply(b *store.Batch) (*store.Commit, error) {
 		e.filling.Go(func() { e.fill(f) })
 	}
 	e.cacheChanges = e.cache.begin(b, e.cacheChanges[:0])
-	takes, wants := roomFor(b, size)
-	if !e.room.take(takes, wants) {
-		return e.applyAlone(b, commit, c, !e.room.large(wants))
+	takes, wants := spaceFor(b, size)
+	if !e.memtable.take(takes, wants) {
+		return e.applyAlone(b, commit, c, !e.memtable.large(wants))
 	}
 	due := e.join(b, commit, wants)
 	e.cache.end(b, e.cacheChanges, commit.Revision)
@@ -104,7 +104,7 @@ func (e *Engine) check(conditions []store.Condition) error {
 // join adds a batch to the open group, which makes it visible. It reports whether the caller
 // has to give the group to Pebble, because it is large, or because there is one writer, and
 // waking the syncer would only make it wait longer. The caller holds applyLock.
-func (e *Engine) join(b *store.Batch, c *store.Commit, room int64) (due bool) {
+func (e *Engine) join(b *store.Batch, c *store.Commit, space int64) (due bool) {
 	q := &e.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -112,14 +112,14 @@ func (e *Engine) join(b *store.Batch, c *store.Commit, room int64) (due bool) {
 	if first {
 		q.open = e.newGroup()
 	}
-	e.encode(q.open, b, c, room)
+	e.encode(q.open, b, c, space)
 	if first && q.idle() {
 		if q.single {
 			return true
 		}
 		q.news.Signal()
 	}
-	return q.open.room > e.room.group()
+	return q.open.space > e.memtable.group()
 }
 
 // A slowChange is a batch that Pebble may have to wait for.
@@ -143,7 +143,7 @@ func (e *Engine) applyAlone(b *store.Batch, commit *store.Commit, c *condition, 
 	e.flush() // earlier batches come first
 	g := e.newGroup()
 	e.encode(g, b, commit, 0)
-	s := &slowChange{group: g, full: full, table: e.room.tables.Load(), visible: make(chan struct{}, 1)}
+	s := &slowChange{group: g, full: full, table: e.memtable.tables.Load(), visible: make(chan struct{}, 1)}
 	e.writing.Go(func() { e.applySlowly(s) })
 
 	select {
@@ -152,7 +152,7 @@ func (e *Engine) applyAlone(b *store.Batch, commit *store.Commit, c *condition, 
 		select {
 		case <-s.visible:
 		case <-time.After(stuckAfter):
-			if s.leave(b) {
+			if s.abandon(b) {
 				// It becomes visible when the disk has recovered, or never.
 				commit.Resolve(e.failure(c))
 				return commit, nil
@@ -170,7 +170,7 @@ func (e *Engine) applyAlone(b *store.Batch, commit *store.Commit, c *condition, 
 func (e *Engine) applySlowly(s *slowChange) {
 	commit := s.group.commits[0]
 	err := e.give(s.group)
-	if err == nil && s.full && s.table == e.room.tables.Load() {
+	if err == nil && s.full && s.table == e.memtable.tables.Load() {
 		// There was just enough room left, and the next batch would not have enough.
 		if _, failed := e.db.AsyncFlush(); failed != nil {
 			e.opts.Log.Warn("the store can't begin a new table", "dir", e.dir, "error", failed)
@@ -195,9 +195,9 @@ func (e *Engine) applySlowly(s *slowChange) {
 	}
 }
 
-// leave is called by a caller that does not wait any longer. It returns false if the batch
+// abandon is called by a caller that does not wait any longer. It returns false if the batch
 // has become visible meanwhile, or has failed.
-func (s *slowChange) leave(b *store.Batch) bool {
+func (s *slowChange) abandon(b *store.Batch) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.done {
@@ -253,7 +253,7 @@ func (e *Engine) newGroup() *group {
 }
 
 // encode adds a batch to a group. The caller holds applyLock.
-func (e *Engine) encode(g *group, b *store.Batch, c *store.Commit, room int64) {
+func (e *Engine) encode(g *group, b *store.Batch, c *store.Commit, space int64) {
 	var number [binary.MaxVarintLen64]byte
 	prefix := binary.AppendUvarint(number[:0], uint64(c.Revision))
 	// Pebble's errors are those of batches with an index, which this one has not.
@@ -278,5 +278,5 @@ func (e *Engine) encode(g *group, b *store.Batch, c *store.Commit, room int64) {
 	}
 	g.commits = append(g.commits, c)
 	g.cacheChanges = append(g.cacheChanges, e.cacheChanges...)
-	g.room += room
+	g.space += space
 }

@@ -450,8 +450,8 @@ func (f *tableFile) do(call func() error) error {
 	return f.d.tolerate(call())
 }
 
-// listen makes Pebble report to health.
-func (h *health) listen() *crdb.EventListener {
+// eventListener returns the listener by which Pebble reports to health.
+func (h *health) eventListener() *crdb.EventListener {
 	return &crdb.EventListener{
 		WALCreated: func(info crdb.WALCreateInfo) {
 			h.update(func() { h.unflushed++ })

@@ -24,7 +24,7 @@
 // before they ask Pebble. Keys that don't exist are known without Pebble (absent.go).
 //
 // Pebble may have to wait for the disk before it takes a batch: when its table in memory is
-// full, or the batch is large (room.go). Then the batch is given to Pebble alone, by a
+// full, or the batch is large (memtable.go). Then the batch is given to Pebble alone, by a
 // goroutine of its own, so that the caller need not wait if the disk fails.
 //
 // If the disk fails, the monitor resolves all pending commits at once with the error, and
@@ -133,7 +133,7 @@ type Engine struct {
 	// Writing: see apply.go.
 	slots        chan struct{} // one element for each batch that is not durable yet
 	applyLock    chan struct{} // held to apply a batch; a channel, so that waiting for it can end
-	room         room
+	memtable     memtableSpace
 	cacheChanges []cacheChange  // cache changes of the batch that is being applied; guarded by applyLock
 	revision     store.Revision // revision of the last batch; guarded by applyLock
 	lease        store.Revision // the last revision that may be given out; guarded by applyLock
@@ -271,7 +271,7 @@ func open(dir string, opts Options, l *lock) (*Engine, error) {
 func (e *Engine) openPebble(log *logger) (err error) {
 	o := e.opts.forPebble(log)
 	o.FS = e.disk
-	listener := e.health.listen()
+	listener := e.health.eventListener()
 	// Errors go to the log as texts: Pebble's own have their stack with them.
 	listener.DataCorruption = func(info crdb.DataCorruptionInfo) {
 		if text := "the file " + info.Path + " of the store is damaged"; log.isNew(text) {
@@ -285,7 +285,7 @@ func (e *Engine) openPebble(log *logger) (err error) {
 	}
 	counted := listener.WALCreated
 	listener.WALCreated = func(info crdb.WALCreateInfo) {
-		e.room.renewed(int64(e.opts.MemTableSize))
+		e.memtable.renewed(int64(e.opts.MemTableSize))
 		if counted != nil {
 			counted(info)
 		}
@@ -310,8 +310,8 @@ func (e *Engine) openPebble(log *logger) (err error) {
 func (e *Engine) prepare() error {
 	err := e.opts.schema.migrate(e.dir, e.db)
 	// The flush of a new store begins a log, but no larger table in memory.
-	e.room.size.Store(0)
-	e.room.renewed(int64(e.opts.MemTableSize))
+	e.memtable.size.Store(0)
+	e.memtable.renewed(int64(e.opts.MemTableSize))
 	if err == nil {
 		e.lease, err = readLease(e.dir, e.db)
 	}

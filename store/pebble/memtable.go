@@ -6,11 +6,11 @@ import (
 	"kernos/store"
 )
 
-// room guesses whether a batch can be given to Pebble without waiting. It waits when
+// memtableSpace guesses whether a batch can be given to Pebble without waiting. It waits when
 // its table in memory is full, for another one and for a new log, which takes for ever
 // if the disk fails. A guess that is too cautious costs a change of goroutines; one
 // that is not cautious enough makes one caller wait for the disk.
-type room struct {
+type memtableSpace struct {
 	size   atomic.Int64 // size of the memtable
 	used   atomic.Int64 // upper bound of what the memtable's batches take
 	tables atomic.Int64 // memtables so far
@@ -23,27 +23,27 @@ const (
 )
 
 // renewed is called when there is a new log, which means a new table.
-func (r *room) renewed(limit int64) {
-	r.size.Store(min(max(2*r.size.Load(), firstTable), limit))
-	r.used.Store(0)
-	r.tables.Add(1)
+func (m *memtableSpace) renewed(limit int64) {
+	m.size.Store(min(max(2*m.size.Load(), firstTable), limit))
+	m.used.Store(0)
+	m.tables.Add(1)
 }
 
-// roomFor is how much a batch takes, and how much Pebble wants to be free for it.
-func roomFor(b *store.Batch, bytes int) (takes, wants int64) {
+// spaceFor is how much a batch takes, and how much Pebble wants to be free for it.
+func spaceFor(b *store.Batch, bytes int) (takes, wants int64) {
 	takes = int64(bytes + perEntry*len(b.Ops))
 	return takes, takes + int64(perWish*len(b.Ops))
 }
 
 // group is how much the batches that gather may want, before the last one.
-func (r *room) group() int64 { return min(maxGroup, r.size.Load()/8) }
+func (m *memtableSpace) group() int64 { return min(maxGroup, m.size.Load()/8) }
 
-// take notes a batch and reports whether there is plenty of room for it, whatever has
+// take notes a batch and reports whether there is plenty of space for it, whatever has
 // gathered before it.
-func (r *room) take(takes, wants int64) bool {
-	used := r.used.Add(takes)
-	return !r.large(wants) && used+wants+r.group() < r.size.Load()
+func (m *memtableSpace) take(takes, wants int64) bool {
+	used := m.used.Add(takes)
+	return !m.large(wants) && used+wants+m.group() < m.size.Load()
 }
 
 // large reports whether Pebble gives a batch a table and a log of its own.
-func (r *room) large(wants int64) bool { return wants >= r.size.Load()/4 }
+func (m *memtableSpace) large(wants int64) bool { return wants >= m.size.Load()/4 }

@@ -19,11 +19,11 @@ func TestTablesAreFullWhenTheyAreReplaced(t *testing.T) {
 			var b store.Batch
 			b.Set(fmt.Appendf(nil, "m%06d", i*7919%30_011), bytes.Repeat([]byte("x"), size))
 			b.Delete(fmt.Appendf(nil, "n%06d", i))
-			table, used := e.room.size.Load(), e.room.used.Load()
+			table, used := e.memtable.size.Load(), e.memtable.used.Load()
 			if _, err := e.Apply(&b); err != nil {
 				t.Fatal(err)
 			}
-			if e.room.used.Load() >= used {
+			if e.memtable.used.Load() >= used {
 				continue
 			}
 			replaced++

@@ -13,12 +13,12 @@ type group struct {
 	batch        *crdb.Batch
 	commits      []*store.Commit
 	cacheChanges []cacheChange
-	room         int64 // bytes that Pebble needs for it in its table in memory
+	space        int64 // bytes that Pebble needs for it in its table in memory
 }
 
 func (g *group) reset() {
 	clear(g.commits)
-	g.commits, g.cacheChanges, g.room = g.commits[:0], g.cacheChanges[:0], 0
+	g.commits, g.cacheChanges, g.space = g.commits[:0], g.cacheChanges[:0], 0
 	if cap(g.cacheChanges) > maxGroup/8 {
 		g.cacheChanges = nil // grown by a very large batch
 	}
