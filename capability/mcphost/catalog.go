@@ -44,7 +44,7 @@ type reading struct {
 	leftOut []leftOut
 }
 
-func (x *reading) leave(name, format string, args ...any) {
+func (x *reading) omit(name, format string, args ...any) {
 	if len(x.leftOut) < maxLeftOut {
 		x.leftOut = append(x.leftOut, leftOut{visible.Short(name, maxName), visible.Short(fmt.Sprintf(format, args...), 300)})
 	}
@@ -83,11 +83,11 @@ func readOffers(ctx context.Context, c *client.Conn, before *record) (*reading, 
 		}
 		for _, item := range items {
 			if err := list.take(item); err != nil {
-				x.leave(list.member, "one isn't what the protocol requires: %v", err)
+				x.omit(list.member, "one isn't what the protocol requires: %v", err)
 			}
 		}
 		if more {
-			x.leave(list.member, "there are more than %d, or than %d bytes; the rest is left out", list.most, maxListBytes)
+			x.omit(list.member, "there are more than %d, or than %d bytes; the rest is left out", list.most, maxListBytes)
 		}
 	}
 	slices.SortFunc(next.Resources, func(a, b resource) int { return strings.Compare(a.Path, b.Path) })
@@ -114,10 +114,10 @@ func (x *reading) tool(item jsontext.Value) error {
 	var err error
 	switch {
 	case t.Name == "" || len(t.Name) > maxName:
-		x.leave(t.Name, "its name has %d bytes, and may have from 1 to %d", len(t.Name), maxName)
+		x.omit(t.Name, "its name has %d bytes, and may have from 1 to %d", len(t.Name), maxName)
 		return nil
 	case x.tools[t.Name] != nil:
-		x.leave(t.Name, "there are two tools of this name; the first is used")
+		x.omit(t.Name, "there are two tools of this name; the first is used")
 		return nil
 	}
 	if t.Input == nil {
@@ -130,7 +130,7 @@ func (x *reading) tool(item jsontext.Value) error {
 		o.Mirrored, err = mcp.Mirrors(o.Input)
 	}
 	if err != nil {
-		x.leave(t.Name, "%v", err)
+		x.omit(t.Name, "%v", err)
 		return nil
 	}
 	x.tools[t.Name], x.order = o, append(x.order, t.Name)
@@ -184,9 +184,9 @@ func (x *reading) resource(item jsontext.Value) error {
 	at, ok := pathOf(r.URI)
 	switch {
 	case !ok:
-		x.leave(r.URI, "its URI can't be a path")
+		x.omit(r.URI, "its URI can't be a path")
 	case slices.ContainsFunc(x.r.Resources, func(other resource) bool { return other.Path == at }):
-		x.leave(r.URI, "another resource has the path %s", at)
+		x.omit(r.URI, "another resource has the path %s", at)
 	default:
 		x.r.Resources = append(x.r.Resources, resource{Path: at, URI: r.URI, Title: visible.Short(cmp.Or(r.Title, r.Name), maxName), Size: max(0, r.Size)})
 	}
@@ -210,7 +210,7 @@ func (x *reading) skill(item jsontext.Value) error {
 	for _, f := range s.Resources {
 		at, ok := pathOf(f.URI)
 		if !ok || len(x.r.Resources) >= maxResources || f.Digest == "" {
-			x.leave(f.URI, "its URI can't be a path, it has no digest, or there are more than %d resources", maxResources)
+			x.omit(f.URI, "its URI can't be a path, it has no digest, or there are more than %d resources", maxResources)
 			continue
 		}
 		one := resource{Path: at, URI: f.URI, Size: max(0, f.Size), Digest: visible.Short(f.Digest, maxName)}
@@ -278,10 +278,10 @@ func (x *reading) prompt(item jsontext.Value) error {
 	file = strings.Trim(file, ".-") + ".md"
 	switch {
 	case file == ".md" || len(p.Name) > maxName || len(p.Arguments) > 32:
-		x.leave(p.Name, "its name can't be that of a file, or it has too many arguments")
+		x.omit(p.Name, "its name can't be that of a file, or it has too many arguments")
 		return nil
 	case slices.ContainsFunc(x.r.Prompts, func(other prompt) bool { return other.File == file }):
-		x.leave(p.Name, "another prompt has the name %s", file)
+		x.omit(p.Name, "another prompt has the name %s", file)
 		return nil
 	}
 	one := prompt{File: file, Name: p.Name, Description: visible.Short(cmp.Or(p.Description, p.Title), maxDescription)}
@@ -324,7 +324,7 @@ func (x *reading) merge(before *record, taken func(message.Type) string) (*recor
 			reason = fmt.Sprintf("its name can't be told from that of %s", other)
 		}
 		if reason != "" {
-			x.leave(name, "%s", reason)
+			x.omit(name, "%s", reason)
 			continue
 		}
 		if i < 0 {

@@ -287,7 +287,7 @@ func (s *server) reread(ctx context.Context, conn *client.Conn) error {
 	before := s.now.Load()
 	next, c := x.merge(before, s.taken)
 	next.Token = before.Token
-	if c.empty() && sameRest(before, next) {
+	if c.empty() && sameRecord(before, next) {
 		return nil
 	}
 	if !c.empty() {
@@ -310,8 +310,8 @@ func (s *server) replace(ctx context.Context, next *record) error {
 	return nil
 }
 
-// sameRest reports whether two records are the same, which is compared as it is stored.
-func sameRest(a, b *record) bool {
+// sameRecord reports whether two records are the same, which is compared as it is stored.
+func sameRecord(a, b *record) bool {
 	one, err1 := a.encode()
 	two, err2 := b.encode()
 	return err1 == nil && err2 == nil && string(one) == string(two)

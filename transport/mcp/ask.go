@@ -199,7 +199,7 @@ func (x *exchange) askModern(ctx context.Context, requests map[string]askRequest
 		if len(missing) == 0 {
 			return responses, nil
 		}
-		if err := x.s.parked.wait(ctx, x, missing); err != nil {
+		if err := x.s.waiting.wait(ctx, x, missing); err != nil {
 			return nil, err
 		}
 	}
@@ -227,47 +227,47 @@ func (r *askRequest) answeredBy(response []byte) bool {
 	return false
 }
 
-// parking has the calls that wait for their clients to come back, by what the clients have to show.
-type parking struct {
+// waitingCalls are the calls that wait for their clients to come back, by what the clients have to show.
+type waitingCalls struct {
 	mu  sync.Mutex
 	all map[string]*exchange
 }
 
-// maxParked is how many calls may wait for their clients.
-const maxParked = 1000
+// maxWaiting is how many calls may wait for their clients.
+const maxWaiting = 1000
 
-// parkTime is how long a call waits for its client.
-const parkTime = 5 * time.Minute
+// waitTime is how long a call waits for its client.
+const waitTime = 5 * time.Minute
 
 // wait answers the request of an exchange with what is missing, and returns when another request
 // continues it.
-func (p *parking) wait(ctx context.Context, x *exchange, missing map[string]askRequest) error {
+func (w *waitingCalls) wait(ctx context.Context, x *exchange, missing map[string]askRequest) error {
 	state, again := rand.Text(), make(chan struct{})
-	p.mu.Lock()
-	if p.all == nil {
-		p.all = make(map[string]*exchange)
+	w.mu.Lock()
+	if w.all == nil {
+		w.all = make(map[string]*exchange)
 	}
-	if len(p.all) >= maxParked {
-		p.mu.Unlock()
-		return message.Errorf(503, "%d calls wait for answers of clients, and no more are taken; try again later", maxParked)
+	if len(w.all) >= maxWaiting {
+		w.mu.Unlock()
+		return message.Errorf(503, "%d calls wait for answers of clients, and no more are taken; try again later", maxWaiting)
 	}
 	x.again = again
-	p.all[state] = x
-	p.mu.Unlock()
-	leave := func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		delete(p.all, state)
+	w.all[state] = x
+	w.mu.Unlock()
+	remove := func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.all, state)
 	}
 	asks := membersOf(struct {
 		InputRequests map[string]askRequest `json:"inputRequests"`
 		RequestState  string                `json:"requestState"`
 	}{missing, state})
 	if !x.pause(asks) {
-		leave()
+		remove()
 		return message.Errorf(409, "The call has its outcome, and can no longer ask")
 	}
-	late := time.NewTimer(parkTime)
+	late := time.NewTimer(waitTime)
 	defer late.Stop()
 	var err error
 	select {
@@ -276,9 +276,9 @@ func (p *parking) wait(ctx context.Context, x *exchange, missing map[string]askR
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	case <-late.C:
-		err = message.Errorf(504, "The client has not answered within %v", parkTime)
+		err = message.Errorf(504, "The client has not answered within %v", waitTime)
 	}
-	leave()
+	remove()
 	return err
 }
 
@@ -289,17 +289,17 @@ func (x *exchange) resume() bool {
 	if value == nil || !x.client.modern {
 		return false
 	}
-	p, state := &x.s.parked, jsonscan.Unquote(value)
-	p.mu.Lock()
-	y := p.all[state]
+	waiting, state := &x.s.waiting, jsonscan.Unquote(value)
+	waiting.mu.Lock()
+	y := waiting.all[state]
 	if y == nil || kernel.SenderIn(y.ctx).Principal().ID() != kernel.SenderIn(x.ctx).Principal().ID() || y.Method != x.Method ||
 		!bytes.Equal(jsonscan.Member(y.Params, "name"), jsonscan.Member(x.Params, "name")) || !bytes.Equal(jsonscan.Member(y.Params, "arguments"), jsonscan.Member(x.Params, "arguments")) {
-		p.mu.Unlock()
+		waiting.mu.Unlock()
 		x.fail(jsonrpc.Invalid("Invalid params: requestState isn't that of a request which waits for an answer; send the request again without it"))
 		return true
 	}
-	defer p.mu.Unlock()
-	delete(p.all, state)
+	defer waiting.mu.Unlock()
+	delete(waiting.all, state)
 	if x.session != nil {
 		x.session.done(x)
 	}

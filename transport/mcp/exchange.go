@@ -34,7 +34,7 @@ type exchange struct {
 	session *session                           // the session that knows the exchange by its id; nil if none
 
 	asking sync.Mutex    // the client is asked one thing at a time
-	again  chan struct{} // closed when the client has come back with an answer; guarded by the parking
+	again  chan struct{} // closed when the client has come back with an answer; guarded by the mutex of waitingCalls
 
 	mu     sync.Mutex
 	out    outlet
@@ -219,7 +219,7 @@ var methods = map[string]method{
 	"skills/get":               {getSkill, both, false},
 	"resources/subscribe":      {subscribe, legacy, false},
 	"resources/unsubscribe":    {unsubscribe, legacy, true},
-	"subscriptions/listen":     {listen, modern, false},
+	"subscriptions/listen":     {subscriptionsListen, modern, false},
 	"tasks/get":                {getTask, modern, false},
 	"tasks/update":             {updateTask, modern, false},
 	"tasks/cancel":             {cancelTask, modern, false},

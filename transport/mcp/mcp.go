@@ -100,7 +100,7 @@ type Server struct {
 	life context.Context // ends when the server is shut down
 	stop context.CancelFunc
 
-	parked parking
+	waiting waitingCalls
 
 	mu       sync.Mutex
 	sessions map[string]*session

@@ -99,9 +99,9 @@ type heardParams struct {
 	Notifications *heard                     `json:"notifications,omitzero"` // in the acknowledgement only
 }
 
-// listen answers subscriptions/listen: the stateless era's way to hear of changes. The response comes
+// subscriptionsListen answers subscriptions/listen: the stateless era's way to hear of changes. The response comes
 // when the kernel stops; a client that wants no more cancels the request.
-func listen(x *exchange) {
+func subscriptionsListen(x *exchange) {
 	wanted := jsonscan.Member(x.Params, "notifications")
 	ctx, release := x.s.k.UntilStop(x.ctx)
 	defer release()

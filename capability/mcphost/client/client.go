@@ -162,8 +162,8 @@ type carrier interface {
 	// send sends a notification or a response.
 	send(ctx context.Context, text []byte, method string) error
 
-	// listen takes what a server of the stateful era says outside of requests.
-	listen()
+	// readNotifications reads what a server of the stateful era sends outside of requests.
+	readNotifications()
 
 	// close ends the connection and waits for that.
 	close()
@@ -253,14 +253,14 @@ func (c *Conn) keep(token string) {
 	c.secrets.Store(secret.Sent(secrets, minSecret))
 }
 
-// begin listens to what the server says outside of requests: that its lists have changed and, in the
+// begin reads what the server sends outside of requests: that its lists have changed and, in the
 // stateful era, that it wants a form filled in.
 func (c *Conn) begin() *Conn {
 	switch {
 	case c.stateless && len(c.about.listChanges) > 0:
 		c.work.Go(c.subscribe)
 	case !c.stateless && (len(c.about.listChanges) > 0 || c.opts.Fill != nil):
-		c.wire.listen()
+		c.wire.readNotifications()
 	}
 	return c
 }
@@ -288,8 +288,8 @@ type info struct {
 	Version string `json:"version"`
 }
 
-// welcome is what initialize and server/discover return.
-type welcome struct {
+// serverAnswer is what initialize and server/discover return.
+type serverAnswer struct {
 	ProtocolVersion   string                    `json:"protocolVersion"`
 	SupportedVersions []string                  `json:"supportedVersions"`
 	Capabilities      map[string]jsontext.Value `json:"capabilities"`
@@ -300,13 +300,13 @@ type welcome struct {
 	} `json:"_meta"`
 }
 
-func (c *Conn) know(w *welcome) {
+func (c *Conn) setAbout(a *serverAnswer) {
 	c.about = About{
-		Name: cmp.Or(w.ServerInfo.Name, w.Meta.ServerInfo.Name), Version: cmp.Or(w.ServerInfo.Version, w.Meta.ServerInfo.Version),
-		Instructions: w.Instructions, Revision: w.ProtocolVersion, listChanges: make(map[string]bool),
+		Name: cmp.Or(a.ServerInfo.Name, a.Meta.ServerInfo.Name), Version: cmp.Or(a.ServerInfo.Version, a.Meta.ServerInfo.Version),
+		Instructions: a.Instructions, Revision: a.ProtocolVersion, listChanges: make(map[string]bool),
 	}
 	for name, has := range map[string]*bool{"tools": &c.about.Tools, "resources": &c.about.Resources, "prompts": &c.about.Prompts} {
-		text, ok := w.Capabilities[name]
+		text, ok := a.Capabilities[name]
 		var of struct {
 			ListChanged bool `json:"listChanged"`
 		}
@@ -315,7 +315,7 @@ func (c *Conn) know(w *welcome) {
 		}
 	}
 	var extensions map[string]jsontext.Value
-	if text, ok := w.Capabilities["extensions"]; ok && json.Unmarshal(text, &extensions) == nil {
+	if text, ok := a.Capabilities["extensions"]; ok && json.Unmarshal(text, &extensions) == nil {
 		_, c.about.Skills = extensions[mcp.SkillsExtension]
 	}
 }
@@ -333,8 +333,8 @@ func (c *Conn) capabilities() map[string]any {
 func (c *Conn) discover(ctx context.Context) error {
 	c.stateless, c.about.Revision = true, mcp.Stateless
 	for try := 0; ; try++ {
-		var w welcome
-		err := c.Do(ctx, Request{Method: "server/discover"}, &w)
+		var a serverAnswer
+		err := c.Do(ctx, Request{Method: "server/discover"}, &a)
 		if e, ok := errors.AsType[*Error](err); ok && e.Code == mcp.UnsupportedVersion {
 			var data struct {
 				Supported []string `json:"supported"`
@@ -344,12 +344,12 @@ func (c *Conn) discover(ctx context.Context) error {
 				continue
 			}
 		}
-		if err == nil && !slices.Contains(w.SupportedVersions, mcp.Stateless) {
+		if err == nil && !slices.Contains(a.SupportedVersions, mcp.Stateless) {
 			err = &broken{fmt.Errorf("it doesn't speak revision %s of the protocol", mcp.Stateless)}
 		}
 		if err == nil {
-			w.ProtocolVersion = mcp.Stateless
-			c.know(&w)
+			a.ProtocolVersion = mcp.Stateless
+			c.setAbout(&a)
 			return nil
 		}
 		c.stateless, c.about.Revision = false, ""
@@ -366,14 +366,14 @@ func (c *Conn) initialize(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var w welcome
-	if err := c.Do(ctx, Request{Method: "initialize", params: params}, &w); err != nil {
+	var a serverAnswer
+	if err := c.Do(ctx, Request{Method: "initialize", params: params}, &a); err != nil {
 		return err
 	}
-	if !slices.Contains(mcp.StatefulRevisions, w.ProtocolVersion) {
-		return &broken{fmt.Errorf("it speaks revision %.32q of the protocol, expected one of %v", w.ProtocolVersion, mcp.StatefulRevisions)}
+	if !slices.Contains(mcp.StatefulRevisions, a.ProtocolVersion) {
+		return &broken{fmt.Errorf("it speaks revision %.32q of the protocol, expected one of %v", a.ProtocolVersion, mcp.StatefulRevisions)}
 	}
-	c.know(&w)
+	c.setAbout(&a)
 	return c.notify(ctx, "notifications/initialized", nil)
 }
 

@@ -39,5 +39,5 @@ type silent struct{}
 
 func (silent) request(context.Context, *outgoing, *pending) error { return nil }
 func (silent) send(context.Context, []byte, string) error         { return nil }
-func (silent) listen()                                            {}
+func (silent) readNotifications()                                 {}
 func (silent) close()                                             {}

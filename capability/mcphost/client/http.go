@@ -20,12 +20,12 @@ import (
 )
 
 const (
-	maxRefusal   = 64 << 10        // bytes of an answer that isn't one of the protocol
-	maxRedirects = 5               //
-	maxResumes   = 10              // times that the stream of one request is begun again without news
-	maxRetry     = 5 * time.Minute // the longest pause that a server may ask for
-	firstRetry   = time.Second     // if it asks for nothing
-	listenTime   = time.Second     // how long a connection waits for the stream of messages that belong to no request
+	maxRefusal        = 64 << 10        // bytes of an answer that isn't one of the protocol
+	maxRedirects      = 5               //
+	maxResumes        = 10              // times that the stream of one request is begun again without news
+	maxRetry          = 5 * time.Minute // the longest pause that a server may ask for
+	firstRetry        = time.Second     // if it asks for nothing
+	notificationsTime = time.Second     // how long a connection waits for the stream of messages that belong to no request
 )
 
 // A NotAuthorized is the error for a server that wants credentials, or better ones.
@@ -311,13 +311,13 @@ func (w *remote) send(ctx context.Context, text []byte, method string) error {
 	return nil
 }
 
-// listen implements carrier: a stream of its own carries what belongs to no request. It waits a while
-// for the stream, since some servers drop what they have to say before there is one.
-func (w *remote) listen() {
+// readNotifications implements carrier: a stream of its own carries what belongs to no request. It waits a while
+// for the stream, since some servers drop what they would send before there is one.
+func (w *remote) readNotifications() {
 	open := make(chan struct{})
 	opened := sync.OnceFunc(func() { close(open) })
 	defer func() {
-		patience := time.NewTimer(listenTime)
+		patience := time.NewTimer(notificationsTime)
 		defer patience.Stop()
 		select {
 		case <-open:

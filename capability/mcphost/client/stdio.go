@@ -189,7 +189,7 @@ func (w *child) cancel(id int64) {
 
 func (w *child) send(_ context.Context, text []byte, _ string) error { return w.write(text) }
 
-func (w *child) listen() {}
+func (w *child) readNotifications() {}
 
 func (w *child) close() {
 	_ = w.stdin.Close()
