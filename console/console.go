@@ -118,7 +118,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == EnterPath:
 		c.enter(w, r)
 	case r.URL.Path == leavePath:
-		c.leave(w, r)
+		c.signOut(w, r)
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")
 		http.Error(w, "The console is read with GET", http.StatusMethodNotAllowed)
@@ -176,8 +176,8 @@ func fromLoopback(r *http.Request) bool {
 	return err == nil && address.Unmap().IsLoopback()
 }
 
-// leave ends the sign-in of a browser.
-func (c *Console) leave(w http.ResponseWriter, r *http.Request) {
+// signOut ends the sign-in of a browser.
+func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", "POST")
 		http.Error(w, "Signing out is a POST", http.StatusMethodNotAllowed)

@@ -117,7 +117,7 @@ func (d *Daemon) prepare(r *kernel.Registry) error {
 	d.engine = engine.New(&engine.Options{Cache: filepath.Join(d.home.State(), "engine")})
 	d.scripts = script.New(r, &script.Options{Store: s.store, Find: d.tokens.Find, Open: s.resolve, Engine: d.engine, Log: o.Log})
 	d.mcp = mcphost.New(r, &mcphost.Options{
-		Store: s.store, Seal: s.keys.Seal, Open: s.keys.Open, HTTP: s.asking, Taken: d.claimed, Schemas: d.scripts.Schemas(), Version: o.Version, Log: o.Log,
+		Store: s.store, Seal: s.keys.Seal, Open: s.keys.Open, HTTP: s.asking, Taken: d.registered, Schemas: d.scripts.Schemas(), Version: o.Version, Log: o.Log,
 	})
 	return s.openTree(&o.Files, d.variables(o.Level), d.mcp)
 }
@@ -132,7 +132,7 @@ func (d *Daemon) lifecycle(r *kernel.Registry) lifecycle.Options {
 	return o
 }
 
-// claimed reports whether a program has registered a syscall, and may do so again.
-func (d *Daemon) claimed(t message.Type) (bool, error) {
+// registered reports whether a program has registered a syscall, and may do so again.
+func (d *Daemon) registered(t message.Type) (bool, error) {
 	return register.Claimed(d.state.store, d.tokens.Find, t)
 }

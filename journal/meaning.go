@@ -99,7 +99,7 @@ func (j *Journal) wakeEmbedder() {
 }
 
 // embedder embeds what has been written, a while later, until the journal is closed. Recording comes first: while
-// much is recorded, it rests most of the time.
+// much is recorded, it is idle most of the time.
 func (j *Journal) embedder() {
 	failures, pace := 0, pace{j: j}
 	for {

@@ -26,11 +26,11 @@ type searchInput struct {
 type searchOutput struct {
 	Messages []recorded       `json:"messages,omitempty" jsonschema_description:"The messages that were found, best matches first."`
 	Events   []map[string]any `json:"events,omitempty" jsonschema_description:"In place of messages, if the call was Event.Search: the same in the older dialect."`
-	searchRest
+	searchSummary
 }
 
-// searchRest is what a search returns beside its messages.
-type searchRest struct {
+// searchSummary is what a search returns beside its messages.
+type searchSummary struct {
 	Scores     []float64    `json:"scores" jsonschema_description:"How well each message matches, in the same order. Higher is better; only scores of one reply are comparable."`
 	Why        []ranked.Why `json:"why,omitzero" jsonschema_description:"Why each message was found, in the same order."`
 	Total      *int         `json:"total,omitzero" jsonschema_description:"How many messages were found in all. Event.Search doesn't count them."`
@@ -82,28 +82,28 @@ func (r reader) search(ctx context.Context, in searchInput) (kernel.Raw, error) 
 	if err != nil {
 		return nil, err
 	}
-	rest := searchRest{Behind: found.Behind}
+	summary := searchSummary{Behind: found.Behind}
 	entries := make([]journal.Entry, len(found.Hits))
 	for i, h := range found.Hits {
 		entries[i] = h.Entry
-		rest.Scores = append(rest.Scores, ranked.Rounded(h.Score))
+		summary.Scores = append(summary.Scores, ranked.Rounded(h.Score))
 	}
 	if next := q.Offset + len(entries); len(entries) > 0 && next < found.Total && next < maxSearched {
-		rest.Cursor = cursor.Numbers('s', uint64(next), found.Horizon.Seq, found.Horizon.Docs, found.Horizon.Words, found.Horizon.Near)
+		summary.Cursor = cursor.Numbers('s', uint64(next), found.Horizon.Seq, found.Horizon.Docs, found.Horizon.Words, found.Horizon.Near)
 	}
 	if kernel.RequestOf(ctx).Type == olderSearch { // the older specification names events and scores only
-		return rest.withMessages("events", osevent.Append, entries, in.Records, &rest)
+		return summary.withMessages("events", osevent.Append, entries, in.Records, &summary)
 	}
-	rest.Total, rest.Unembedded = &found.Total, found.Unembedded
-	rest.Why = make([]ranked.Why, len(found.Hits))
+	summary.Total, summary.Unembedded = &found.Total, found.Unembedded
+	summary.Why = make([]ranked.Why, len(found.Hits))
 	for i, h := range found.Hits {
-		rest.Why[i] = h.Why
+		summary.Why[i] = h.Why
 	}
-	rest.WordsOnly = ranked.WordsOnly(found.Unavailable)
-	if rest.Dropped, err = r.gap(f.Since, f.Until); err != nil {
+	summary.WordsOnly = ranked.WordsOnly(found.Unavailable)
+	if summary.Dropped, err = r.gap(f.Since, f.Until); err != nil {
 		return nil, err
 	}
-	return rest.withMessages("messages", message.Append, entries, in.Records, &rest)
+	return summary.withMessages("messages", message.Append, entries, in.Records, &summary)
 }
 
 // withoutQuery takes the words out of a request that is recorded.

@@ -133,7 +133,7 @@ func (j *Jobs) load(id string) (*record, error) {
 		return nil, err
 	}
 	r.queued, r.due = queued, task.Due
-	return r, r.loadRest(j.opts.Store)
+	return r, r.loadProgress(j.opts.Store)
 }
 
 // loadLeased is load for the holder of a lease, which knows that the job runs. Nothing has to be
@@ -151,7 +151,7 @@ func (j *Jobs) loadLeased(l *work.Lease) (*record, error) {
 		return nil, err
 	}
 	r.queued, r.due = work.Running, l.Due
-	return r, r.loadRest(j.opts.Store)
+	return r, r.loadProgress(j.opts.Store)
 }
 
 func (j *Jobs) loadSpec(id string) (*record, error) {
@@ -169,8 +169,8 @@ func (j *Jobs) loadSpec(id string) (*record, error) {
 	return r, nil
 }
 
-// loadRest reads what changes while the job runs.
-func (r *record) loadRest(s store.Reader) error {
+// loadProgress reads what changes while the job runs.
+func (r *record) loadProgress(s store.Reader) error {
 	if len(r.spec.Steps) > 0 {
 		if err := r.loadSteps(s); err != nil {
 			return err

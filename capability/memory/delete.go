@@ -55,7 +55,7 @@ func (m *Memory) remove(ctx context.Context, in *deleteInput) error {
 	}
 	v := version{versionSpan: next, updated: now, message: []byte(id), deleted: true}
 	d.Delete(old.entry.Key)
-	leave(&d.Batch, key, next)
+	noteDeleted(&d.Batch, key, next)
 	d.Set(d.keep(appendHistoryKey(d.buf, key, next.revision)), d.keep(v.append(d.buf)))
 	d.Set(timeKey(gone, now, key), nil)
 	return m.change(ctx, &d.Batch, key, next.revision, true)

@@ -150,7 +150,7 @@ func (m *Memory) sweepExpired(ms int64, key memoryKey) (swept bool, err error) {
 	b.IfRevision(currentKey(key), e.Revision)
 	if e.Revision != 0 && v.expires == ms {
 		b.Delete(currentKey(key))
-		leave(&b, key, v.versionSpan)
+		noteDeleted(&b, key, v.versionSpan)
 		b.Set(historyKey(key, v.revision), e.Value)
 		b.Set(timeKey(gone, ms, key), nil)
 		return true, m.applyExpired(&b, key, &v)

@@ -249,8 +249,8 @@ func last(r store.Reader, key memoryKey) (t versionSpan, e store.Entry, err erro
 	return t, e, nil
 }
 
-// leave notes the versions of a key that is deleted.
-func leave(b *store.Batch, key memoryKey, t versionSpan) {
+// noteDeleted notes the versions of a key that is deleted.
+func noteDeleted(b *store.Batch, key memoryKey, t versionSpan) {
 	value := binary.AppendUvarint(nil, t.revision)
 	value = binary.AppendUvarint(value, t.oldest)
 	b.Set(leftKey(key), binary.AppendUvarint(value, t.blobbed))

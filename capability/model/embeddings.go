@@ -33,7 +33,7 @@ const (
 
 	// After a failure, requests fail at once for a while, so that a search that goes by words instead
 	// doesn't wait.
-	firstRest, longestRest = time.Second, time.Minute
+	firstPause, longestPause = time.Second, time.Minute
 )
 
 // An Embedder is a model of package embed behind an endpoint. It is safe for concurrent use.
@@ -44,14 +44,14 @@ type Embedder struct {
 	known    atomic.Int64 // dimensions
 
 	mu     sync.Mutex
-	rests  backoff.Backoff
+	pauses backoff.Backoff
 	until  time.Time
 	failed error
 }
 
 // NewEmbedder returns the model that settings describe, as JSON. It connects to nothing.
 func NewEmbedder(o *Options, settings []byte) (*Embedder, error) {
-	e := &Embedder{models: newModels(o), rests: backoff.Backoff{First: firstRest, Longest: longestRest}}
+	e := &Embedder{models: newModels(o), pauses: backoff.Backoff{First: firstPause, Longest: longestPause}}
 	s := &e.settings
 	if err := jsonv2.Unmarshal(settings, s, jsonv2.RejectUnknownMembers(true)); err != nil {
 		return nil, fmt.Errorf(`expected {"baseUrl":…,"model":…,"key"?,"dimensions"?,"retries"?}`)
@@ -94,7 +94,7 @@ func (e *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, erro
 
 // retry asks the server until it answers, or until it isn't worth asking.
 func (e *Embedder) retry(ctx context.Context, texts []string) ([][]float32, error) {
-	if err := e.resting(); err != nil {
+	if err := e.paused(); err != nil {
 		return nil, err
 	}
 	retries := embedRetries
@@ -105,7 +105,7 @@ func (e *Embedder) retry(ctx context.Context, texts []string) ([][]float32, erro
 	for try := 0; ; try++ {
 		vectors, err := e.ask(ctx, texts)
 		if err == nil {
-			e.rest(nil, 0)
+			e.pause(nil, 0)
 			return vectors, nil
 		}
 		if ctx.Err() != nil {
@@ -113,7 +113,7 @@ func (e *Embedder) retry(ctx context.Context, texts []string) ([][]float32, erro
 		}
 		f := failureOf(e.provider, err)
 		if try >= retries || !f.again || f.wait > maxWait {
-			e.rest(f.err, f.wait)
+			e.pause(f.err, f.wait)
 			return nil, f.err
 		}
 		if !f.pause(ctx, &pauses) {
@@ -122,8 +122,8 @@ func (e *Embedder) retry(ctx context.Context, texts []string) ([][]float32, erro
 	}
 }
 
-// resting returns the failure after which the server is left alone for a while.
-func (e *Embedder) resting() error {
+// paused returns the failure after which the server is left alone for a while.
+func (e *Embedder) paused() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if time.Now().Before(e.until) {
@@ -132,17 +132,17 @@ func (e *Embedder) resting() error {
 	return nil
 }
 
-// rest leaves the server alone after a failure, for as long as it wants, and longer after each further one.
-func (e *Embedder) rest(failed error, wanted time.Duration) {
+// pause leaves the server alone after a failure, for as long as it wants, and longer after each further one.
+func (e *Embedder) pause(failed error, wanted time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.failed = failed; failed == nil {
-		e.rests.Reset()
+		e.pauses.Reset()
 		e.until = time.Time{}
 		return
 	}
-	e.until = time.Now().Add(max(e.rests.Pause(), min(wanted, longestRest)))
-	e.rests.Grow()
+	e.until = time.Now().Add(max(e.pauses.Pause(), min(wanted, longestPause)))
+	e.pauses.Grow()
 }
 
 type embeddingsBody struct {

@@ -276,10 +276,10 @@ func (m *models) play(p *provider) (*provider, error) {
 	return out, nil
 }
 
-// Room returns how many tokens a conversation with a model may have beside its answer; 0 means
+// ContextTokens returns how many tokens a conversation with a model may have beside its answer; 0 means
 // that this isn't known, or that the model leaves out itself what doesn't fit. The error is that of
 // [Module]'s Model.Generate: a 404 if the model isn't configured.
-func (o *Options) Room(name string) (tokens int, err error) {
+func (o *Options) ContextTokens(name string) (tokens int, err error) {
 	p, err := newModels(o).find(name)
 	if err != nil || p.ContextWindow == 0 || p.Dialect == demo.Name {
 		return 0, err

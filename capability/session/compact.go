@@ -124,8 +124,8 @@ func (x *Sessions) excess(s *session, g *generation, path []Message) int {
 		return 0
 	}
 	room, fixed, size := 0, len(g.System)/bytesPerToken, 0
-	if x.opts.Room != nil {
-		room, _ = x.opts.Room(s.Model) // if it fails, so does the generation
+	if x.opts.ContextTokens != nil {
+		room, _ = x.opts.ContextTokens(s.Model) // if it fails, so does the generation
 	}
 	for _, t := range g.Tools {
 		fixed += (len(t.Name) + len(t.Description) + len(t.InputSchema)) / bytesPerToken

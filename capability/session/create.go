@@ -111,10 +111,10 @@ func (x *Sessions) newSession(ctx context.Context, in createInput) (*change, err
 // checkModel returns the error for a model that isn't configured. "" is the default model, whichever
 // that will be.
 func (x *Sessions) checkModel(name string) error {
-	if name == "" || x.opts.Room == nil {
+	if name == "" || x.opts.ContextTokens == nil {
 		return nil
 	}
-	_, err := x.opts.Room(name)
+	_, err := x.opts.ContextTokens(name)
 	return err
 }
 

@@ -52,10 +52,10 @@ type Options struct {
 	Blobs Blobs
 	Open  func(context.Context, message.BlobPointer) ([]byte, error)
 
-	// Room returns how many tokens a conversation with a model may have; 0 means that this isn't
+	// ContextTokens returns how many tokens a conversation with a model may have; 0 means that this isn't
 	// known. The error is a 404 if the model isn't configured. Nil means that all models are, and
 	// that nothing is known of them.
-	Room func(model string) (tokens int, err error)
+	ContextTokens func(model string) (tokens int, err error)
 
 	// Opened is closed when the store has been opened. Nil means that it is open.
 	Opened <-chan struct{}

@@ -43,7 +43,7 @@ func (r *runner) act() {
 	active := r.active
 	r.mu.Unlock()
 	if active == 0 {
-		r.park()
+		r.suspend()
 		return
 	}
 	select {
@@ -215,8 +215,8 @@ func failed(e *message.Error) Result {
 	return Result{Output: jsontext.Value("null"), Error: e.Append(nil)}
 }
 
-// park ends the lease of a turn whose calls all wait for a caller.
-func (r *runner) park() {
+// suspend ends the lease of a turn whose calls all wait for a caller.
+func (r *runner) suspend() {
 	r.persist(func(c *change) error {
 		waits := false
 		for _, call := range c.s.turn.Calls {
@@ -313,7 +313,7 @@ func (w *attempt) Settle(b *store.Batch, outcome *message.Message) ([]message.Me
 		if len(kept.Result.Output) == 0 {
 			kept.Result.Output = jsontext.Value("null")
 		}
-		w.dress(&kept)
+		w.convert(&kept)
 		kept.Result.Output, _ = w.k.Excerpt(w.ctx, kept.Result.Output, maxBeginning)
 	} else {
 		e, err := outcome.Failure()
@@ -333,9 +333,9 @@ func (w *attempt) Settle(b *store.Batch, outcome *message.Message) ([]message.Me
 	return nil, nil
 }
 
-// dress gives the results of some syscalls the form that the specification has for them: a job is
+// convert gives the results of some syscalls the form that the specification has for them: a job is
 // a process container.
-func (w *attempt) dress(kept *keptResult) {
+func (w *attempt) convert(kept *keptResult) {
 	switch w.name {
 	case "Job.Start":
 		var job struct {

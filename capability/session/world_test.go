@@ -110,7 +110,7 @@ type keyData struct {
 // open starts a kernel over the store, as another process would.
 func (w *world) open() {
 	w.t.Helper()
-	w.Sessions = session.New(&session.Options{Store: w.store, Find: w.find, Room: func(model string) (int, error) {
+	w.Sessions = session.New(&session.Options{Store: w.store, Find: w.find, ContextTokens: func(model string) (int, error) {
 		if model == "nope" {
 			return 0, message.Errorf(404, "The model isn't configured")
 		}

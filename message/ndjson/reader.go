@@ -199,7 +199,7 @@ func (r *Reader) discard(limit int) error {
 
 func (r *Reader) fill() {
 	if len(r.buf) > 0 {
-		r.makeRoom()
+		r.growBuffer()
 	}
 	if r.opts.BeforeRead != nil {
 		r.opts.BeforeRead()
@@ -222,9 +222,9 @@ func (r *Reader) fill() {
 	r.err = io.ErrNoProgress
 }
 
-// makeRoom moves what is left to the front, into a larger buffer if the last read filled
+// growBuffer moves what is left to the front, into a larger buffer if the last read filled
 // this one. So a busy stream costs few system calls and an idle one little memory.
-func (r *Reader) makeRoom() {
+func (r *Reader) growBuffer() {
 	usual := fullBuffer
 	if r.lazy != nil {
 		usual = lentBuffer

@@ -218,8 +218,8 @@ func (k *Kernel) way(ctx context.Context) (*client.Client, *daemon.Daemon, error
 	return k.conn, k.local, cmp.Or(err, k.full)
 }
 
-// leave lets go of a connection, unless another call has.
-func (k *Kernel) leave(gone *client.Client) error {
+// drop closes a connection, unless another call has done so.
+func (k *Kernel) drop(gone *client.Client) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.conn != gone {
@@ -246,7 +246,7 @@ func (k *Kernel) attempt(ctx context.Context, request func(*client.Client, *daem
 		if !isGone(err) {
 			return false, err
 		}
-		if failed := k.leave(conn); failed != nil {
+		if failed := k.drop(conn); failed != nil {
 			return false, errors.Join(err, failed)
 		}
 		return !taken, err
