@@ -11,6 +11,7 @@ import (
 	"kernos/internal/cursor"
 	"kernos/internal/ranked"
 	"kernos/internal/sealed"
+	"kernos/internal/secret"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/store"
@@ -150,5 +151,9 @@ func readable(key memoryKey, v *version) []byte {
 	if key.space() == vault || v.large != 0 || v.text == nil {
 		return nil
 	}
-	return sealed.Embeddable(v.text)
+	text, _ := secret.Strictness{Place: secret.Data}.Redact(v.text)
+	if sealed.In(string(text)) {
+		return nil
+	}
+	return text
 }

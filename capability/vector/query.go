@@ -141,11 +141,7 @@ func (v *Vectors) near(ctx context.Context, h head, f filter, in *queryInput, li
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	q := vectors.KeyQuery{Text: embeddable(in.Text), Vector: in.Vector, Limit: limit}
-	if q.Text == "" && in.Text != "" {
-		out.Note = "Found by words, since a text with a sealed string isn't embedded"
-		return v.byWords(ctx, n, f, in.Text, limit)
-	}
+	q := vectors.KeyQuery{Text: withoutSecrets(in.Text), Vector: in.Vector, Limit: limit}
 	if err := v.narrow(n, f, &q); err != nil {
 		return nil, err
 	}

@@ -104,20 +104,24 @@ func readItem(e store.Entry) (i item, err error) {
 	return i, err
 }
 
-// content returns what is embedded of an item.
+// content returns what is embedded of an item. Credentials and sealed strings are left out.
 func (v *Vectors) content(n name, id string) (vectors.Text, bool, error) {
 	e, err := v.opts.Store.Get(n.key(spaceItems, id))
 	if err != nil || e.Revision == 0 {
 		return vectors.Text{}, false, err
 	}
 	i, err := readItem(e)
-	return vectors.Text{Text: embeddable(i.Text), Vector: i.numbers()}, true, err
+	return vectors.Text{Text: withoutSecrets(i.Text), Vector: i.numbers()}, true, err
 }
 
-// embeddable returns a text as it may be embedded, or "".
-func embeddable(text string) string {
-	kept := sealed.Embeddable(jsonscan.AppendQuoted(nil, text))
-	return strings.ReplaceAll(jsonscan.Unquote(kept), secret.Redacted, " ")
+// withoutSecrets returns a text as it may be embedded.
+func withoutSecrets(text string) string {
+	text, _ = sealed.Replace(text, func(string) ([]byte, error) { return []byte(" "), nil })
+	kept, changed := secret.Strictness{Place: secret.Data}.Redact(jsonscan.AppendQuoted(nil, text))
+	if changed {
+		text = strings.ReplaceAll(jsonscan.Unquote(kept), secret.Redacted, " ")
+	}
+	return text
 }
 
 // reach returns the collection that a caller means: its own, or that of a principal that it sees.

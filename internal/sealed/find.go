@@ -14,15 +14,6 @@ func Begins(text string) bool { return secret.IsSealed([]byte(text)) }
 // In reports whether a text holds something that begins like a sealed string.
 func In(text string) bool { return find(text) >= 0 }
 
-// Embeddable returns JSON data as it may be embedded and searched: without credentials, and nil if it holds a sealed string.
-func Embeddable(data []byte) []byte {
-	kept, _ := secret.Strictness{Place: secret.Data}.Redact(data)
-	if In(string(kept)) {
-		return nil
-	}
-	return kept
-}
-
 // find returns where the first sealed string in a text begins, or -1.
 func find(text string) int {
 	free, bound := strings.Index(text, secret.SealedPrefix), strings.Index(text, secret.BoundPrefix)
