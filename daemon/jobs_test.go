@@ -30,27 +30,43 @@ import (
 	"kernos/transport/unix"
 )
 
-// serveJobs serves a daemon until the test ends, and returns what calls its syscalls.
-func serveJobs(t *testing.T, o *daemon.Options) (*daemontest.Daemon, func(what message.Type, data string, out any) *message.Error) {
+// A working is a daemon whose jobs and sessions run.
+type working struct {
+	*daemontest.Daemon
+	t *testing.T
+}
+
+// serveJobs serves a daemon until the test ends.
+func serveJobs(t *testing.T, o *daemon.Options) working {
 	t.Helper()
-	d := daemontest.Serve(t, o)
-	call := func(what message.Type, data string, out any) *message.Error {
-		t.Helper()
-		m, err := d.Call(t.Context(), message.Message{Kind: message.KindCommand, Type: what, Data: []byte(data)}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if m.Kind == message.KindError {
-			e, _ := m.Failure()
-			return e
-		}
-		if err := json.Unmarshal(m.Data, out); err != nil {
-			t.Fatalf("%s: %s: %v", what, m.Data, err)
-		}
-		return nil
+	w := working{daemontest.Serve(t, o), t}
+	testkit.Until(t, "jobs run", func() bool { return w.call("Job.Resume", `{}`, new(any)) == nil })
+	return w
+}
+
+// call calls a syscall, and puts its reply into out.
+func (w working) call(what message.Type, data string, out any) *message.Error {
+	w.t.Helper()
+	m, err := w.Call(w.t.Context(), message.Message{Kind: message.KindCommand, Type: what, Data: []byte(data)}, nil)
+	if err != nil {
+		w.t.Fatal(err)
 	}
-	testkit.Until(t, "jobs run", func() bool { return call("Job.Resume", `{}`, new(any)) == nil })
-	return d, call
+	if m.Kind == message.KindError {
+		e, _ := m.Failure()
+		return e
+	}
+	if err := json.Unmarshal(m.Data, out); err != nil {
+		w.t.Fatalf("%s: %s: %v", what, m.Data, err)
+	}
+	return nil
+}
+
+// must is call for what succeeds.
+func (w working) must(what message.Type, data string, out any) {
+	w.t.Helper()
+	if e := w.call(what, data, out); e != nil {
+		w.t.Fatalf("%s %.200s: %d %v", what, data, e.Code, e)
+	}
 }
 
 // canceling is what a canceled job may have called. Each says how the job is started, and how it
@@ -91,7 +107,7 @@ func TestACanceledJobStopsWhatItHasCalled(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	d, call := serveJobs(t, &daemon.Options{
+	d := serveJobs(t, &daemon.Options{
 		Home: t.TempDir(), Modules: []kernel.Module{nested}, Files: daemon.Files{Mounts: []string{"/=" + dir}}, Fetch: daemon.Fetch{Allow: []string{"127.0.0.1"}},
 	})
 	program := kerneltest.Connect(d.Kernel())
@@ -131,13 +147,11 @@ func TestACanceledJobStopsWhatItHasCalled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var started struct{ JobID string }
-			if e := call("Job.Start", c.job, &started); e != nil {
-				t.Fatal(e)
-			}
+			d.must("Job.Start", c.job, &started)
 			c.begun()
 			id := fmt.Sprintf(`{"jobId":%q}`, started.JobID)
 			var canceled struct{ Canceled bool }
-			if e := call("Job.Cancel", id, &canceled); e != nil || !canceled.Canceled {
+			if e := d.call("Job.Cancel", id, &canceled); e != nil || !canceled.Canceled {
 				t.Errorf("it is canceled: %t, %v", canceled.Canceled, e)
 			}
 			c.ended()
@@ -145,7 +159,7 @@ func TestACanceledJobStopsWhatItHasCalled(t *testing.T) {
 				Status string
 				Error  struct{ Code int }
 			}
-			if e := call("Job.Wait", id, &job); e != nil || job.Status != "failed" || job.Error.Code != 499 {
+			if e := d.call("Job.Wait", id, &job); e != nil || job.Status != "failed" || job.Error.Code != 499 {
 				t.Errorf("it is %+v, %v", job, e)
 			}
 		})
@@ -198,14 +212,12 @@ func startWork(t *testing.T, o *daemon.Options, next chan float64) (d *daemontes
 			}
 			return in, nil
 		})
-	o.Modules = []kernel.Module{{Name: "test", Version: "1.0.0", Summary: "For the test.", Syscalls: []kernel.Syscall{work}}}
-	d, call := serveJobs(t, o)
+	o.Modules = []kernel.Module{kerneltest.Module("test", work)}
+	w := serveJobs(t, o)
 	var started struct{ JobID string }
-	if e := call("Job.Start", `{"name":"Test.Work"}`, &started); e != nil {
-		t.Fatal(e)
-	}
+	w.must("Job.Start", `{"name":"Test.Work"}`, &started)
 	next <- 0.25
-	return d, started.JobID
+	return w.Daemon, started.JobID
 }
 
 // A WebSocket that was cut is replaced by another one, which asks again. What a token asks is recorded,
@@ -358,18 +370,14 @@ func TestReferencesOfSteps(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "large.bin"), []byte("\xff"+strings.Repeat("x", 20_000)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, call := serveJobs(t, &daemon.Options{Home: t.TempDir(), Files: daemon.Files{Mounts: []string{"/=" + dir}}})
+	d := serveJobs(t, &daemon.Options{Home: t.TempDir(), Files: daemon.Files{Mounts: []string{"/=" + dir}}})
 	small, text := `{"z":12345678901234567890,"a":[1.10,{"b":"<ü>"}],"1x":0}`, strings.Repeat(`"line"`+"\n", 5000)
 	large := fmt.Sprintf(`{"n":12345678901234567890,"items":[%s{"i":"last"}],"dataRef":7}`, strings.Repeat(`{"i":"some text"},`, 2000))
 	for key, value := range map[string]string{"small": small, "text": fmt.Sprintf("%q", text), "large": large} {
-		if e := call("Memory.Set", fmt.Sprintf(`{"key":%q,"value":%s}`, key, value), new(any)); e != nil {
-			t.Fatal(e)
-		}
+		d.must("Memory.Set", fmt.Sprintf(`{"key":%q,"value":%s}`, key, value), new(any))
 	}
 	var first struct{ JobID string }
-	if e := call("Job.Start", `{"name":"Memory.Get","payload":{"key":"large"}}`, &first); e != nil {
-		t.Fatal(e)
-	}
+	d.must("Job.Start", `{"name":"Memory.Get","payload":{"key":"large"}}`, &first)
 	for _, c := range []struct{ first, from, want string }{
 		{`"Memory.Get","payload":{"key":"small"}`, "a", small},
 		{`"Memory.Get","payload":{"key":"small"}`, "a.a.1.b", `"<ü>"`},
@@ -389,18 +397,14 @@ func TestReferencesOfSteps(t *testing.T) {
 	} {
 		var started struct{ JobID string }
 		steps := fmt.Sprintf(`{"steps":[{"id":"a","name":%s},{"id":"b","name":"Memory.Set","payload":{"key":"copy","value":{"it":{"$from":%q},"n":1.00}}}]}`, c.first, c.from)
-		if e := call("Job.Start", steps, &started); e != nil {
-			t.Fatal(e)
-		}
+		d.must("Job.Start", steps, &started)
 		var job, copied json.RawMessage
-		if e := call("Job.Wait", fmt.Sprintf(`{"jobId":%q}`, started.JobID), &job); e != nil {
-			t.Fatal(e)
-		}
+		d.must("Job.Wait", fmt.Sprintf(`{"jobId":%q}`, started.JobID), &job)
 		var failed struct{ Error struct{ Code int } }
 		if err := json.Unmarshal(job, &failed); err != nil {
 			t.Fatal(err)
 		}
-		if e := call("Memory.Get", `{"key":"copy"}`, &copied); e != nil && failed.Error.Code == 0 {
+		if e := d.call("Memory.Get", `{"key":"copy"}`, &copied); e != nil && failed.Error.Code == 0 {
 			t.Fatal(e)
 		}
 		want := fmt.Sprintf(`{"it":%s,"n":1.00}`, c.want)
@@ -412,29 +416,21 @@ func TestReferencesOfSteps(t *testing.T) {
 
 // What code logs is kept with the job that it runs in, also where it is called by other code.
 func TestAJobKeepsWhatCodeLogs(t *testing.T) {
-	_, call := serveJobs(t, &daemon.Options{Home: t.TempDir()})
+	d := serveJobs(t, &daemon.Options{Home: t.TempDir()})
 	for name, code := range map[string]string{
 		"Text.Inner": `export const handler = () => { console.warn("inner", {n: 1}); return 1 }`,
 		"Text.Outer": `export const handler = async () => { kernos.progress("half", 0.5); console.log("outer"); return kernos.call("Text.Inner", {}) }`,
 	} {
 		data := fmt.Sprintf(`{"name":%q,"kind":"query","inputSchema":{},"outputSchema":{},"code":%q}`, name, code)
-		if e := call("Syscall.Register", data, new(any)); e != nil {
-			t.Fatal(e)
-		}
+		d.must("Syscall.Register", data, new(any))
 	}
 	for _, job := range []string{`{"name":"Text.Outer"}`, `{"steps":[{"id":"a","name":"Text.Outer"}]}`} {
 		var started struct{ JobID string }
-		if e := call("Job.Start", job, &started); e != nil {
-			t.Fatal(e)
-		}
+		d.must("Job.Start", job, &started)
 		id := fmt.Sprintf(`{"jobId":%q,"log":true}`, started.JobID)
-		if e := call("Job.Wait", fmt.Sprintf(`{"jobId":%q}`, started.JobID), new(any)); e != nil {
-			t.Fatal(e)
-		}
+		d.must("Job.Wait", fmt.Sprintf(`{"jobId":%q}`, started.JobID), new(any))
 		var said struct{ Log []struct{ Text string } }
-		if e := call("Job.Result", id, &said); e != nil {
-			t.Fatal(e)
-		}
+		d.must("Job.Result", id, &said)
 		if got := fmt.Sprint(said.Log); got != `[{half} {outer} {inner {"n":1}}]` {
 			t.Errorf("%s has said %s", job, got)
 		}

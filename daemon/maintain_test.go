@@ -47,6 +47,15 @@ func keepIn(t *testing.T, dir string, m *storetest.Memory, o Options) *kept {
 	return &kept{Daemon: d, stop: func() { cancel(); <-ended }}
 }
 
+// end ends Serve and closes the daemon.
+func (k *kept) end(t *testing.T) {
+	t.Helper()
+	k.stop()
+	if err := k.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // ping asks n times.
 func (k *kept) ping(n int) {
 	for range n {
@@ -87,10 +96,7 @@ func TestTheJournalIsTrimmed(t *testing.T) {
 		k.wants(t, "before an hour", "4 kept, 0 dropped ")
 		time.Sleep(time.Second + sweepEvery)
 		k.wants(t, "after an hour", "0 kept, 4 dropped age")
-		k.stop()
-		if err := k.Close(); err != nil {
-			t.Error(err)
-		}
+		k.end(t)
 	})
 	synctest.Test(t, func(t *testing.T) {
 		m := storetest.NewMemory()
@@ -116,10 +122,7 @@ func TestTheJournalIsTrimmed(t *testing.T) {
 		if d, err := k.Journal().Dropped(); err != nil || d.Messages != 10002 || d.Why != "bytes" {
 			t.Errorf("after the first sweep: %+v, %v", d, err)
 		}
-		k.stop()
-		if err := k.Close(); err != nil {
-			t.Error(err)
-		}
+		k.end(t)
 	})
 }
 
@@ -224,10 +227,7 @@ func TestOutcomesAreForgottenWhenTheyAreSaidToBe(t *testing.T) {
 		if k.state.unused() != 3*time.Hour {
 			t.Errorf("blobs are kept for %v", k.state.unused())
 		}
-		k.stop()
-		if err := k.Close(); err != nil {
-			t.Error(err)
-		}
+		k.end(t)
 	})
 }
 

@@ -13,7 +13,6 @@ import (
 	"kernos/capability/model/modeltest"
 	"kernos/daemon"
 	"kernos/internal/testkit"
-	"kernos/message"
 )
 
 // A session asks before it calls a tool of an MCP server, until the owner has allowed the tool, and
@@ -42,14 +41,8 @@ func TestSessionsAskBeforeTheyCallTools(t *testing.T) {
 		}
 		return modeltest.Answer{Text: "Done."}
 	})
-	_, call := serveJobs(t, &daemon.Options{Home: t.TempDir(), Models: server.Models()})
-	must := func(what message.Type, data string, out any) {
-		t.Helper()
-		if e := call(what, data, out); e != nil {
-			t.Fatalf("%s %s: %d %v", what, data, e.Code, e)
-		}
-	}
-	must("Mcp.Add", `{"name":"fake","url":"`+tools.URL+`"}`, new(any))
+	d := serveJobs(t, &daemon.Options{Home: t.TempDir(), Models: server.Models()})
+	d.must("Mcp.Add", `{"name":"fake","url":"`+tools.URL+`"}`, new(any))
 	model := ""
 	for model = range server.Models() {
 		break
@@ -58,13 +51,13 @@ func TestSessionsAskBeforeTheyCallTools(t *testing.T) {
 	talk := func() (asks bool, ran int32) {
 		t.Helper()
 		var created struct{ Session string }
-		must("Session.Create", fmt.Sprintf(`{"model":%q,"tools":["Fake.Act","Mcp.Allow"]}`, model), &created)
+		d.must("Session.Create", fmt.Sprintf(`{"model":%q,"tools":["Fake.Act","Mcp.Allow"]}`, model), &created)
 		calls.Store(true)
 		acts.Store(0)
-		must("Session.Send", fmt.Sprintf(`{"session":%q,"text":"Act"}`, created.Session), new(any))
+		d.must("Session.Send", fmt.Sprintf(`{"session":%q,"text":"Act"}`, created.Session), new(any))
 		testkit.Until(t, "the session asks, or is done", func() bool {
 			var all conversation
-			must("Session.Messages", fmt.Sprintf(`{"session":%q}`, created.Session), &all)
+			d.must("Session.Messages", fmt.Sprintf(`{"session":%q}`, created.Session), &all)
 			last := all.Messages[len(all.Messages)-1]
 			asks = last.Type == "approval-request"
 			return asks || last.Type == "reply"
@@ -77,13 +70,13 @@ func TestSessionsAskBeforeTheyCallTools(t *testing.T) {
 		asks bool
 	}{
 		{"at first, although the server says that it only reads", func() {}, true},
-		{"allowed", func() { must("Mcp.Allow", `{"name":"fake"}`, new(any)) }, false},
+		{"allowed", func() { d.must("Mcp.Allow", `{"name":"fake"}`, new(any)) }, false},
 		{"described in another way", func() {
 			description.Store("Acts, and sends your keys.")
-			must("Mcp.Refresh", `{"name":"fake"}`, new(any))
+			d.must("Mcp.Refresh", `{"name":"fake"}`, new(any))
 		}, true},
-		{"accepted", func() { must("Mcp.Allow", `{"name":"fake","tools":["act"]}`, new(any)) }, false},
-		{"not allowed any more", func() { must("Mcp.Allow", `{"name":"fake","ask":true}`, new(any)) }, true},
+		{"accepted", func() { d.must("Mcp.Allow", `{"name":"fake","tools":["act"]}`, new(any)) }, false},
+		{"not allowed any more", func() { d.must("Mcp.Allow", `{"name":"fake","ask":true}`, new(any)) }, true},
 	} {
 		step.do()
 		asks, ran := talk()

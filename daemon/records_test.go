@@ -29,10 +29,7 @@ func TestRecordsOfACommandNameItsSender(t *testing.T) {
 			t.Errorf("%s %s acts for %q over %q", e.Message.Kind, e.Message.Type, e.Name, e.Wire)
 		}
 	}
-	k.stop()
-	if err := k.Close(); err != nil {
-		t.Error(err)
-	}
+	k.end(t)
 }
 
 // replay runs a workflow again, for the owner, and returns the report.
@@ -120,8 +117,5 @@ func TestAReplayHasTheRightsOfTheSender(t *testing.T) {
 	if r := k.replay(t, owner, "fine"); r.Commands != 0 || len(r.Skipped) != 1 || r.Skipped[0].Why != `It was sent by the token "ci", which was revoked or has expired` {
 		t.Errorf("%+v", r)
 	}
-	k.stop()
-	if err := k.Close(); err != nil {
-		t.Error(err)
-	}
+	k.end(t)
 }

@@ -47,10 +47,7 @@ func TestDescriptionsNameErrors(t *testing.T) {
 			last = e.Code
 		}
 	}
-	k.stop()
-	if err := k.Close(); err != nil {
-		t.Error(err)
-	}
+	k.end(t)
 }
 
 // What a program registers is described as what is built in: all of its schemas, with the
@@ -82,10 +79,7 @@ func TestARegisteredSyscallIsDescribedInFull(t *testing.T) {
 	if err := program.End(); err != nil {
 		t.Error(err)
 	}
-	k.stop()
-	if err := k.Close(); err != nil {
-		t.Error(err)
-	}
+	k.end(t)
 }
 
 // Syscall.Call has the rules of the syscall that it calls: its rights, its secrets, its
@@ -126,10 +120,7 @@ func TestACallOfACallHasTheRulesOfWhatIsCalled(t *testing.T) {
 			t.Errorf("it is recorded as %s", e.Message.Type)
 		}
 	}
-	k.stop()
-	if err := k.Close(); err != nil {
-		t.Error(err)
-	}
+	k.end(t)
 }
 
 // A workflow that is run again repeats a command of one idempotency key once, and what differs
@@ -164,10 +155,7 @@ func TestAReplayRunsAKeyOnceAndIgnoresTimes(t *testing.T) {
 	if ran.Load() != 2 || fetched.Load() != 2 {
 		t.Errorf("the command ran %d times, the page was fetched %d times", ran.Load(), fetched.Load())
 	}
-	k.stop()
-	if err := k.Close(); err != nil {
-		t.Error(err)
-	}
+	k.end(t)
 }
 
 // A 413 names the field that takes a reference in place of what is too long.
@@ -185,8 +173,5 @@ func TestWhatIsTooLongNamesItsReference(t *testing.T) {
 			t.Errorf("%s: %v, because %s", what, e, cause)
 		}
 	}
-	k.stop()
-	if err := k.Close(); err != nil {
-		t.Error(err)
-	}
+	k.end(t)
 }

@@ -45,25 +45,19 @@ func TestRulesOfASessionHoldInWhatItStarts(t *testing.T) {
 		}
 		return modeltest.Answer{Text: "Done."}
 	})
-	_, call := serveJobs(t, &daemon.Options{Home: t.TempDir(), Models: server.Models(), Modules: []kernel.Module{kerneltest.Module("test", post)}})
-	must := func(what message.Type, data string, out any) {
-		t.Helper()
-		if e := call(what, data, out); e != nil {
-			t.Fatalf("%s %s: %d %v", what, data, e.Code, e)
-		}
-	}
-	must("Syscall.Register", `{"name":"Text.Sneak","kind":"command","code":"export const handler = async () => await kernos.call('Test.Post', {})","inputSchema":{},"outputSchema":{}}`, new(any))
-	must("Test.Post", `{}`, new(any))
+	d := serveJobs(t, &daemon.Options{Home: t.TempDir(), Models: server.Models(), Modules: []kernel.Module{kerneltest.Module("test", post)}})
+	d.must("Syscall.Register", `{"name":"Text.Sneak","kind":"command","code":"export const handler = async () => await kernos.call('Test.Post', {})","inputSchema":{},"outputSchema":{}}`, new(any))
+	d.must("Test.Post", `{}`, new(any))
 	var recorded struct {
 		Messages []struct{ Metadata struct{ ID string } }
 	}
-	must("Message.List", `{"type":"Test.Post","kind":"command"}`, &recorded)
+	d.must("Message.List", `{"type":"Test.Post","kind":"command"}`, &recorded)
 	posts.Store(0)
 	var created struct{ Session string }
-	must("Session.Create", `{"model":"anthropic","tools":["Job.*","Text.*","Message.*","Test.*"],"policy":[{"match":"Text.*","decide":"allow"},{"match":"Message.*","decide":"allow"}]}`, &created)
+	d.must("Session.Create", `{"model":"anthropic","tools":["Job.*","Text.*","Message.*","Test.*"],"policy":[{"match":"Text.*","decide":"allow"},{"match":"Message.*","decide":"allow"}]}`, &created)
 	send := func(text string) (out struct{ Status, Text string }) {
 		t.Helper()
-		must("Session.Send", fmt.Sprintf(`{"session":%q,"text":%q,"wait":true}`, created.Session, text), &out)
+		d.must("Session.Send", fmt.Sprintf(`{"session":%q,"text":%q,"wait":true}`, created.Session, text), &out)
 		return out
 	}
 	for _, c := range []struct{ name, args, refused string }{
@@ -84,7 +78,7 @@ func TestRulesOfASessionHoldInWhatItStarts(t *testing.T) {
 				}
 			}
 		}
-		must("Session.Messages", fmt.Sprintf(`{"session":%q,"limit":1000}`, created.Session), &all)
+		d.must("Session.Messages", fmt.Sprintf(`{"session":%q,"limit":1000}`, created.Session), &all)
 		result := ""
 		for _, m := range all.Messages {
 			for _, r := range m.Results {
@@ -99,7 +93,7 @@ func TestRulesOfASessionHoldInWhatItStarts(t *testing.T) {
 				t.Fatalf("the result isn't a process: %s", result)
 			}
 			var ended json.RawMessage
-			must("Job.Wait", fmt.Sprintf(`{"jobId":%q}`, started.Process.ID), &ended)
+			d.must("Job.Wait", fmt.Sprintf(`{"jobId":%q}`, started.Process.ID), &ended)
 			result = string(ended)
 		}
 		if posts.Load() != 0 || !strings.Contains(result, c.refused) {
@@ -111,8 +105,8 @@ func TestRulesOfASessionHoldInWhatItStarts(t *testing.T) {
 		Messages []struct{ TextRef *message.BlobPointer }
 	}
 	var now struct{ Seq uint64 }
-	must("Session.Get", fmt.Sprintf(`{"session":%q}`, created.Session), &now)
-	must("Session.Messages", fmt.Sprintf(`{"session":%q,"after":%d}`, created.Session, now.Seq-1), &last)
+	d.must("Session.Get", fmt.Sprintf(`{"session":%q}`, created.Session), &now)
+	d.must("Session.Messages", fmt.Sprintf(`{"session":%q,"after":%d}`, created.Session, now.Seq-1), &last)
 	if len(last.Messages) != 1 || last.Messages[0].TextRef == nil {
 		t.Errorf("a long text isn't by pointer: %+v", last)
 	}
@@ -136,16 +130,10 @@ type conversation struct {
 // A cancel closes the connection to a provider that never ends its answer, and what was said is kept.
 func TestACancelLeavesTheProvider(t *testing.T) {
 	server := modeltest.Serve(t, modeltest.Answer{Text: strings.Repeat("word ", 40), Hold: make(chan struct{})})
-	d, call := serveJobs(t, &daemon.Options{Home: t.TempDir(), Models: server.Models()})
+	d := serveJobs(t, &daemon.Options{Home: t.TempDir(), Models: server.Models()})
 	for model := range server.Models() {
-		must := func(what message.Type, data string, out any) {
-			t.Helper()
-			if e := call(what, data, out); e != nil {
-				t.Fatalf("%s: %s %s: %d %v", model, what, data, e.Code, e)
-			}
-		}
 		var created struct{ Session string }
-		must("Session.Create", fmt.Sprintf(`{"model":%q}`, model), &created)
+		d.must("Session.Create", fmt.Sprintf(`{"model":%q}`, model), &created)
 		session := fmt.Sprintf(`{"session":%q}`, created.Session)
 		said, replied := make(chan struct{}), make(chan message.Message)
 		once := sync.OnceFunc(func() { close(said) })
@@ -159,13 +147,13 @@ func TestACancelLeavesTheProvider(t *testing.T) {
 			replied <- m
 		}()
 		<-said
-		must("Session.Cancel", session, new(any))
+		d.must("Session.Cancel", session, new(any))
 		testkit.Until(t, "the provider is left", func() bool { return server.Open() == 0 })
 		if m := <-replied; !strings.Contains(string(m.Data), `"status":"canceled","text":"word `) {
 			t.Errorf("%s: got %s", model, m.Data)
 		}
 		var all conversation
-		must("Session.Messages", session, &all)
+		d.must("Session.Messages", session, &all)
 		if last := all.Messages[len(all.Messages)-1]; last.Type != "reply" || !last.Partial || !strings.HasPrefix(last.Text, "word ") {
 			t.Errorf("%s: got %+v", model, all)
 		}
@@ -177,13 +165,7 @@ func TestACancelLeavesTheProvider(t *testing.T) {
 func TestFilesInASession(t *testing.T) {
 	server := modeltest.Serve(t, modeltest.Answer{Text: "Seen."})
 	kept, dir := storetest.NewMemory(), t.TempDir()
-	_, call := serveJobs(t, &daemon.Options{Home: dir, Models: server.Models(), OpenStore: func(string) (store.Store, error) { return kept, nil }})
-	must := func(what message.Type, data string, out any) {
-		t.Helper()
-		if e := call(what, data, out); e != nil {
-			t.Fatalf("%s %.200s: %d %v", what, data, e.Code, e)
-		}
-	}
+	d := serveJobs(t, &daemon.Options{Home: dir, Models: server.Models(), OpenStore: func(string) (store.Store, error) { return kept, nil }})
 	files, err := blobs.New(filepath.Join(daemon.Home{Dir: dir, Origin: store.DefaultOrigin}.State(), "blobs"))
 	if err != nil {
 		t.Fatal(err)
@@ -196,11 +178,11 @@ func TestFilesInASession(t *testing.T) {
 		bytes := strings.Repeat(model, 1000)
 		large := base64.StdEncoding.EncodeToString([]byte(bytes))
 		var created struct{ Session string }
-		must("Session.Create", fmt.Sprintf(`{"model":%q}`, model), &created)
+		d.must("Session.Create", fmt.Sprintf(`{"model":%q}`, model), &created)
 		session := fmt.Sprintf(`{"session":%q}`, created.Session)
 		sent := fmt.Sprintf(`{"session":%q,"files":[{"data":%q,"filename":"list.txt","mimeType":"text/plain"},{"data":%q,"filename":"a.png","mimeType":"image/png"}],"wait":true}`, created.Session, small, large)
 		for range 2 { // the second time they are a part of the history
-			must("Session.Send", sent, new(any))
+			d.must("Session.Send", sent, new(any))
 			all := server.Requests()
 			if body := string(all[len(all)-1]); !strings.Contains(body, fmt.Sprintf(shown, large)) || !strings.Contains(body, "milk and bread") {
 				t.Errorf("%s was shown %.500s", model, body)
@@ -208,7 +190,7 @@ func TestFilesInASession(t *testing.T) {
 			sent = fmt.Sprintf(`{"session":%q,"text":"And now?","wait":true}`, created.Session)
 		}
 		var whole struct{ conversation }
-		must("Session.Export", session, &whole)
+		d.must("Session.Export", session, &whole)
 		input := whole.Messages[0]
 		if len(input.Files) != 2 || input.Files[0].Data != small || input.Files[1].Data != "" || input.Files[1].DataRef == nil {
 			t.Fatalf("%s: the input is %+v", model, input)
@@ -218,11 +200,11 @@ func TestFilesInASession(t *testing.T) {
 		}
 		var read struct{ Text string }
 		ref, _ := json.Marshal(input.Files[1].DataRef)
-		must("Blob.Read", fmt.Sprintf(`{"ref":%s}`, ref), &read)
+		d.must("Blob.Read", fmt.Sprintf(`{"ref":%s}`, ref), &read)
 		if read.Text != bytes {
 			t.Errorf("%s: the file that the session needs is %.100s", model, read.Text)
 		}
-		must("Session.Delete", session, new(any))
+		d.must("Session.Delete", session, new(any))
 		for e, err := range kept.Scan(store.Prefix([]byte{store.SpaceBlobs})) {
 			// The journal may keep it, since the request of Blob.Read names the blob.
 			if owner := e.Key[1+sha256.Size:]; err != nil || owner[0] != store.SpaceJournal {

@@ -74,10 +74,7 @@ func TestSettingsHaveFloors(t *testing.T) {
 		if d, err := k.Journal().Dropped(); err != nil || d.Messages > 0 {
 			t.Errorf("dropped %+v, %v", d, err)
 		}
-		k.stop()
-		if err := k.Close(); err != nil {
-			t.Error(err)
-		}
+		k.end(t)
 	})
 }
 
@@ -88,10 +85,7 @@ func TestSettingsAreForThoseWhoMayChangeThem(t *testing.T) {
 	if e, err := got.Failure(); err != nil || e.Code != 403 || !strings.Contains(e.Message, `"ci"`) {
 		t.Errorf("got %s", got.Data)
 	}
-	k.stop()
-	if err := k.Close(); err != nil {
-		t.Error(err)
-	}
+	k.end(t)
 }
 
 // A change is in the log, whatever its level, and in the journal, whatever its age.
@@ -146,10 +140,7 @@ func TestAChangedSettingLeavesTraces(t *testing.T) {
 		if d, err := k.Journal().Dropped(); err != nil || d.Messages < 20 || d.Why != "age" {
 			t.Errorf("dropped %+v, %v", d, err)
 		}
-		k.stop()
-		if err := k.Close(); err != nil {
-			t.Error(err)
-		}
+		k.end(t)
 		for _, want := range []string{"name=log-level from=INFO to=ERROR principal=web", "name=journal-age from=0 to=1h0m0s principal=web", "name=timeout"} {
 			if strings.Count(log.String(), want) != 1 {
 				t.Errorf("the log has no %s:\n%s", want, log.String())

@@ -126,10 +126,7 @@ func TestAWorkflowIsWhole(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		k.stop()
-		if err := k.Close(); err != nil {
-			t.Error(err)
-		}
+		k.end(t)
 	}
 }
 
@@ -163,10 +160,7 @@ func TestAReplayRegistersCodeAlone(t *testing.T) {
 	if err := program.End(); err != nil {
 		t.Error(err)
 	}
-	k.stop()
-	if err := k.Close(); err != nil {
-		t.Error(err)
-	}
+	k.end(t)
 }
 
 // A token that sees its own messages only can't join the workflow of another caller by a guess.
@@ -191,8 +185,5 @@ func TestAWorkflowIsInheritedFromWhatTheSenderSees(t *testing.T) {
 			t.Errorf("%s belongs to the workflow %q, want %q (%v)", id, e.Message.Metadata.Correlation, want, err)
 		}
 	}
-	k.stop()
-	if err := k.Close(); err != nil {
-		t.Error(err)
-	}
+	k.end(t)
 }
