@@ -150,6 +150,30 @@ func (x *explainer) wants(v *jsonschema.ValidationError, format string, args ...
 	x.about(path, expected, ": expected %s, got %s", expected, x.came(v.InstanceLocation))
 }
 
+// unknownFields reports fields that the schema doesn't have, with hints at those that it has.
+func (x *explainer) unknownFields(v *jsonschema.ValidationError, path string, unknown []string) {
+	slices.Sort(unknown)
+	known := slices.Sorted(maps.Keys(x.part(v).Properties))
+	here, _ := x.at(v.InstanceLocation).(map[string]any)
+	absent := slices.DeleteFunc(slices.Clone(known), func(name string) bool { _, ok := here[name]; return ok })
+	for i, name := range unknown {
+		hint := ""
+		if i < maxProblems { // the others are only counted
+			hint = nearest.Hint(name, absent)
+		}
+		switch {
+		case hint != "":
+			hint = " (" + hint + ")"
+		case len(known) > 0:
+			hint = " (it may have " + strings.Join(known, ", ") + ")"
+		default:
+			hint = " (there are none)"
+		}
+		x.problem(join(path, name), "no such field", "unknown field: %s%s", join(path, name), hint)
+	}
+}
+
+// leaf reports a problem that no deeper one explains.
 func (x *explainer) leaf(v *jsonschema.ValidationError) {
 	path := x.path(v.InstanceLocation)
 	switch k := v.ErrorKind.(type) {
@@ -159,25 +183,7 @@ func (x *explainer) leaf(v *jsonschema.ValidationError) {
 			x.problems[len(x.problems)-1].rank = 0
 		}
 	case *kind.AdditionalProperties:
-		slices.Sort(k.Properties)
-		known := slices.Sorted(maps.Keys(x.part(v).Properties))
-		here, _ := x.at(v.InstanceLocation).(map[string]any)
-		absent := slices.DeleteFunc(slices.Clone(known), func(name string) bool { _, ok := here[name]; return ok })
-		for i, name := range k.Properties {
-			hint := ""
-			if i < maxProblems { // the others are only counted
-				hint = nearest.Hint(name, absent)
-			}
-			switch {
-			case hint != "":
-				hint = " (" + hint + ")"
-			case len(known) > 0:
-				hint = " (it may have " + strings.Join(known, ", ") + ")"
-			default:
-				hint = " (there are none)"
-			}
-			x.problem(join(path, name), "no such field", "unknown field: %s%s", join(path, name), hint)
-		}
+		x.unknownFields(v, path, k.Properties)
 	case *kind.Type:
 		words := make([]string, len(k.Want))
 		for i, w := range k.Want {
