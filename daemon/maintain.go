@@ -119,7 +119,7 @@ func (s *state) reportDropped() {
 		return
 	}
 	level := slog.LevelInfo
-	if d.Why == "bytes" { // younger than what the retention by age keeps
+	if d.Why == journal.ByBytes { // younger than what the retention by age keeps
 		level = slog.LevelWarn
 	}
 	s.log.Log(context.Background(), level, "the journal has dropped its oldest messages", "messages", d.Messages, "bytes", d.Bytes,

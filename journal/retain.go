@@ -153,23 +153,33 @@ func (j *Journal) dropOldest(now time.Time, last uint64) (Dropped, error) {
 	if err != nil {
 		return Dropped{}, err
 	}
-	why, keep := "", j.Retention()
-	switch {
-	case oldest.first > last:
-		return Dropped{}, nil
-	case keep.MaxAge > 0 && int64(oldest.at) < now.Add(-keep.MaxAge).UnixMilli():
-		why = "age"
-	case keep.MaxBytes > 0 && oldest.first < x.at.first && j.totals.bytes-j.dropped.Bytes > uint64(keep.MaxBytes):
-		why = "bytes"
-	default:
+	why := j.exceeded(oldest, now)
+	if why == "" || oldest.first > last {
 		return Dropped{}, nil
 	}
+	return j.dropSpan(s, oldest, why)
+}
 
+// exceeded returns the limit that makes the oldest span go, or "". It is called with the index's mu and flushMu held.
+func (j *Journal) exceeded(oldest span, now time.Time) Limit {
+	keep := j.Retention()
+	switch {
+	case keep.MaxAge > 0 && int64(oldest.at) < now.Add(-keep.MaxAge).UnixMilli():
+		return ByAge
+	case keep.MaxBytes > 0 && oldest.first < j.index.at.first && j.totals.bytes-j.dropped.Bytes > uint64(keep.MaxBytes):
+		return ByBytes
+	}
+	return ""
+}
+
+// dropSpan drops the oldest span. It is called with the index's mu and flushMu held.
+func (j *Journal) dropSpan(s store.Reader, oldest span, why Limit) (Dropped, error) {
+	x := &j.index
 	var b store.Batch
 	again := drafts.Get().(*draft)
 	defer again.free()
 	if err := j.dropPages(&b, s, oldest, func(r *record) {
-		if why == "age" && r.isSetting() {
+		if why == ByAge && r.isSetting() {
 			again.items = append(again.items, r.item())
 		}
 	}); err != nil {

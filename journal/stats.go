@@ -43,9 +43,18 @@ type Dropped struct {
 	Bytes    uint64 `json:"bytes"`    // bytes of the dropped pages
 	Seq      uint64 `json:"seq"`      // number of the last dropped message
 	At       int64  `json:"at"`       // time of the last dropped message, in milliseconds since 1970
-	Why      string `json:"why"`      // the limit that dropped the last messages: "age" or "bytes"
+	Why      Limit  `json:"why"`      // the limit that dropped the last messages
 	Losses
 }
+
+// A Limit is a limit of [Retention] that drops messages.
+type Limit string
+
+// The limits of retention.
+const (
+	ByAge   Limit = "age"
+	ByBytes Limit = "bytes"
+)
 
 // Losses are messages that were not recorded, since the store did not take them.
 type Losses struct {

@@ -36,7 +36,7 @@ func (r reader) gap(since, until int64) (*gap, error) {
 func gapOf(d *journal.Dropped, since, until int64) *gap {
 	g := new(gap)
 	if d.Messages > 0 && d.At >= since {
-		g.Messages, g.Until, g.Why = d.Messages, d.At, d.Why
+		g.Messages, g.Until, g.Why = d.Messages, d.At, string(d.Why)
 	}
 	if d.Lost > 0 && d.LostUntil >= since && (until == 0 || d.LostSince < until) {
 		g.Lost, g.LostSince, g.LostUntil = d.Lost, d.LostSince, d.LostUntil
