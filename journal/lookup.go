@@ -65,8 +65,8 @@ func (j *Journal) workflowInMemory(m *matcher) string {
 	return ""
 }
 
-// workflow is the workflow that a record belongs to: what names none belongs to that of the
-// request that it answers, or begins one.
+// workflow is the workflow that a record belongs to. A record that names no workflow belongs to the
+// workflow of the request that it answers, or begins a workflow.
 func (r *record) workflow() string {
 	switch {
 	case len(r.correlation) > 0:

@@ -60,7 +60,7 @@ type parent struct {
 
 func (p parent) set() bool { return p.call != nil || p.work != nil }
 
-// admit is Admit for calls from outside, which have an origin, and for those that have a parent.
+// admit is Admit for calls from a connection, which have an origin, and for those that have a parent.
 func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origin Origin, sender Sender, by parent) (c *Call) {
 	way, answerWay := In, Out
 	if by.set() {
@@ -72,7 +72,7 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origi
 		if k.opts.Recorder != nil {
 			s, _ := k.registry.Lookup(m.Type)
 			if s != nil && s.Answers == FromJournal {
-				s = nil // what comes from outside was not read from the journal, whatever its type
+				s = nil // a message from a connection was not read from the journal, whatever its type
 			}
 			k.recordCopy(*m, Record{Way: way, Syscall: s, Sender: sender, Claim: way == In && k.claims(m)})
 		}

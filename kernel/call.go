@@ -64,7 +64,7 @@ func (c *Call) Syscall() *Syscall { return c.syscall }
 // Timeout is how long the call may take.
 func (c *Call) Timeout() time.Duration { return c.timeout }
 
-// Root is the call from outside that has caused this one, or this one.
+// Root is the call of a connection or of a work that has caused this call; it may be this call itself.
 func (c *Call) Root() *Call {
 	for c.caller != nil {
 		c = c.caller

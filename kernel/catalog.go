@@ -189,7 +189,7 @@ func (c *catalog) remove(t message.Type) bool {
 	return true
 }
 
-// gatherBuiltIn finds the events of built-in syscalls, and the domains of modules. A program sends its events from outside.
+// gatherBuiltIn finds the events of built-in syscalls, and the domains of modules. A program sends its events over a connection.
 func (c *catalog) gatherBuiltIn() {
 	c.events, c.domains = make(map[message.Type]message.Type), nil
 	for _, s := range c.sections {

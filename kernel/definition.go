@@ -44,7 +44,7 @@ type Definition struct {
 
 	// Redact returns the data of a request as it may be kept, for secrets that the
 	// schema can't mark because it depends on other fields whether they are any. It is also
-	// asked about other messages of this type that come from outside, whose data may be
+	// asked about other messages of this type that come from connections, whose data may be
 	// anything. It must not change the data. Nil means that the schema says it all.
 	Redact func(data json.RawMessage) json.RawMessage
 

@@ -100,9 +100,9 @@ func WhenDecided(ctx context.Context, f func(error)) {
 	c.decided = both(c.decided, f)
 }
 
-// decide calls what waits for the decision about a commit: nil if nothing is to be awaited.
-// err says why there is none. It returns the commit that answers have to wait for instead. It
-// is called with mu held.
+// decide calls the functions that wait for the decision about a commit, which is nil if there is nothing
+// to wait for; err is then the reason. decide returns the commit that answers have to wait for instead.
+// It is called with mu held.
 func (c *Call) decide(commit *store.Commit, err error) *store.Commit {
 	decided := c.decided
 	c.decided = nil

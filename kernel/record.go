@@ -30,7 +30,7 @@ type Record struct {
 
 	// Syscall is the one that the message asks for, answers, or comes from. Its
 	// definition decides what must not be recorded. Nil means that there is none: a message
-	// of an unknown type, an event from outside.
+	// of an unknown type, an event from a connection.
 	Syscall *Syscall
 
 	// Refused means that the message was never given to a handler, or is the answer to
@@ -61,13 +61,13 @@ const (
 	Within                // between handlers, or from a handler to watchers
 )
 
-// way returns the way of a message of the call that a connection sends or gets: of a nested
-// call, everything is within.
-func (c *Call) way(outside Way) Way {
+// way returns the way of a message of the call, given the way that it has if a connection sends or
+// gets it: all messages of a nested call are within.
+func (c *Call) way(connected Way) Way {
 	if c.caller != nil || c.work != nil {
 		return Within
 	}
-	return outside
+	return connected
 }
 
 // recorder returns what keeps the messages of the call, or nil if nothing does.

@@ -101,7 +101,7 @@ func (r *Record) redact(how secret.Strictness) (data json.RawMessage, changed bo
 		}
 		how.Clear = false // an error's text is made to be read
 	}
-	// Whatever comes from outside under this type may be a request that lost its way.
+	// Whatever a connection sends under this type may be a request that was misdirected.
 	if s != nil && s.Redact != nil && (m.Kind.Asks() || r.Way == In && !isError(m)) {
 		data, changed = callRedact(s.Redact, data)
 	}

@@ -198,14 +198,14 @@ func (r *Registry) BuiltIn(t message.Type) bool {
 }
 
 // Reserved reports whether a type belongs to the framework: code that is registered at run
-// time may not use it, nor may events from outside. Some callers can't tell upper and lower
+// time may not use it, nor may events from connections. Some callers can't tell upper and lower
 // case apart.
 func Reserved(t message.Type) bool {
 	d := t.Domain()
 	return strings.EqualFold(d, "Syscall") || strings.EqualFold(d, "Sys") || strings.EqualFold(d, "Kernel")
 }
 
-// CheckForeignEvent returns the error for an event from outside that only the kernel or a
+// CheckForeignEvent returns the error for an event from a connection that only the kernel or a
 // built-in syscall may emit, so that watchers can rely on it; nil for other types.
 func (k *Kernel) CheckForeignEvent(event message.Type) *message.Error {
 	if Reserved(event) {

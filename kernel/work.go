@@ -9,8 +9,7 @@ import (
 	"kernos/store"
 )
 
-// Work is what a call is a part of that no connection waits for: a job, a turn of a
-// conversation. The outcome of the call becomes part of the work in one step with the call's
+// Work is a job, or a turn of a conversation: calls that no connection waits for are part of it. The outcome of the call becomes part of the work in one step with the call's
 // effect, so that neither is lost or repeated without the other.
 type Work interface {
 	// Held returns nil while the work is the caller's to do, or why it no longer is. The

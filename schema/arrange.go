@@ -7,8 +7,8 @@ import (
 	"kernos/internal/jsonvalue"
 )
 
-// order is how the keywords of a schema are shown: what a value is, what it means,
-// what is in it, what must be.
+// order is the order in which the keywords of a schema are shown: first the type of the value, then
+// its meaning, its parts, and the conditions that it must meet.
 var order = []string{
 	"$schema", "$id", "$anchor", "$ref", "$dynamicRef", "$defs", "$comment", "title",
 	"type", "enum", "const", "format", "pattern", "minLength", "maxLength",

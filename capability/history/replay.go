@@ -140,7 +140,7 @@ func (r reader) resend(ctx context.Context, in *replayInput, stream *kernel.Stre
 	return out, nil
 }
 
-// rerun runs what came from outside again, and compares.
+// rerun runs the requests that connections sent again, and compares the outcomes.
 func (r reader) rerun(ctx context.Context, in *replayInput) (out replayOutput, err error) {
 	// All of it is read before anything is run: what is run may write to the journal,
 	// and nothing should be run if the journal can't be read.
@@ -291,7 +291,7 @@ type recordedRequest struct {
 	name, wire string
 }
 
-// readRequests reads what came from outside, and the answers to it. It holds the whole
+// readRequests reads the requests that connections sent, and their answers. It holds the whole
 // data of as many requests as may be run.
 func (r reader) readRequests(ctx context.Context, in *replayInput) (requests []recordedRequest, more bool, err error) {
 	most := maxRerun

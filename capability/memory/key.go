@@ -79,26 +79,26 @@ func parseUncommon(s string) (memoryKey, error) {
 	if len(key) > maxKey {
 		return "", badKey(s, "it has %d bytes, and %d are allowed", len(key), maxKey)
 	}
-	look := key
+	seen := key
 	if !plain {
-		// What a program that is more lenient than this one would take it for.
-		look = skeleton(text)
-		if err := checkText(s, look); err != nil {
+		// This is the key as a program that is more lenient would read it.
+		seen = skeleton(text)
+		if err := checkText(s, seen); err != nil {
 			return "", err
 		}
-		look = singleSlashes(look)
+		seen = singleSlashes(seen)
 	}
-	if scheme := uri.Scheme(look); scheme != "" && strings.HasPrefix(look[len(scheme):], ":/") {
+	if scheme := uri.Scheme(seen); scheme != "" && strings.HasPrefix(seen[len(scheme):], ":/") {
 		return "", badKey(s, "it is a URI; write the path alone, such as notes/1")
 	}
-	if err := checkSpaces(s, key, look); err != nil {
+	if err := checkSpaces(s, key, seen); err != nil {
 		return "", err
 	}
 	return memoryKey(key), nil
 }
 
 // ordinary takes most keys, which are in their normal form but for a leading slash and
-// raise no question. It says no to all others, and nothing about them.
+// raise no question. It returns false for all others, without a reason.
 func ordinary(s string) (memoryKey, bool) {
 	s = strings.TrimPrefix(s, "/")
 	first := len(s) // end of the first segment

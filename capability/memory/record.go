@@ -320,7 +320,7 @@ func (m *Memory) outdate(d *draft, key memoryKey, old *prior, revision uint64) e
 		d.Delete(d.keep(appendHistoryKey(d.buf, key, revision)))
 		return nil
 	case revision == old.revision && old.entry.Revision != 0:
-		forget(&d.Batch, key, &old.version) // it is on its way there
+		forget(&d.Batch, key, &old.version) // the version is not in the history yet
 		return nil
 	}
 	e, err := m.store.Get(historyKey(key, revision))

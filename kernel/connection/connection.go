@@ -146,7 +146,7 @@ func (c *Connection) Start(ctx context.Context, ended func(error)) {
 func (c *Connection) Serves() bool { return c.outgoing.serves() }
 
 // Sender implements [kernel.Origin]. A request that a program sends while it serves another
-// one, and because of it, acts for whom that one acts.
+// request, and because of that request, acts for the principal of that request.
 func (c *Connection) Sender(cause message.ID) kernel.Sender {
 	if cause != "" && c.outgoing.n.Load() > 0 {
 		if r := c.outgoing.find(cause); r != nil {

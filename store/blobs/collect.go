@@ -93,9 +93,9 @@ func (c *collection) file(dir string, entry fs.DirEntry) error {
 	if referred, err := ReferredBelow(c.r, h, nil); err != nil || referred {
 		return err
 	}
-	// A Put may have made the file new since. Aside, it can't any more: a Put that comes
-	// now finds nothing and writes the file again. One that came before has changed the
-	// time, which is looked at once more.
+	// A Put may have renewed the file since. After the rename it no longer can: a later Put
+	// finds no file and writes it again. An earlier Put has changed the time of the file, which
+	// is checked once more.
 	aside := c.dir.aside(h)
 	if err := os.Rename(path, aside); err != nil {
 		c.note(ignoreMissing(err))

@@ -150,15 +150,15 @@ func inUse(dir string, f *os.File) error {
 	return &held{store.Errorf(503, nil, "The store in %s is in use by %s; %s, or use another KERNOS_HOME", dir, by, stop)}
 }
 
-// A held is a [store.ErrInUse] that says who has the lock.
+// A held is a [store.ErrInUse] that names the process that has the lock.
 type held struct{ by *store.Error }
 
 func (e *held) Error() string        { return e.by.Error() }
 func (e *held) Unwrap() error        { return e.by }
 func (e *held) Is(target error) bool { return target == store.ErrInUse }
 
-// HeldBy returns who has the store in a directory open, as far as it is known. Of a process
-// that opens it at this moment, or that is not seen from here, it is not.
+// HeldBy returns the process that has the store in a directory open. It returns false if that process
+// isn't known: because it opens the store at this moment, or can't be seen from this process.
 func HeldBy(dir string) (Holder, bool) {
 	f, err := os.Open(filepath.Join(dir, lockName))
 	if err != nil {

@@ -135,7 +135,7 @@ func scanAll(t *testing.T, r store.Reader) map[string]string {
 	return all
 }
 
-// fill writes entries with values that don't compress.
+// fillStore writes entries with values that don't compress.
 func fillStore(t testing.TB, e *Engine, n, size int) {
 	t.Helper()
 	for i := 0; i < n; {

@@ -61,7 +61,7 @@ type Options struct {
 	// for the caller; it is called until then. Nil means that clients aren't told.
 	Watch func(ctx context.Context, uri string) (next func() bool)
 
-	// MaxBody is how many bytes a message may have. 0 means 4 MB, which is also what [Bridge] repeats.
+	// MaxBody is how many bytes a message may have. 0 means 4 MB, which is also what package bridge repeats.
 	MaxBody int
 
 	// MaxSessions is how many sessions of the stateful era are kept. If there are more, the principal

@@ -76,13 +76,13 @@ func (s *skill) read(x *exchange) error {
 		if err != nil {
 			return err
 		}
-		s.Resources = append(s.Resources, skillResource{s.outside(f.URI), mcp.Digest(data), len(data)})
+		s.Resources = append(s.Resources, skillResource{s.clientURI(f.URI), mcp.Digest(data), len(data)})
 	}
 	return nil
 }
 
-// outside is the URI that a file of the skill's folder has for clients.
-func (s *skill) outside(uri string) string {
+// clientURI is the URI that a file of the skill's folder has for clients.
+func (s *skill) clientURI(uri string) string {
 	return skillScheme + s.name + strings.TrimPrefix(uri, s.folder)
 }
 

@@ -25,7 +25,7 @@ func appendData(dst []byte, contentType string, data []byte) []byte {
 	return append(dst, data...)
 }
 
-// appendProgress appends the members of a progress item. Data that a program outside has
+// appendProgress appends the members of a progress item. Data that a program has
 // sent may be anything; a message is required.
 func appendProgress(dst, data []byte) []byte {
 	note, percentage := []byte(`""`), []byte(nil)

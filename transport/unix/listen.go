@@ -241,10 +241,10 @@ func current(f *os.File, name string) bool {
 	return err == nil && os.SameFile(opened, named)
 }
 
-// Terminate tells a process to end, as kill does, if it is the one that serves the socket at
-// path: for a daemon that can't be asked. It is an error if it is another one that does, or
-// if that can't be seen: a daemon may live in a container, where its number means another
-// process than here.
+// Terminate sends a process the signal to end, as kill does, if that process serves the socket at
+// path: for a daemon that can't be asked. It returns an error if another process serves the socket, or
+// if the serving process can't be seen: the daemon may run in a container, where its number means
+// another process than here.
 func Terminate(path string, pid int) error {
 	f, err := os.OpenFile(lockName(path), os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {

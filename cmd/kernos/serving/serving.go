@@ -26,8 +26,8 @@ import (
 	"kernos/transport/unix"
 )
 
-// Run runs a daemon to its end. A person who started it is told what it does; a client that
-// started it, only that it serves, or why it does not.
+// Run runs a daemon to its end. It reports what the daemon does to a person who started it; to a client
+// that started it, it reports only that the daemon serves, or why it doesn't.
 func Run(ctx context.Context, s *settings.Serve, stderr io.Writer) error {
 	syscall.Umask(0o077)           // nothing that a daemon makes is for other users
 	signal.Ignore(syscall.SIGPIPE) // writing to a connection that is gone returns an error
