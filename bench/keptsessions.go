@@ -21,7 +21,7 @@ const (
 )
 
 // keptSessions measures what sessions cost a daemon of its own that have no turn, how soon open turns
-// go on after it was killed, and how long it takes to open a long session.
+// continue after the daemon was killed, and how long it takes to open a long session.
 func keptSessions(out io.Writer, binary, dir string, p *remote) error {
 	none, some := filepath.Join(dir, "none"), filepath.Join(dir, "some")
 	for home, count := range map[string]int{none: 1, some: idleSessions} {

@@ -145,7 +145,7 @@ func (c *Catalog) Module(namespace string) *Module {
 
 // Method returns what is known about a method. It asks the server for the schema of the
 // module, once, if the cache does not have it. The error is an *Unknown if the catalog
-// lists no such method: a server may have one all the same, which it does not show.
+// doesn't list the method: a server may have it all the same, and not show it.
 func (c *Catalog) Method(ctx context.Context, namespace, name string) (*Method, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

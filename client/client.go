@@ -119,7 +119,7 @@ func Dial(ctx context.Context, t Target) (*Client, error) {
 }
 
 // Close ends the connection, and every stream with ErrClosed. It returns when nothing of
-// the client runs any more.
+// the client still runs.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.closed = true

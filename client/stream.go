@@ -92,7 +92,7 @@ func (c *Client) Call(ctx context.Context, method string, args ...any) (json.Raw
 	err = s.Each(ctx, func(item *Item) error {
 		switch item.Type {
 		case Data:
-			data, failure = item.Data, nil // whatever was wrong before, it went on
+			data, failure = item.Data, nil // whatever was wrong before, the call continued
 		case Guide:
 			guidance = item.Guidance
 		case Error:

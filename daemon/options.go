@@ -157,7 +157,7 @@ type Limits struct {
 	LineTime       time.Duration // how long a connection may take to send one line
 	FrameRate      float64       // messages per second that are read from one connection
 	RequestRate    float64       // HTTP requests per second from one address
-	Grace          time.Duration // how long running calls may go on when the daemon stops
+	Grace          time.Duration // how long running calls may continue when the daemon stops
 }
 
 // Socket serves NDJSON over a unix socket. The path follows from the home; see [Home.Socket].

@@ -14,8 +14,8 @@ import (
 	"kernos/message"
 )
 
-// The floors of settings: a running kernel can't be set to less. With less it would serve
-// no caller any more, or forget what was done just now.
+// The floors of settings: a running kernel can't be set to less. With less it would no longer
+// serve a caller, or forget what was done just now.
 const (
 	minTimeout     = 100 * time.Millisecond
 	minInFlight    = 4

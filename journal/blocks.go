@@ -37,8 +37,7 @@ import (
 //	  page    uvarint each, its number less the one before it; the first less that of
 //	          the block
 //
-// It is dropped with the last of its pages. Until then it may list pages that are not
-// there any more.
+// It is dropped with the last of its pages. Until then it may list pages that were dropped.
 const (
 	blockVersion = 1
 	blockHeader  = 1 + 4 + 4

@@ -15,7 +15,7 @@ func (j *Journal) flusher() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		// What came while the last flush went on may not have woken the flusher.
+		// What came during the last flush may not have woken the flusher.
 		for some, _ := j.pending(); !some; some, _ = j.pending() {
 			select {
 			case <-j.wake:

@@ -92,8 +92,8 @@ type RunMode byte
 
 const (
 	Inline  RunMode = iota // the next message of the connection waits until the call is done
-	Slow                   // waits for something outside the kernel: later messages go on, and the outcome comes when it is ready
-	Endless                // slow, and goes on until it is cancelled: with the cause ErrStopping when the kernel stops
+	Slow                   // waits for something outside the kernel: later messages are handled meanwhile, and the outcome comes when it is ready
+	Endless                // slow, and runs until it is cancelled: with the cause ErrStopping when the kernel stops
 )
 
 // A Provider is what answers the calls of a syscall.

@@ -44,8 +44,8 @@ func newChecker(text json.RawMessage) (*checker, error) {
 }
 
 // count makes checks of a part of the schema cost what they are about to cause. The format
-// is the first thing that the library looks at before it goes on to other parts; an error
-// there keeps it from doing so.
+// is the first thing that the library checks, before other parts; an error there keeps it from
+// checking those.
 func (k *checker) count(part *jsonschema.Schema) {
 	// For the same value, and for each member or element of it: those that are named, or all
 	// that are not, and those that match a pattern.

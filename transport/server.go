@@ -194,7 +194,7 @@ func (s *Server) Leave(c Conn) bool {
 }
 
 // Done must be called once for every connection that was admitted, when nothing that it began
-// is under way any more.
+// still runs.
 func (s *Server) Done() { s.running.Done() }
 
 // Go runs a function that a drain waits for. The caller has a connection that was admitted and

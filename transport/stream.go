@@ -198,7 +198,7 @@ func (s *stream) next() (*message.Message, kernel.Emit, error) {
 		if !s.deprecated {
 			s.deprecated = true
 			event := s.k.Deprecated(m, "version 0.1 of the message schema", "version 0.3: kind, type and data, and schemaVersion 0.3 or none", kernel.SenderIn(s.ctx))
-			if d == message.Current { // programs that speak the older dialect know no such event
+			if d == message.Current { // programs that speak the older dialect don't know this event
 				s.answer(d)(event)
 			}
 		}

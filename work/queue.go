@@ -49,7 +49,7 @@ type Options struct {
 	Tick func(*store.Batch, Task) (next time.Time, applied func(*store.Commit), err error)
 
 	Slots int              // how many tasks run at once; 0 means DefaultSlots
-	Grace time.Duration    // how long workers may go on when the queue stops
+	Grace time.Duration    // how long workers may continue when the queue stops
 	Now   func() time.Time // nil means time.Now
 	Log   *slog.Logger
 }

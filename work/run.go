@@ -26,8 +26,8 @@ const (
 	afterError = time.Second
 )
 
-// Run leases tasks to workers until ctx is done. Then it leases none, lets those that run go on
-// for the grace, stops them, and returns when they have returned.
+// Run leases tasks to workers until ctx is done. Then it leases none, lets running workers
+// continue for the grace, stops them, and returns when they have returned.
 func (q *Queue) Run(ctx context.Context) {
 	working, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)

@@ -60,7 +60,7 @@ func (g *gap) String() string {
 	return strings.Join(parts, "; ")
 }
 
-// isNotFound reports whether the journal has no such message.
+// isNotFound reports whether an error means that the journal doesn't have the message.
 func isNotFound(err error) bool {
 	e, ok := errors.AsType[*message.Error](err)
 	return ok && e.Code == 404

@@ -55,7 +55,7 @@ type Options struct {
 	Opened <-chan struct{}
 
 	Slots int              // how many jobs run at once; 0 means 256
-	Grace time.Duration    // how long running jobs may go on when the kernel stops
+	Grace time.Duration    // how long running jobs may continue when the kernel stops
 	Now   func() time.Time // nil means time.Now
 	Log   *slog.Logger
 }

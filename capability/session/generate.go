@@ -147,7 +147,7 @@ func (w *thought) Settle(b *store.Batch, outcome *message.Message) ([]message.Me
 	}
 	c.done()
 	w.Note(outcome)
-	w.Then(func() { c.ended(nil) }) // a worker that goes on adds no task
+	w.Then(func() { c.ended(nil) }) // a worker that continues adds no task
 	return c.recordsOf(&cause), nil
 }
 

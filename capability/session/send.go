@@ -159,7 +159,7 @@ func (x *Sessions) sendAndWait(ctx context.Context, in sendInput, stream *kernel
 	err = f.follow(ctx)
 	if out.Seq = f.seq; err != nil {
 		if context.Cause(ctx) == kernel.ErrStopping {
-			return out, nil // the next kernel goes on with it
+			return out, nil // the next kernel continues it
 		}
 		return out, err
 	}

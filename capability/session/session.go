@@ -61,7 +61,7 @@ type Options struct {
 	Opened <-chan struct{}
 
 	Slots int              // how many turns run at once; 0 means 1,000
-	Grace time.Duration    // how long running turns may go on when the kernel stops
+	Grace time.Duration    // how long running turns may continue when the kernel stops
 	Now   func() time.Time // nil means time.Now
 	Log   *slog.Logger
 }

@@ -79,7 +79,7 @@ func (at *resolved) writer(what string) (w Writer, err error) {
 // Read reads a file. Its errors are *message.Error, or those of ctx:
 //
 //	403  a mount that can't be read; a way out of it; no regular file
-//	404  no such file
+//	404  the file doesn't exist
 //	413  more than MaxFile bytes
 //	422  no URI; a directory
 //	502  a server that fails or doesn't have the file, with the cause; no mount at all

@@ -55,7 +55,7 @@ func inName(data []byte, i int) bool {
 }
 
 // isSure reports whether the letters before data[i] are the beginning of a noun after a word that
-// makes it a credential in any data. Prose about tokens and keys has no such words.
+// makes it a credential in any data. Prose about tokens and keys doesn't have such words.
 func isSure(data []byte, i int, noun string, sure []string) bool {
 	var room [maxName]byte
 	plain := fold(&room, data[:i])

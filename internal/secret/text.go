@@ -121,7 +121,7 @@ func until(text []byte, i int, chars string) int {
 }
 
 // valueAfter returns where the value of a header begins, at or after text[i], and ends:
-// with its line and those that are indented after it, or with the text if it goes on in a
+// with its line and those that are indented after it, or with the text if it continues in a
 // way that can't be followed.
 func valueAfter(text []byte, i int) (start, end int) {
 	for start = i; start < len(text) && bytes.IndexByte([]byte(" \t\r\n"), text[start]) >= 0; start++ {

@@ -273,7 +273,7 @@ func (r *Reader) release() {
 	r.start, r.end = 0, 0
 }
 
-// Detach leaves the buffer to the handler that still uses the last line. The Reader goes on
+// Detach leaves the buffer to the handler that still uses the last line. The Reader continues
 // with a copy of what it has not handed out.
 func (r *Reader) Detach() {
 	buf := make([]byte, len(r.buf))

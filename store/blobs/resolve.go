@@ -58,7 +58,7 @@ type Resolver struct {
 // Resolve returns the data. Its errors are *message.Error, or those of ctx:
 //
 //	403  a file that may not be read, or is the kernel's; https without a client
-//	404  no such file
+//	404  the file doesn't exist
 //	413  more than the limit
 //	422  no regular file; a fragment
 //	502  an https server that can't be reached, or does not answer with 200

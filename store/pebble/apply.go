@@ -16,8 +16,8 @@ import (
 // be told that the disk fails.
 const maxPending = 4064
 
-// leaseSize is how many revisions are reserved at a time. After a restart they go on
-// after the reservation, so that none is given twice.
+// leaseSize is how many revisions are reserved at a time. After a restart, revisions
+// begin after the reservation, so that none is given twice.
 const leaseSize = 1 << 14
 
 // stuckAfter is how long a batch may take to become visible while the disk fails. A log

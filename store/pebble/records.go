@@ -225,7 +225,7 @@ func oneByteOff(text []byte, at int, number uint32) bool {
 }
 
 // offByte returns which byte of a chunk with a header of a length is off, if one is, and the
-// length of the chunk; it is 0 if there is no such chunk.
+// length of the chunk; it is 0 if the chunk doesn't exist.
 func offByte(rest []byte, number uint32, header int) (off, end int) {
 	if len(rest) < header {
 		return 0, 0

@@ -208,7 +208,7 @@ func testClosed(f *fixture) {
 	if err := s.Close(); err != nil {
 		closed("Close", err)
 	}
-	// A snapshot that outlives its store may go on or not, but it fails in an orderly way.
+	// A snapshot that outlives its store may still work or not, but it fails in an orderly way.
 	if _, err := open.Get([]byte("m/1")); err != nil {
 		closed("Get of a snapshot", err)
 	}

@@ -129,8 +129,8 @@ func powerCut(e Engine, w workload, random *rand.Rand) (int, error) {
 	return len(cuts), nil
 }
 
-// check opens what is left, and looks whether the store can go on with it, also
-// through another power cut.
+// check opens what is left, and checks that the store works with it, also
+// after another power cut.
 func (c *cut) check(e Engine, twice bool) error {
 	s, err := e.OpenFS(c.disk, "store")
 	if err != nil {

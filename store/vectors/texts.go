@@ -113,8 +113,8 @@ func (t *Texts) model(g generation) embed.Model {
 	return nil
 }
 
-// searched returns which generation is searched: the first, or the one that takes its place if no query can be embedded for
-// the first any more.
+// searched returns which generation is searched: the first, or the one that takes its place if queries can no longer be embedded for
+// the first.
 func (t *Texts) searched(s *state) int {
 	if len(s.Generations) > 1 && t.model(s.Generations[0]) == nil && t.model(s.Generations[1]) != nil {
 		return 1
@@ -211,7 +211,7 @@ func (t *Texts) grow(ctx context.Context, all bool) (more bool, err error) {
 }
 
 // choose returns the state after it has begun a generation for the chosen model, if there was none, and dropped one
-// that isn't wanted any more.
+// that is no longer wanted.
 func (t *Texts) choose() (*state, error) {
 	s, err := t.state()
 	if err != nil || len(t.o.Models) == 0 {

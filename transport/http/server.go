@@ -57,8 +57,8 @@ type Options struct {
 		stopper
 	}
 
-	// MCP serves requests at /mcp. What goes on when its request
-	// has ended runs on requests, so that a drain waits for it. Nil means that there is nothing at /mcp.
+	// MCP serves requests at /mcp. What continues after its request
+	// has ended counts among requests, so that a drain waits for it. Nil means that there is nothing at /mcp.
 	MCP interface {
 		Serve(requests *transport.Server, w http.ResponseWriter, r *http.Request)
 		stopper
@@ -103,7 +103,7 @@ type Options struct {
 	RequestRate float64
 
 	// FrameRate is how many messages per second are taken from one stream of messages. One
-	// more waits, and its peer does too; one that goes on sending more is told so, with the
+	// more waits, and its peer does too; a peer that continues to send more gets the
 	// event [transport.Throttled]. 0 means as many as come.
 	FrameRate float64
 

@@ -64,8 +64,8 @@ func (x *exchange) indexContent() (all []indexed, err error) {
 	return all, nil
 }
 
-// nothingThere reports whether an error means that there is nothing for the caller: no such folder, not
-// for this caller, or no mount that has it.
+// nothingThere reports whether an error means that there is nothing for the caller: the folder doesn't
+// exist, isn't for this caller, or has no mount.
 func nothingThere(err error) bool {
 	e, _ := message.ErrorOf(err)
 	return e.Code == 403 || e.Code == 404 || e.Code == 502

@@ -38,7 +38,7 @@ func (st *stream) emit(m message.Message) {
 		case m.Type == kernel.Progressed:
 			dst := st.begin(typeProgress, m.Via)
 			st.put(appendProgress(dst, m.Data), false)
-		case m.Type == kernel.ErrorOccurred: // the call goes on
+		case m.Type == kernel.ErrorOccurred: // the call continues
 			st.put(appendError(st.begin(typeError, m.Via), readError(m.Data), true), false)
 		default:
 			st.data(st.eventType(m.Type), m.Data, m.Via, false)

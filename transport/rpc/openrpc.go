@@ -94,7 +94,7 @@ var ownMethods = []string{
 	`{"name":"service_module_schema","summary":"Give the JSON Schema of a module's methods.","params":[{"name":"namespace","required":true,"schema":{"type":"string"}}],"result":` + streamResult + `}`,
 	`{"name":"service_hash","summary":"Give the hash of all modules and methods.","params":[],"result":` + streamResult + `}`,
 	`{"name":"service_unsubscribe","summary":"End a stream and forget it.","params":[{"name":"subscription","required":true,"schema":{"type":"string"}}],"result":{"name":"ended","schema":{"type":"boolean"}}}`,
-	`{"name":"service_resume","summary":"Go on with a stream, from another connection too.","params":[{"name":"subscription","required":true,"schema":{"type":"string"}},{"name":"after","description":"The seq of the last item that came, 0 if none did.","required":true,"schema":{"type":"integer","minimum":0}}],"result":` + streamResult + `}`,
+	`{"name":"service_resume","summary":"Resume a stream, from another connection too.","params":[{"name":"subscription","required":true,"schema":{"type":"string"}},{"name":"after","description":"The seq of the last item that came, 0 if none did.","required":true,"schema":{"type":"integer","minimum":0}}],"result":` + streamResult + `}`,
 }
 
 // describeMethod describes a method, which stands at a place in the document.

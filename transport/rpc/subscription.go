@@ -61,9 +61,9 @@ func newFeeding(ctx context.Context, s *Service) *conn {
 var ErrAllCame = errors.New("the stream is done, and all of it has come")
 
 // Resume finds a stream of the principal that ctx acts for, wherever it was begun, for a reader
-// that has seen its items up to a number, and has called the method, or "" if it does not say. From now on they go there, and
-// nowhere else. The error is a *message.Error with the code 410 if the stream, or some of the
-// items, are not kept, and 422 if there is no such item, or it is of another method; or
+// that has seen its items up to a number, and has called the method, or "" if the method isn't known. From now on the items go to that reader
+// only. The error is a *message.Error with the code 410 if the stream, or some of the
+// items, are not kept, and 422 if the item doesn't exist, or is of another method; or
 // ErrAllCame.
 func (s *Service) Resume(ctx context.Context, id string, after int64, method string) (*Subscription, error) {
 	st := s.kept.find(kernel.SenderIn(ctx).Principal(), id)

@@ -293,8 +293,8 @@ func (c *serverConn) stall() {
 	_ = c.deadlines.SetReadDeadline(past)
 }
 
-// left waits, while nothing is read, until the peer has closed both directions or takes nothing
-// any more, or until finished is closed.
+// left waits, while nothing is read, until the peer has closed both directions or no longer
+// reads, or until finished is closed.
 func (c *serverConn) left(finished <-chan struct{}) bool {
 	c.mu.Lock()
 	c.watched = true

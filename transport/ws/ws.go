@@ -63,7 +63,7 @@ type Options struct {
 
 	// FrameRate is how many messages per second are taken from one connection, after as many
 	// as a second allows at once. A message beyond it waits, and its peer with it. A peer that
-	// goes on sending more is told so, with the notification syscall_throttled. 0 means as
+	// continues to send more gets the notification syscall_throttled. 0 means as
 	// many as come.
 	FrameRate float64
 

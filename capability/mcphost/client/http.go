@@ -336,7 +336,7 @@ func (w *remote) readNotifications() {
 			})
 			opened()
 			if err == nil {
-				if answer.StatusCode/100 == 4 { // the server has no such stream
+				if answer.StatusCode/100 == 4 { // the server doesn't have this stream
 					_ = answer.Body.Close()
 					return
 				}

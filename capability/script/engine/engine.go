@@ -148,7 +148,7 @@ func (e *Engine) enter(ctx context.Context, running chan struct{}) error {
 func (e *Engine) leave(running chan struct{}) { <-running }
 
 // take returns an idle instance, or a new one. On a busy machine, calls that were preempted have the instances; if many
-// calls run, take lets those go on first, since a new instance costs more than a call.
+// calls run, take lets those calls continue first, since a new instance costs more than a call.
 func (e *Engine) take(many bool) (*vm, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -35,9 +35,9 @@ type Options struct {
 	Agent string // an agent file
 	Model string // "" is the default model
 
-	Resume string // a session to go on with
+	Resume string // a session to continue
 	Choose bool   // let the person choose one
-	Last   bool   // go on with the latest one
+	Last   bool   // continue the latest session
 	Fork   string // ID@SEQ, or ID: continue in a copy of a session
 
 	Prompt string // one input; "" means a conversation on a terminal

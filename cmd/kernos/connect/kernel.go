@@ -321,7 +321,7 @@ func (k *Kernel) Call(ctx context.Context, m message.Message, event func(json.Ra
 		case client.Error:
 			failure = &message.Error{Code: item.Code, Message: item.Error}
 		case client.Data:
-			failure = nil // whatever was wrong before, it went on
+			failure = nil // whatever was wrong before, the call continued
 			data := item.Data
 			if !k.opts.References {
 				if data, err = k.fetch(ctx, data); err != nil {

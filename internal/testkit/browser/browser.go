@@ -66,7 +66,7 @@ func Install(dir string) (Installation, error) {
 }
 
 // unpack unpacks the browser beside what npm has installed, unless it is there: that takes seconds. It returns
-// the directory, in which nothing is changed any more.
+// the directory, which no longer changes.
 func unpack() (string, error) {
 	node, err := exec.LookPath("node")
 	if err != nil {
