@@ -115,11 +115,7 @@ func TestTooManyItemsBeforeTheAcknowledgement(t *testing.T) {
 				s.item("1", done)
 			})
 			c := s.dial()
-			stream, err := c.Stream(testContext(t), "m_x")
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := read(t, stream)
+			got, err := streamed(t, c)
 			if _, ok := errors.AsType[*Broken](err); !ok || len(got) > 0 {
 				t.Errorf("got %v, %v", got, err)
 			}
@@ -211,11 +207,7 @@ func resuming(last int) func(*session, call) {
 
 func TestResume(t *testing.T) {
 	s := newServer(t, resuming(6))
-	stream, err := s.dial().Stream(testContext(t), "m_x")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := read(t, stream)
+	got, err := streamed(t, s.dial())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,11 +225,7 @@ func TestResumeAtABusyServer(t *testing.T) {
 	s.mu.Lock()
 	s.busy = 2
 	s.mu.Unlock()
-	stream, err := c.Stream(testContext(t), "m_x")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := read(t, stream)
+	got, err := streamed(t, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,11 +243,7 @@ func TestResumeBeforeTheFirstItem(t *testing.T) {
 		s.item("5", numbered(1))
 		s.item("5", `{"type":"done","seq":2}`)
 	})
-	stream, err := s.dial().Stream(testContext(t), "m_x")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := read(t, stream); err != nil || !slices.Equal(got, count(1, 1)) {
+	if got, err := streamed(t, s.dial()); err != nil || !slices.Equal(got, count(1, 1)) {
 		t.Fatalf("got %v, %v", got, err)
 	}
 }
@@ -290,11 +274,7 @@ func TestStreamsThatCannotGoOn(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			stream, err := newServer(t, answer).dial().Stream(testContext(t), "m_x")
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := read(t, stream)
+			got, err := streamed(t, newServer(t, answer).dial())
 			if _, ok := errors.AsType[*Lost](err); !ok {
 				t.Errorf("the error is %v", err)
 			}
@@ -309,11 +289,7 @@ func TestGapIsAnError(t *testing.T) {
 		s.item("5", numbered(1))
 		s.item("5", numbered(3))
 	})
-	stream, err := s.dial().Stream(testContext(t), "m_x")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := read(t, stream)
+	got, err := streamed(t, s.dial())
 	if _, ok := errors.AsType[*Broken](err); !ok {
 		t.Errorf("the error is %v", err)
 	}
@@ -336,11 +312,7 @@ func TestStreamWithoutItsBeginningIsBroken(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			stream, err := newServer(t, answer).dial().Stream(testContext(t), "m_x")
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := read(t, stream)
+			got, err := streamed(t, newServer(t, answer).dial())
 			if _, ok := errors.AsType[*Broken](err); !ok || len(got) > 0 {
 				t.Errorf("got %v, %v", got, err)
 			}
@@ -356,11 +328,7 @@ func TestServerThatCountsFromZero(t *testing.T) {
 		}
 		s.item("5", `{"type":"done","seq":3}`)
 	})
-	stream, err := s.dial().Stream(testContext(t), "m_x")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := read(t, stream)
+	got, err := streamed(t, s.dial())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -190,6 +190,16 @@ func read(t testing.TB, s *Stream) (values []string, err error) {
 	return values, nil
 }
 
+// streamed calls m_x and reads its stream.
+func streamed(t testing.TB, c *Client) (values []string, err error) {
+	t.Helper()
+	stream, err := c.Stream(testContext(t), "m_x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read(t, stream)
+}
+
 func count(from, to int) (all []string) {
 	for i := from; i <= to; i++ {
 		all = append(all, fmt.Sprint(i))

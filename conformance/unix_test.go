@@ -2,8 +2,6 @@ package conformance
 
 import (
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
 	"errors"
 	"io"
 	"net"
@@ -13,6 +11,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"kernos/internal/testkit"
 	"kernos/store"
 	"kernos/transport/unix"
 )
@@ -23,7 +22,8 @@ func dialUnix(t *testing.T, c *conversation, open func() (store.Store, error)) (
 	t.Helper()
 	opts := &unix.Options{Lenient: c.lenient}
 	if c.authKey {
-		opts.Keys = []ssh.PublicKey{lostKey(t)}
+		_, lost := testkit.Key(t) // its private key is thrown away
+		opts.Keys = []ssh.PublicKey{lost}
 	}
 	l, err := unix.Listen(filepath.Join(t.TempDir(), "s"), unix.Info{Auth: c.authKey})
 	if err != nil {
@@ -55,17 +55,3 @@ func dialUnix(t *testing.T, c *conversation, open func() (store.Store, error)) (
 type halfCloser struct{ *net.UnixConn }
 
 func (h halfCloser) Close() error { return h.CloseWrite() }
-
-// lostKey is a public key whose private key is thrown away.
-func lostKey(t *testing.T) ssh.PublicKey {
-	t.Helper()
-	public, _, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := ssh.NewPublicKey(public)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}

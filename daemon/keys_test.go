@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"crypto/ecdsa"
-	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"os"
@@ -10,18 +9,13 @@ import (
 	"strings"
 	"testing"
 
+	"kernos/internal/testkit"
+
 	"golang.org/x/crypto/ssh"
 )
 
 func TestKeys(t *testing.T) {
-	public, _, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := ssh.NewPublicKey(public)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, key := testkit.Key(t)
 	curve, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)

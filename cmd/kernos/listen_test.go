@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/ed25519"
-	"crypto/rand"
 	"encoding/json"
 	"io"
 	"net"
@@ -309,16 +308,9 @@ func TestAddressesThatCantBeServed(t *testing.T) {
 // signingKey is a file with a public key, and the private one.
 func signingKey(t *testing.T) (file string, key ed25519.PrivateKey) {
 	t.Helper()
-	public, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signs, err := ssh.NewPublicKey(public)
-	if err != nil {
-		t.Fatal(err)
-	}
+	private, public := testkit.Key(t)
 	file = filepath.Join(t.TempDir(), "keys")
-	if err := os.WriteFile(file, ssh.MarshalAuthorizedKey(signs), 0o600); err != nil {
+	if err := os.WriteFile(file, ssh.MarshalAuthorizedKey(public), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return file, private

@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -373,14 +371,7 @@ func TestAnInterruptEndsAPipe(t *testing.T) {
 }
 
 func TestAnswersAreForThoseWhoCanSign(t *testing.T) {
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := ssh.NewSignerFromKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	private, public := testkit.Key(t)
 	h := newCaller(t)
 	if err := os.MkdirAll(h.home, 0o700); err != nil {
 		t.Fatal(err)
@@ -388,17 +379,14 @@ func TestAnswersAreForThoseWhoCanSign(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(h.home, "config.yaml"), []byte("auth-key: keys\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(h.home, "keys"), ssh.MarshalAuthorizedKey(signer.PublicKey()), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(h.home, "keys"), ssh.MarshalAuthorizedKey(public), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, notes, status := h.run(ping); status != exit.Unreachable || !strings.Contains(notes, "SSH_AUTH_SOCK is not set") {
 		t.Errorf("without an agent: status %d: %s", status, notes)
 	}
 	env := h.env
-	_, other, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	other, _ := testkit.Key(t)
 	h.env = append(env, "SSH_AUTH_SOCK="+testkit.ServeAgent(t, testkit.Keyring(t, other)))
 	if _, notes, status := h.run(ping); status != exit.Unreachable || !strings.Contains(notes, "ssh-add") {
 		t.Errorf("with another key: status %d: %s", status, notes)

@@ -3,7 +3,6 @@ package attack
 import (
 	"bufio"
 	"cmp"
-	"crypto/ed25519"
 	"fmt"
 	"os"
 	"path"
@@ -193,14 +192,7 @@ func attempt(s *kernel.Syscall, name string) string {
 // daemon serves, also of what isn't listed. A line without a syscall fails the test too.
 func TestEveryPresetAndEverySyscall(t *testing.T) {
 	table := readCells(t)
-	public, _, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := ssh.NewPublicKey(public)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, key := testkit.Key(t)
 	d, err := daemon.Open(&daemon.Options{Home: t.TempDir(), Socket: &daemon.Socket{Keys: []ssh.PublicKey{key}}, Web: &daemon.Web{}})
 	if err != nil {
 		t.Fatal(err)

@@ -1,14 +1,30 @@
 package testkit
 
 import (
+	"crypto/ed25519"
 	"net"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
 
+	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 )
+
+// Key returns a new key that signs, and its public key.
+func Key(t testing.TB) (ed25519.PrivateKey, ssh.PublicKey) {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := ssh.NewPublicKey(private.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return private, public
+}
 
 // Keyring returns an ssh-agent that has some private keys.
 func Keyring(t testing.TB, keys ...any) agent.Agent {

@@ -1,8 +1,6 @@
 package testkit
 
 import (
-	"crypto/ed25519"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"net"
@@ -22,10 +20,7 @@ func TestUntil(t *testing.T) {
 }
 
 func TestServeAgent(t *testing.T) {
-	_, key, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key, _ := Key(t)
 	conn, err := net.Dial("unix", ServeAgent(t, Keyring(t, key)))
 	if err != nil {
 		t.Fatal(err)

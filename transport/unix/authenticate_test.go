@@ -43,11 +43,8 @@ func newIdentity(t testing.TB, private crypto.Signer) identity {
 
 func newEd25519(t testing.TB) identity {
 	t.Helper()
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return newIdentity(t, private)
+	private, public := testkit.Key(t)
+	return identity{private, public}
 }
 
 var rsaKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) })

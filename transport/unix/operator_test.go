@@ -3,8 +3,6 @@ package unix
 import (
 	"bytes"
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
 	"errors"
 	"io"
 	"slices"
@@ -121,16 +119,9 @@ func TestServeTellsOperatorsOfItsEnd(t *testing.T) {
 
 // The operator of a daemon with keys signs, too.
 func TestServeWithKeysCanBeLookedAfterWhenItIsFull(t *testing.T) {
-	public, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := ssh.NewPublicKey(public)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dialer := &Dialer{Signer: func(challenge []byte) ([]byte, error) { return ed25519.Sign(private, challenge), nil }}
-	d := start(t, kerneltest.Around(t, nil, introspect.Module, overseen()...), &Options{MaxConnections: 1, Keys: []ssh.PublicKey{key}})
+	key := newEd25519(t)
+	dialer := &Dialer{Signer: key.sign}
+	d := start(t, kerneltest.Around(t, nil, introspect.Module, overseen()...), &Options{MaxConnections: 1, Keys: []ssh.PublicKey{key.public}})
 	connect := func() *peer {
 		t.Helper()
 		c, err := dialer.Dial(t.Context(), d.path)

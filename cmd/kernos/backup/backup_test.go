@@ -13,8 +13,6 @@ import (
 	"kernos/cmd/kernos/request"
 	"kernos/daemon"
 	"kernos/message"
-	"kernos/store"
-	"kernos/store/pebble"
 )
 
 // caller asks a kernel of a home in this process.
@@ -40,22 +38,7 @@ func caller(t *testing.T, home daemon.Home) request.Caller {
 
 // What a signal ends leaves nothing behind, and changes nothing.
 func TestBackupAndRestoreCanBeInterrupted(t *testing.T) {
-	home, err := daemon.FindHome(t.TempDir(), store.DefaultOrigin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	engine, err := pebble.Open(home.Store(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b store.Batch
-	b.Set([]byte{store.SpaceMemory}, []byte("1"))
-	if _, err := engine.Apply(&b); err != nil {
-		t.Fatal(err)
-	}
-	if err := engine.Close(); err != nil {
-		t.Fatal(err)
-	}
+	home := newHome(t)
 	dir := t.TempDir()
 	name := filepath.Join(dir, "file")
 	interrupted, cancel := context.WithCancel(t.Context())
@@ -80,17 +63,7 @@ func TestBackupAndRestoreCanBeInterrupted(t *testing.T) {
 // The local key and the records of installations in LLM clients are in no backup. A restore that took them away would make
 // every secret useless, and the installations final.
 func TestRestoreKeepsWhatIsInNoBackup(t *testing.T) {
-	home, err := daemon.FindHome(t.TempDir(), store.DefaultOrigin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	engine, err := pebble.Open(home.Store(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := engine.Close(); err != nil {
-		t.Fatal(err)
-	}
+	home := newHome(t)
 	kept := []string{home.Key(), filepath.Join(home.Clients(), "cursor.json")}
 	for _, file := range kept {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte("precious"), 0o600)); err != nil {
