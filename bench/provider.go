@@ -17,7 +17,7 @@ import (
 )
 
 // A provider is a server of language models that streams words, in the dialect openai-chat. Its
-// address says how: http://HOST/PAUSE/WORDS, with the pause between words. With 0 words the answer
+// address describes how: http://HOST/PAUSE/WORDS, with the pause between words. With 0 words the answer
 // never ends. The first word is @ and the time at which it was sent, in nanoseconds since 1970.
 type provider struct {
 	net.Listener

@@ -45,7 +45,7 @@ type Catalog struct {
 
 // Discover finds out what a server offers: it asks for the hash and, if the cache does not
 // know it, for the list of modules. If that fails, it makes do with what the cache has,
-// however old, and says so in Stale.
+// however old, and reports that in Stale.
 func Discover(ctx context.Context, c *Client, cache *Cache) (*Catalog, error) {
 	fresh, err := discover(ctx, c, cache)
 	if err == nil {

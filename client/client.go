@@ -6,7 +6,7 @@
 //	defer c.Close()
 //	catalog, err := client.Discover(ctx, c, client.OpenCache("")) // from the cache, if the hash is the same
 //	method, err := catalog.Method(ctx, "storage", "tree_get")
-//	err = method.Validate(params)                                 // an error that says what is wrong
+//	err = method.Validate(params)                                 // an error that describes what is wrong
 //	s, err := c.Stream(ctx, method.Call(), params)
 //	for item, err := range s.Items(ctx) { … }
 //

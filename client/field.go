@@ -149,7 +149,7 @@ func (r *resolver) fill(f *Field, text json.RawMessage, depth int) {
 	}
 }
 
-// describe reads what a schema says about the value itself.
+// describe reads what a schema states about the value itself.
 func (r *resolver) describe(f *Field, o jsonvalue.Object) {
 	var one string
 	if o.Read("type", &one) {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// An ItemType says what an item of a stream is.
+// An ItemType describes what an item of a stream is.
 type ItemType string
 
 // The types of items.

@@ -20,7 +20,7 @@ import (
 	"kernos/message"
 )
 
-// A Target says where a server is.
+// A Target describes where a server is.
 type Target struct {
 	// URL is ws://host:port/path or wss://…, http and https meaning the same, or
 	// unix:///path/of/a.sock, on which a server answers as on its TCP address.
@@ -35,7 +35,7 @@ type Target struct {
 	CAFile string
 
 	// Dial connects to a server that URL only names, such as one in this process. Nil means that
-	// the URL says where it is.
+	// the URL names it.
 	Dial func(context.Context) (net.Conn, error)
 
 	// Patience is how long a connection that broke is tried to be made again. 0 means 30 s.

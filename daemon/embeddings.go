@@ -72,7 +72,7 @@ type fileEncoder struct {
 func (*fileEncoder) ID() string      { return (*encoder.Encoder)(nil).ID() }
 func (*fileEncoder) Dimensions() int { return (*encoder.Encoder)(nil).Dimensions() }
 
-// Embed returns an error that says how to get the file while there is none.
+// Embed returns an error that describes how to get the file while there is none.
 func (f *fileEncoder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	e, err := f.load()
 	if err != nil {

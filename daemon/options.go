@@ -271,7 +271,7 @@ func (r Retention) journalBytes() int64 { return max(cmp.Or(r.MaxBytes, DefaultJ
 // outcomes is how long the outcomes of idempotent commands are kept.
 func (r Retention) outcomes() time.Duration { return cmp.Or(r.Outcomes, kernel.DefaultIdempotencyTTL) }
 
-// check reports settings that contradict each other. Signed says that clients of the socket
+// check reports settings that contradict each other. Signed means that clients of the socket
 // must sign.
 func (w *Web) check(signed bool) error {
 	switch {

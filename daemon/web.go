@@ -163,7 +163,7 @@ func (e *AddressError) Error() string {
 // Unwrap returns the reason.
 func (e *AddressError) Unwrap() error { return e.Err }
 
-// servedByKernos reports whether the server at an address says that it is Kernos.
+// servedByKernos reports whether the server at an address is Kernos.
 func servedByKernos(address string) bool {
 	client := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Get("http://" + address + "/healthz")

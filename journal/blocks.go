@@ -62,7 +62,7 @@ func blockKey(dst []byte, bucket byte, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, store.SpaceJournal, spaceBlocks, bucket), seq)
 }
 
-// A mention says that a page of a flush has a name: the bucket, the short name and which
+// A mention is the note that a page of a flush has a name: the bucket, the short name and which
 // page it is, in one number, so that sorting puts them into the order of blocks.
 type mention uint64
 

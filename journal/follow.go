@@ -28,7 +28,7 @@ func (m *Missed) Public() (code int, text string) {
 
 // Follow goes through the messages after one that a filter wants, and then through those
 // that come, until ctx ends or the loop does. Only what is durable is shown. A step with a
-// *Missed tells that messages after the last one have been dropped, and is followed
+// *Missed reports that messages after the last one have been dropped, and is followed
 // by others. Any other error, that of ctx or of the store, is the last step. After 0 is before
 // the first one that there ever was.
 //

@@ -54,7 +54,7 @@ import (
 
 // Options are the settings of a Journal. Nil means the defaults.
 type Options struct {
-	// Retention sets what [Journal.Trim] drops, until SetRetention says otherwise.
+	// Retention sets what [Journal.Trim] drops, until SetRetention changes it.
 	Retention
 
 	// Blobs keeps the blobs that are mentioned in what is written: in the data of a page, one

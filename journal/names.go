@@ -35,7 +35,7 @@ func nameOf(tag byte, text []byte) name {
 
 func codeName(code int) name { return name(uint64(tagCode)<<56 | uint64(uint32(code))) }
 
-// appendKey appends the key that says that a page has the name.
+// appendKey appends the key of the fact that a page has the name.
 func (n name) appendKey(dst []byte, seq uint64) []byte {
 	dst = append(dst, store.SpaceJournal, spaceNames)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(n))
@@ -55,7 +55,7 @@ func idTime(id []byte) (int64, bool) {
 }
 
 // foundByTime reports whether a message has an id that the kernel has just made: such an
-// id says when the message was recorded. Half of all messages are like that, and need
+// id has the time when the message was recorded. Half of all messages are like that, and need
 // no key. It depends on nothing but the record, for the keys must be found again
 // when the record is dropped.
 func (r *record) foundByTime() bool {

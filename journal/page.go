@@ -44,7 +44,7 @@ import (
 //	sender    nothing for the owner within the process; otherwise 1 byte of flags, and texts:
 //	          the id and the name of the principal, the wire
 //
-// What is packed begins with a byte that says whether it is compressed. Numbers of a fixed
+// What is packed begins with a byte that reports whether it is compressed. Numbers of a fixed
 // size are big-endian. Pages are built in memory with a base that the flush may still move.
 const (
 	pageVersion = 2

@@ -10,7 +10,7 @@ import (
 	"kernos/message"
 )
 
-// A Filter says which messages are wanted. What is zero does not matter; of a list, a message has
+// A Filter selects messages. What is zero does not matter; of a list, a message has
 // one of the values.
 type Filter struct {
 	ID message.ID

@@ -142,7 +142,7 @@ func (c *Call) keepOutcome(b *store.Batch, m *message.Message) {
 		kind = idempotency.Error
 		e, err := m.Failure()
 		if err == nil && idempotency.Unknown(e) && c.begun.Load() {
-			return // the intent stays, and says so
+			return // the intent stays, and records that
 		}
 		if err != nil || !idempotency.Repeats(e) {
 			c.run.Forget(b)

@@ -61,7 +61,7 @@ type Options struct {
 	Workflow func(message.ID, *principal.Principal) string
 
 	// Rules decides about a valid request that a session has caused: an error refuses it. Nested
-	// says that the handler of another call has sent the request. Nil means that sessions have
+	// states that the handler of another call has sent the request. Nil means that sessions have
 	// no rules.
 	Rules func(session string, s *Syscall, m *message.Message, nested bool) error
 

@@ -41,7 +41,7 @@ type Record struct {
 	// Sender is who sent the message or, if it is an answer, whom it answers.
 	Sender Sender
 
-	// Claim means that the message says what a program claims: a reply or an error that a
+	// Claim means that the message is only a claim of a program: a reply or an error that a
 	// connection has sent without being asked, which answers nothing, or an event of a type
 	// that is the kernel's.
 	Claim bool
@@ -114,7 +114,7 @@ func (r *Record) Brief(data json.RawMessage) (json.RawMessage, bool) {
 	return callRedact(r.Syscall.Brief, data)
 }
 
-// claims reports whether a message that a program has sent without being asked says what only
+// claims reports whether a message that a program has sent without being asked states what only
 // the kernel can know: that a request was answered, or what has happened in the kernel.
 func (k *Kernel) claims(m *message.Message) bool {
 	return m.Kind.Answers() || m.Kind == message.KindEvent && !Universal(m.Type) && k.registry.BuiltIn(m.Type)

@@ -81,7 +81,7 @@ func (k *Kernel) refer(ctx context.Context, s *Syscall, m *message.Message) {
 }
 
 // TooLong is the error for a request that is longer than a line. If the syscall takes large data by
-// reference, the cause says how.
+// reference, the cause is how.
 func (k *Kernel) TooLong(t message.Type, text string) *message.Error {
 	e := &message.Error{Code: 413, Message: text}
 	s, ok := k.registry.Lookup(t)

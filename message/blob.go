@@ -12,7 +12,7 @@ import (
 	"kernos/internal/jsonscan"
 )
 
-// A BlobPointer says where data is that is too large, or not of a kind, to stand in
+// A BlobPointer is the address of data that is too large, or not of a kind, to stand in
 // a message: the parts of a URI. Three schemes are known:
 //
 //	file   an absolute path on the kernel's machine
@@ -38,7 +38,7 @@ const MaxInlineBlob = 4096
 func FileBlob(path string) BlobPointer { return BlobPointer{Scheme: "file", Path: path} }
 
 // ParseBlobPointer reads a pointer from JSON. The error is an *Error with code 422
-// that says which rule the pointer breaks.
+// that names which rule the pointer breaks.
 func ParseBlobPointer(data json.RawMessage) (BlobPointer, error) {
 	var scan jsonscan.Scanner
 	if err := scan.Text(data); err != nil {

@@ -19,7 +19,7 @@ type Dialect struct {
 	TooLong string // the text for a line that is longer
 }
 
-// member tells which member of the envelope a name is, 0 for none. The guess is tried
+// member reports which member of the envelope a name is, 0 for none. The guess is tried
 // first: most messages have their members in the same order.
 func (d *Dialect) member(name []byte, guess int) int {
 	if guess <= hasMetadata && string(name) == d.memberName(guess) {

@@ -13,13 +13,13 @@ import (
 )
 
 // An Error is the data of an error message, and the only error on the wire. Its
-// text is for the caller to read: it says what to do, and holds nothing secret.
+// text is for the caller to read: it describes what to do, and holds nothing secret.
 type Error struct {
 	Code    int    // an HTTP status from 400 to 599; others go out as 500
 	Message string // what happened, with the particulars
 	Cause   *Error // what made it happen, or nil
 
-	// Field and Expected say which member of the input is at fault and what it
+	// Field and Expected are the member of the input that is at fault, and what it
 	// should have been. They are for dialects that have a place for them.
 	Field, Expected string
 
@@ -206,7 +206,7 @@ func Clip(s string, most int) string {
 	return s[:cut] + "…"
 }
 
-// ParseError reads the data of an error message. The error says which rule of the
+// ParseError reads the data of an error message. The error names which rule of the
 // error schema the data breaks.
 func ParseError(data json.RawMessage) (*Error, error) {
 	return parseError(data, "data", 0)

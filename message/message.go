@@ -1,7 +1,7 @@
 // Package message is the vocabulary of Kernos: what a message is, and what its
 // parts may be.
 //
-// A [Message] is a plain value. It has a kind that tells why it was sent (a
+// A [Message] is a plain value. It has a kind, the reason why it was sent (a
 // [KindCommand], a [KindQuery], an [KindEvent], a [KindReply] or an [KindError]), a type that tells
 // what it is about (Memory.Set), data as the JSON text that came, and metadata
 // that ties it to the message that caused it. Answers are built from the message
@@ -11,7 +11,7 @@
 //	failure := request.Fail(&message.Error{Code: 404, Message: "Key not found: /notes/1"})
 //
 // [Decoder] reads a message from a line, [Append] writes one. A line that is not a
-// message is answered, not dropped: [Rejection] says why, and [Salvage] reads
+// message is answered, not dropped: [Rejection] reports why, and [Salvage] reads
 // whom to answer.
 package message
 
@@ -20,7 +20,7 @@ import (
 	"encoding/json"
 )
 
-// A Kind tells why a message was sent.
+// A Kind is the reason why a message was sent.
 type Kind string
 
 const (

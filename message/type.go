@@ -2,7 +2,7 @@ package message
 
 import "strings"
 
-// A Type tells what a message is about: Domain.Action, both in PascalCase. The
+// A Type is what a message is about: Domain.Action, both in PascalCase. The
 // kernel owns the only two names of one segment, [Echo] and [Ping].
 type Type string
 

@@ -27,7 +27,7 @@ func rank(keyword string) int {
 	return len(order)
 }
 
-// arrange returns a schema with its keywords in order. A closed object always says which
+// arrange returns a schema with its keywords in order. A closed object always lists which
 // properties it has and which are required, if only that there are none. A schema that allows
 // everything is {}: some providers of models refuse true.
 func arrange(text json.RawMessage) json.RawMessage {

@@ -10,7 +10,7 @@ type Batch struct {
 	Conditions []Condition
 }
 
-// An OpKind tells what an Op does.
+// An OpKind is what an Op does.
 type OpKind byte
 
 // What an Op can do.

@@ -105,7 +105,7 @@ func (c *Commit) Done() <-chan struct{} {
 	return c.done
 }
 
-// Wait returns when the batch is durable. An error says that it is not known to be: it
+// Wait returns when the batch is durable. An error means that it is not known to be: it
 // may be part of the state after a restart, or not.
 func (c *Commit) Wait(ctx context.Context) error {
 	if resolved, err := c.Resolved(); resolved {

@@ -8,7 +8,7 @@ import (
 )
 
 // Lazy returns a store that is opened by the first call that needs it. While it can't be
-// opened, every call says why, and the next one tries again. A store that could be opened
+// opened, every call reports why, and the next one tries again. A store that could be opened
 // for reading only ([ErrReadOnly]) is opened again by an Apply.
 func Lazy(open func() (Store, error)) Store { return &lazy{open: open} }
 

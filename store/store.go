@@ -119,7 +119,7 @@ type Store interface {
 	Snapshot() (Snapshot, error)
 
 	// Apply makes a batch part of the state, whole or not at all, and returns at once:
-	// every reader sees it from then on, and the commit tells when it is durable.
+	// every reader sees it from then on, and the commit reports when it is durable.
 	// Batches become durable in the order in which they were applied.
 	//
 	// A condition that does not hold is an [ErrConflict], and nothing is changed. Apply

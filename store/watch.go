@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// A Watcher tells that something under a prefix has changed. It does not tell what: its
+// A Watcher reports that something under a prefix has changed. It does not tell what: its
 // reader looks, from where it last was, so that nothing is missed or seen twice
 // however many changes fall together.
 type Watcher struct {

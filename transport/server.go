@@ -13,7 +13,7 @@ import (
 	"kernos/message"
 )
 
-// A Reason tells why a connection or a request was refused, or why the server closed it. It
+// A Reason is why a connection or a request was refused, or why the server closed it. It
 // is the value of a label in the metrics.
 type Reason string
 

@@ -84,7 +84,7 @@ func Start(ctx context.Context, k *kernel.Kernel, in io.Reader, out io.Writer, o
 	s.conn.Start(ctx, func(err error) { ended(s.close(err)) })
 }
 
-// close writes what waits, and says how the conversation went that err has ended.
+// close writes what waits, and returns how the conversation went that err has ended.
 func (s *stream) close(err error) (Result, error) {
 	if closeErr := s.out.Close(nil); closeErr != nil {
 		err = &WriteError{closeErr}
@@ -92,7 +92,7 @@ func (s *stream) close(err error) (Result, error) {
 	return Result{Errors: s.errors.Load()}, err
 }
 
-// A Result says how a conversation went.
+// A Result is how a conversation went.
 type Result struct {
 	Errors int64 // error messages written
 }

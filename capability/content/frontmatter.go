@@ -51,7 +51,7 @@ var (
 // line of three dashes and ends with the next such line; without a first one, all of the
 // file is its body. The body is exactly what stands after the line break of the second.
 //
-// A first line without a second is an error, since nothing says where the body begins.
+// A first line without a second is an error, since the beginning of the body can't be found.
 func parse(data []byte) (f front, body []byte, err error) {
 	if !utf8.Valid(data) {
 		return front{}, nil, errEncoding

@@ -72,7 +72,7 @@ func (c *Content) index(ctx context.Context, in indexInput) (indexOutput, error)
 	}
 	from := sort.Search(len(files), func(i int) bool { return files[i].URI > after })
 	out := indexOutput{Entries: []indexEntry{}, Skipped: skipped}
-	// One more than asked for says whether there is more.
+	// One more than asked for shows whether there is more.
 	for ; from < len(files) && len(out.Entries) <= in.Limit; from += batch {
 		out.Entries = append(out.Entries, x.entries(files[from:min(len(files), from+batch)])...)
 		if err := ctx.Err(); err != nil {

@@ -19,7 +19,7 @@ const (
 // isSkillFile reports whether a name is that of the file of an Agent Skill.
 func isSkillFile(name string) bool { return strings.EqualFold(name, "SKILL.md") }
 
-// kindOf reports what a file is: by its name, by what it says of itself, by the folder that it
+// kindOf reports what a file is: by its name, by what it reports about itself, by the folder that it
 // is in, and last by what its front matter has.
 func kindOf(uri string, f *front) string {
 	folder, name := path.Split(uri)

@@ -27,7 +27,7 @@ const (
 
 // run executes a command in a directory, and returns what it has printed. When ctx is done,
 // the command is killed with all that it has started; whatever it leaves behind is killed
-// too. It has no input, and of the environment only what says where things are.
+// too. It has no input, and of the environment only the variables that locate things.
 func run(ctx context.Context, dir string, command ...string) ([]byte, problem) {
 	pauses := backoff.Backoff{First: busyPause, Longest: busyPause}
 	for try := 0; ; try++ {
@@ -71,7 +71,7 @@ func runOnce(parent context.Context, dir string, command []string) ([]byte, erro
 	return out.text, err
 }
 
-// printed keeps the beginning of what is written, and says when that is all that it keeps.
+// printed keeps the beginning of what is written, and adds a note if it keeps no more than that.
 type printed struct {
 	text   []byte
 	isFull bool

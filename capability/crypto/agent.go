@@ -51,7 +51,7 @@ type form struct {
 }
 
 // forms has the forms of the signatures of a type of key. An RSA signature is that of a hash:
-// SHA-512 is what we seal with; the format does not say which, so what others have sealed may
+// SHA-512 is what we seal with; the format does not name it, so what others have sealed may
 // need another one. Other types (ECDSA, DSA, hardware keys with their counters) sign differently
 // each time.
 var forms = map[string][]form{

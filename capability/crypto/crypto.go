@@ -105,7 +105,7 @@ func (k *Keyring) Close() {
 //
 //	403  it is sealed for another use, or for none and ctx acts for a token
 //	422  the text is not a sealed string, or does not open with the key that it names
-//	500  the key is not available; the cause says why
+//	500  the key is not available; the cause reports why
 func (k *Keyring) Open(ctx context.Context, text string, use sealed.Use) ([]byte, sealed.Destination, error) {
 	box, err := sealed.Parse(text)
 	if err != nil {

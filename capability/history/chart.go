@@ -22,7 +22,7 @@ type style struct {
 	colours   string
 }
 
-// claimed is how a message is drawn that says what a program claims, whatever its kind.
+// claimed is how a message is drawn that is only a claim of a program, whatever its kind.
 var claimed = style{"!", `["`, `"]`, "claim", `shape=box,style="dashed",`, `color="#dc2626",fontcolor="#64748b"`}
 
 // style returns how a message is drawn.

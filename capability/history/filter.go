@@ -20,7 +20,7 @@ import (
 	"kernos/message"
 )
 
-// filter is the part of an input that says which messages are meant.
+// filter is the part of an input that selects messages.
 type filter struct {
 	Line          string         `json:"filter,omitempty" jsonschema:"maxLength=2000" jsonschema_description:"All that follows as one line, as a person types it: kind:error type:Http.* corr:req-7 since:5m by:ci code:404 milk. A word without a name has to occur in the type, the id or the data."`
 	ID            string         `json:"id,omitempty" jsonschema:"maxLength=256" jsonschema_description:"Only messages with this id. An id can be given in a short form, its beginning and its end with … between them; so can correlation and causation."`

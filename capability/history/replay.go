@@ -223,7 +223,7 @@ func (r reader) sender(ctx context.Context, q *recordedRequest) (sender kernel.S
 	return kernel.From(p, q.wire), "", nil
 }
 
-// refused reports whether an answer says that the caller had no right to what it asked for.
+// refused reports whether an answer means that the caller had no right to what it asked for.
 func refused(e *journal.Entry) (code int, ok bool) {
 	if e.Message.Kind != message.KindError {
 		return 0, false

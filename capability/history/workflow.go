@@ -9,7 +9,7 @@ import (
 	"kernos/message"
 )
 
-// chosen is the part of an input that says which workflow is meant.
+// chosen is the part of an input that selects a workflow.
 type chosen struct {
 	Correlation   string `json:"correlation,omitempty" jsonschema:"minLength=1,maxLength=256,oneof_required=correlation" jsonschema_description:"The workflow: metadata.correlation of its messages, or the id of any of them."`
 	CorrelationID string `json:"correlationId,omitempty" jsonschema:"minLength=1,maxLength=256,oneof_required=correlationId" jsonschema_description:"Another name for correlation."`

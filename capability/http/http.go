@@ -67,7 +67,7 @@ type Options struct {
 	Blobs Blobs
 
 	// Open opens a sealed string for a use, and returns what it is sealed for. Its errors must
-	// not hold what is in it; one with the code 403 says that it is for another use, or not for
+	// not hold what is in it; one with the code 403 means that it is for another use, or not for
 	// this caller. Nil means that requests with sealed strings are not sent.
 	Open func(ctx context.Context, text string, use sealed.Use) ([]byte, sealed.Destination, error)
 

@@ -31,7 +31,7 @@ type request struct {
 	timeout time.Duration
 }
 
-// check turns the input into a request, or says what is wrong with it: 400 for the URL,
+// check turns the input into a request, or returns what is wrong with it: 400 for the URL,
 // 422 for the rest.
 func (in *input) check() (*request, error) {
 	r := &request{method: cmp.Or(in.Method, nethttp.MethodGet), timeout: defaultTimeout}

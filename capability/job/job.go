@@ -11,7 +11,7 @@
 //	J1  a job that was acknowledged reaches one outcome: completed or failed
 //	J2  what a job changes in the store happens once: it is in one batch with the outcome
 //	J3  what a job does outside of the store is not repeated if its outcome is unknown, unless
-//	    the job says that it may be
+//	    the job allows it
 //	J4  a schedule starts one run for each of its times, or for several that were missed
 package job
 

@@ -87,7 +87,7 @@ func endingOnSunday(text string) string {
 		}
 		step, err := strconv.Atoi(cmp.Or(by, "1"))
 		if toSunday := last == "7" || last == "sun" && from > 0 || !isRange && first == "7"; !toSunday || from < 0 || from > 7 || err != nil || step < 1 {
-			continue // the parser knows it, or says what is wrong
+			continue // the parser knows it, or reports what is wrong
 		}
 		var listed []string
 		for day := from; day <= 7; day += min(step, 7) {

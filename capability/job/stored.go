@@ -342,7 +342,7 @@ func (s *spec) uniqueName() []byte {
 // defaultKeep is how long a finished job is kept if it doesn't say.
 const defaultKeep = 7 * 24 * time.Hour
 
-// expiry is the key that says when a finished job is forgotten.
+// expiry is the key that determines when a finished job is forgotten.
 func (r *record) expiry() []byte {
 	expires := r.Ended + cmp.Or(r.Keep, defaultKeep.Milliseconds())
 	return append(binary.BigEndian.AppendUint64(key(keyExpiry), uint64(expires)), r.ID...)

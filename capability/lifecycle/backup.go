@@ -23,7 +23,7 @@ type BackupInput struct {
 	Key *archive.Key `json:"key,omitempty" jsonschema_extras:"writeOnly=true" jsonschema_description:"The sealing key of the home, which the caller has sealed with a passphrase; it is put into the backup as it is. The kernel never sends the key."`
 }
 
-// A Backup says what a backup has.
+// A Backup describes the content of a backup.
 type Backup struct {
 	Origin  store.Origin `json:"origin" jsonschema_description:"Of which origin the backup is."`
 	Entries uint64       `json:"entries" jsonschema_description:"How many entries of the store are in it."`

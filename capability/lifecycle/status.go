@@ -43,7 +43,7 @@ type Status struct {
 	Served   Served   `json:"served" jsonschema_description:"What can be called. Kernel.Modules has the details."`
 }
 
-// A FileError says why a file can't be registered.
+// A FileError reports why a file can't be registered.
 type FileError struct {
 	URI   string `json:"uri" jsonschema_description:"The file."`
 	Error string `json:"error" jsonschema_description:"Why not."`

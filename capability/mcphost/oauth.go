@@ -133,7 +133,7 @@ func (a *authorizer) Authorization(ctx context.Context) (string, error) {
 	if err != nil {
 		a.s.host.opts.Log.Warn("the token of an MCP server can't be refreshed", "name", a.s.name, "error", visible.Short(err.Error(), 300))
 		a.source = nil
-		return "", nil //nolint:nilerr // the server says that it wants another one
+		return "", nil //nolint:nilerr // the server wants another one
 	}
 	if t.AccessToken != a.has.Access {
 		a.has.take(t)

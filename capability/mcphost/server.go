@@ -28,9 +28,9 @@ import (
 )
 
 const (
-	startTime   = 2 * time.Minute // how long a server may take to start, which may include a download, and to say what it offers
+	startTime   = 2 * time.Minute // how long a server may take to start, which may include a download, and to list what it offers
 	refreshTime = 30 * time.Second
-	callTime    = time.Minute // how long a tool may take, unless the owner says otherwise
+	callTime    = time.Minute // how long a tool may take, unless the owner has set another time
 
 	firstPause, longestPause = 250 * time.Millisecond, time.Minute // pauses before a failed server is started again
 

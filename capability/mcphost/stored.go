@@ -55,7 +55,7 @@ type tool struct {
 	Allowed bool   `json:"allowed,omitzero"` // sessions may call the tool without asking
 }
 
-// An offer is what a server says of a tool.
+// An offer is what a server states about a tool.
 type offer struct {
 	Description string         `json:"description,omitzero"`
 	Input       jsontext.Value `json:"input"`

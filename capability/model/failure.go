@@ -144,7 +144,7 @@ func saidFailure(status int, words, kind string) *failure {
 	return f
 }
 
-// tooLong reports whether an error says that the conversation doesn't fit into the model. Most
+// tooLong reports whether an error means that the conversation doesn't fit into the model. Most
 // providers say so in words only.
 func tooLong(words, kind string) bool {
 	if strings.Contains(kind, "context_length") {

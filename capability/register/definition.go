@@ -36,7 +36,7 @@ type registerInput struct {
 	Weights  map[string]int       `json:"weights,omitempty" jsonschema_description:"How versions of code share the calls: {\"1.0.0\":9,\"1.1.0\":1}. Default: all calls for the version that is registered."`
 }
 
-// definition is what a connection says of a syscall, in a form that can be compared.
+// definition is what a connection states about a syscall, in a form that can be compared.
 type definition struct {
 	kernel.Definition
 	input, output []byte // the schemas, canonical

@@ -178,7 +178,7 @@ func (x *Sessions) hire(ctx context.Context, h *head, uri string) (text string, 
 		}
 		text = string(data)
 	}
-	if file.Metadata.Checksum == "" { // the URI says why
+	if file.Metadata.Checksum == "" { // the URI gives the reason
 		return "", message.Errorf(404, "The agent %s can't be read: %s; name a file that exists", message.Clip(uri, 200), message.Clip(file.Metadata.URI, 200))
 	}
 	h.Agent = &agentPin{URI: file.Metadata.URI, Hash: file.Metadata.Checksum}

@@ -120,7 +120,7 @@ func (v *Vectors) upsert(ctx context.Context, in upsertInput) (out upsertOutput,
 	return out, kernel.Stage(ctx, &b)
 }
 
-// begin returns a collection, and stages it if it is new: then its first item says what it holds.
+// begin returns a collection, and stages it if it is new: then its first item determines what it holds.
 func (v *Vectors) begin(b *store.Batch, n name, first upsertItem) (head, error) {
 	h, revision, err := v.head(n)
 	if err != nil {

@@ -28,7 +28,7 @@ func (c Can) String() string {
 	return string(s)
 }
 
-// A Driver is what is behind a mount. It is asked only for what it says that it can, with
+// A Driver is what is behind a mount. It is asked only for what Can lists, with
 // names that have single slashes between their segments, none around them, and neither . nor
 // ..; the name of its root is "", for which only List is asked. It is safe for concurrent use.
 //

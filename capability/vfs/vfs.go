@@ -57,7 +57,7 @@ type Tree struct {
 	written map[string]chan struct{} // closed by the next change below a URI
 }
 
-// New returns the tree of some mounts. The error says which mount is at fault; the drivers
+// New returns the tree of some mounts. The error names which mount is at fault; the drivers
 // are the caller's then.
 func New(opts Options) (*Tree, error) {
 	t := &Tree{opts: opts}

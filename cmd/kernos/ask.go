@@ -204,7 +204,7 @@ func (a *answer) writeValue(ctx context.Context, value any, show func() error) e
 	return a.write(ctx, data, func(*answer, json.RawMessage) error { return show() })
 }
 
-// arguments wants from least to most arguments; the text says which.
+// arguments wants from least to most arguments; the text names which.
 func arguments(least, most int, text string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {
@@ -214,7 +214,7 @@ func arguments(least, most int, text string) cobra.PositionalArgs {
 	}
 }
 
-// one wants one argument; the text says which.
+// one wants one argument; the text names which.
 func one(text string) cobra.PositionalArgs { return arguments(1, 1, text) }
 
 // oneListed wants one argument: the name of a thing that the command list beside this one shows.

@@ -14,7 +14,7 @@ import (
 	"kernos/internal/quantity"
 )
 
-// defaultHandleTime is how long a program may take, unless --timeout says otherwise. It is the
+// defaultHandleTime is how long a program may take, unless --timeout sets another time. It is the
 // time that the kernel gives a call.
 const defaultHandleTime = 30 * time.Second
 

@@ -99,7 +99,7 @@ that isn't a terminal, and no command, means kernos pipe.`,
 	return root
 }
 
-// checkHelp returns what says whether a help text could not be written: the library does not.
+// checkHelp returns a function that reports whether a help text could not be written: the library does not.
 func checkHelp(root *cobra.Command) func() error {
 	var lost error
 	help := root.HelpFunc()

@@ -106,14 +106,14 @@ func (a *answer) defaultToken(c *cobra.Command, k *kernels, file string, renew b
 // secret prints the secret in a reply alone.
 var secret = shows(func(reply *struct{ Token string }, s *terminal.Screen) error { return s.Line(reply.Token) })
 
-// grantFlags are the flags that say what a token may do.
+// grantFlags are the flags for what a token may do.
 type grantFlags struct {
 	principal.Grant
 	preset  string
 	expires quantity.PositiveDuration
 }
 
-// add adds the flags to a command, whose help says which preset a token has without --preset.
+// add adds the flags to a command, whose help names the preset that a token has without --preset.
 func (g *grantFlags) add(c *cobra.Command, preset string) {
 	f := c.Flags()
 	f.StringVar(&g.preset, "preset", "", "what the token may do to begin with: `NAME` is agent, handler, viewer or console (default: "+preset+")")

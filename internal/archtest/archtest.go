@@ -13,7 +13,7 @@ import (
 const module = "kernos"
 
 // floors lists the folders from the ground up; the table in docs/ARCHITECTURE.md has the same floors, and
-// says what lives on each. A pattern with a star stands for all folders in its place that no lower floor
+// lists what lives on each. A pattern with a star stands for all folders in its place that no lower floor
 // names. A package may import packages of lower floors only; two packages of one floor are siblings and
 // don't know each other.
 var floors = [...][]string{

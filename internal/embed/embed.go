@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// A Model turns texts into vectors of unit length, whose dot product says how near two texts are in
+// A Model turns texts into vectors of unit length, whose dot product is how near two texts are in
 // meaning: 1 for the same text, about 0 for texts that have nothing to do with each other. A text
 // without words gets a vector of zeros. A Model can be used by several goroutines at once.
 type Model interface {

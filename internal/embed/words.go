@@ -73,7 +73,7 @@ func runOf(text string) (size int, isWord bool) {
 	return size, turns <= 1
 }
 
-// starts tells whether a new word starts with r, which stands between two others.
+// starts reports whether a new word starts with r, which stands between two others.
 func starts(before, r rune, after string) bool {
 	if isDigit(before) != isDigit(r) {
 		return true

@@ -187,7 +187,7 @@ func find(file *os.File, path string) (at string, dir *os.File, err error) {
 	return at, dir, nil
 }
 
-// moved makes an error ErrMoved if it says that something isn't where it was.
+// moved makes an error ErrMoved if it means that something isn't where it was.
 func moved(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) {
 		return ErrMoved

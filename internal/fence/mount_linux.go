@@ -29,7 +29,7 @@ func sameMount(dir *os.File, path string) bool {
 }
 
 // boundTo reports whether a file that is open is in a private directory, seen from the root of
-// their file system: the list of mounts says which part of it each mount shows, and where.
+// their file system: the list of mounts names which part of it each mount shows, and where.
 func boundTo(file *os.File, private string) (bool, error) {
 	dir, err := os.Open(private)
 	if err != nil {

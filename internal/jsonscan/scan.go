@@ -18,7 +18,7 @@ import (
 // MaxDepth is how many arrays and objects may be open at once.
 const MaxDepth = 1000
 
-// A SyntaxError says what is wrong with a text and where.
+// A SyntaxError describes what is wrong with a text and where.
 type SyntaxError struct {
 	Problem string
 	Offset  int // offset of the offending byte, from 0

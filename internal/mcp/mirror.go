@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// annotation is the keyword by which the schema of a tool says that requests over HTTP mirror a
+// annotation is the keyword by which the schema of a tool declares that requests over HTTP mirror a
 // parameter in a header.
 const annotation = "x-mcp-header"
 
@@ -28,7 +28,7 @@ var headerName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompil
 // ValidHeader reports whether a text can be the name of a header.
 func ValidHeader(name string) bool { return headerName().MatchString(name) }
 
-// Mirrors returns the parameters that a schema says are mirrored. The error says why the schema is
+// Mirrors returns the parameters that a schema declares as mirrored. The error reports why the schema is
 // one that clients have to refuse.
 func Mirrors(schema jsontext.Value) ([]Mirrored, error) {
 	var root map[string]any

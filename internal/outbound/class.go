@@ -2,7 +2,7 @@ package outbound
 
 import "net/netip"
 
-// An addressClass says what kind of place an address is. A stricter class is a larger number.
+// An addressClass is the kind of place that an address is. A stricter class is a larger number.
 type addressClass int
 
 // The classes of addresses.

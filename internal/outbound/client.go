@@ -1,4 +1,4 @@
-// Package outbound is the one way out to the network. A [Policy] says where connections
+// Package outbound is the one way out to the network. A [Policy] decides where connections
 // may go, and [NewClient] makes an HTTP client that goes nowhere else:
 //
 //	client := outbound.NewClient(outbound.Policy{}, nil) // public addresses only

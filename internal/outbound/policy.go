@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A Policy says where connections may go. The zero value lets them go to public
+// A Policy decides where connections may go. The zero value lets them go to public
 // addresses only.
 //
 // Link-local addresses and the metadata services of clouds, which give credentials to

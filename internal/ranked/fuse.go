@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// A Mode says what a search goes by. "" and "both" mean words and meaning.
+// A Mode is what a search goes by. "" and "both" mean words and meaning.
 type Mode string
 
 // The modes that go by one of them.

@@ -163,7 +163,7 @@ func queryTerms(query string) (terms []term) {
 }
 
 // Search returns the documents that fit a query, at most limit of them, the best first. Documents
-// that fit equally well stay in their order. If there are no vectors, it goes by words and says why.
+// that fit equally well stay in their order. If there are no vectors, it goes by words and reports why.
 func (x *Index) Search(ctx context.Context, m *Meaning, q Query) (found Found, err error) {
 	terms := queryTerms(q.Text)
 	var words []matched

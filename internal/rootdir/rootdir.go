@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// Escapes reports whether err says that a path leads out of an [os.Root].
+// Escapes reports whether err means that a path leads out of an [os.Root].
 func Escapes(err error) bool {
 	escape := sentinel()
 	return escape != nil && errors.Is(err, escape)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A Source says where a key comes from.
+// A Source is where a key comes from.
 type Source string
 
 // The sources that there are. They begin a kid.

@@ -29,7 +29,7 @@ func IsSealed(text []byte) bool {
 	return bytes.HasPrefix(text, []byte(SealedPrefix)) || bytes.HasPrefix(text, []byte(BoundPrefix))
 }
 
-// A Location says where a name stands. A name that denotes a credential in one place also does in
+// A Location is where a name stands. A name that denotes a credential in one place also does in
 // the places before it.
 type Location uint8
 
@@ -102,7 +102,7 @@ var (
 // maxName is how many letters of a name are looked at, from its end.
 const maxName = 64
 
-// Marked reports whether a schema with these values of its keywords writeOnly and format says that what it
+// Marked reports whether a schema with these values of its keywords writeOnly and format means that what it
 // describes is a secret.
 func Marked(writeOnly bool, format string) bool { return writeOnly || format == "password" }
 

@@ -13,7 +13,7 @@ import (
 // redactText returns a text without the credentials that follow their names in it, wherever they
 // stand (curl -H "Cookie: a=b", headers['Cookie'] = …, ("Cookie", "a=b"), ?access_token=…), and
 // whether there were any. The value of a URL parameter ends where the next one begins. Any
-// other goes to the end of its line, since nothing tells where in it the secret ends.
+// other goes to the end of its line, since the end of the secret in it can't be known.
 func redactText(text []byte) (out []byte, found bool) {
 	copied := 0
 	for i := 0; i < len(text); i++ {

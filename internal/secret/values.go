@@ -192,7 +192,7 @@ func compareJSON(was, is []byte, found func(plain string)) {
 	compare(before, after, found)
 }
 
-// compareTexts finds what stands in a text where the other one says that something was.
+// compareTexts finds what stands in a text where the other one has a mark that something was.
 func compareTexts(was, is string, found func(string)) {
 	if was == is {
 		return

@@ -52,7 +52,7 @@ const (
 	ForAll                    // every token, whatever its grant says: a caller finds out what it may do
 )
 
-// A preset says what a principal may call, and what it reaches.
+// A preset is what a principal may call, and what it reaches.
 type preset struct {
 	includes []Access
 	queries  bool // may send queries only

@@ -62,7 +62,7 @@ var owner = &Principal{id: OwnerID, name: "owner", grant: Grant{Preset: Owner}, 
 // TheOwner is the principal that may do everything.
 func TheOwner() *Principal { return owner }
 
-// New returns the principal of a token. The error is a *message.Error that says which part
+// New returns the principal of a token. The error is a *message.Error that names which part
 // of the grant makes no sense.
 func New(id ID, name string, g Grant) (*Principal, error) {
 	if err := g.check(); err != nil {
@@ -264,7 +264,7 @@ func (p *Principal) File(uri string, write bool) *message.Error {
 	return message.Errorf(403, "The token %q reaches no files but %s, and %s isn't one of them; the owner can change that: kernos token update %s --files URI", p.name, list(p.grant.Files), message.Clip(uri, 200), p.name)
 }
 
-// A Claim says which principal something belongs to that is kept.
+// A Claim names the principal that owns something that is kept.
 type Claim struct {
 	ID   ID     `json:"id"`
 	Name string `json:"name"`

@@ -10,7 +10,7 @@
 //	trailer  'z', how many entries and blobs there are as uvarints, and the SHA-256 of
 //	         everything before it
 //
-// What a file says of itself is not believed: a reader allocates for what has come, and an
+// What a file reports about itself is not believed: a reader allocates for what has come, and an
 // entry, a revision, a window of the compression and, with [Reader.Limit], all of it together
 // have bounds.
 //
@@ -50,7 +50,7 @@ const (
 	maxWindow = 8 << 20 // window of the decompressor; a writer has half of it
 )
 
-// A Header says what a backup is of.
+// A Header names what a backup is of.
 type Header struct {
 	Version int          `json:"version"`
 	Origin  store.Origin `json:"origin"`
@@ -284,7 +284,7 @@ func (a *Reader) number(most uint64) uint64 {
 	return n
 }
 
-// Next returns the next item. io.EOF says that this was all, and that it is whole.
+// Next returns the next item. io.EOF means that this was all, and that it is whole.
 func (a *Reader) Next() (Item, error) {
 	if a.blob != nil {
 		a.err = a.blob.finish()
@@ -315,7 +315,7 @@ func (a *Reader) Next() (Item, error) {
 	return item, a.err
 }
 
-// content is a blob as it is read. Its errors say what is wrong with the file.
+// content is a blob as it is read. Its errors describe what is wrong with the file.
 type content struct {
 	from *Reader
 	left int64

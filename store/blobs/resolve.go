@@ -305,7 +305,7 @@ func (r *Resolver) https(ctx context.Context, p message.BlobPointer, limit int64
 	return data, nil
 }
 
-// httpsError tells what has failed: the caller has gone, the time is over, or the network.
+// httpsError reports what has failed: the caller has gone, the time is over, or the network.
 func httpsError(ctx context.Context, where string, err error) error {
 	if e, ok := errors.AsType[*message.Error](err); ok {
 		return e

@@ -215,7 +215,7 @@ func (s *slowChange) abandon(b *store.Batch) bool {
 	return true
 }
 
-// enter takes a place, or says why there is none to be had.
+// enter takes a place, or reports why there is none to be had.
 func (e *Engine) enter(place chan struct{}, c *condition) error {
 	select {
 	case place <- struct{}{}:

@@ -157,7 +157,7 @@ type Engine struct {
 }
 
 // Open opens the store in a directory, and makes it if there is none. Its errors are a
-// [store.Error], and say what to do: 503 if another process has the store, if it is of a
+// [store.Error], and describe what to do: 503 if another process has the store, if it is of a
 // newer version, or can't be written; 507 if the disk is full; 500 if the directory is
 // damaged or has something else in it. Then nothing in it was changed.
 func Open(dir string, options *Options) (*Engine, error) {

@@ -175,7 +175,7 @@ func uncopied(dir, place string, err error) error {
 	return store.Errorf(unwritable(place, err).Code, err, "The store in %s can't be copied to %s, from where it would be exported; make room there, or stop the process that has the store", dir, place)
 }
 
-// copyStore makes a copy as a crash would have left it. The manifest says which tables and
+// copyStore makes a copy as a crash would have left it. The manifest names which tables and
 // logs there are. As long as it does not change, none of them is removed or
 // used again, and the others are of no importance; so if it is the same before and after,
 // what was copied in between belongs together.
@@ -232,7 +232,7 @@ func copyStore(from, to string) error {
 	return os.WriteFile(filepath.Join(to, before.name), before.text, 0o600)
 }
 
-// A manifestCopy is what says whether a store has changed.
+// A manifestCopy is for finding out whether a store has changed.
 type manifestCopy struct {
 	marker string // the names of the markers
 	name   string

@@ -79,7 +79,7 @@ func printable(s string) bool {
 // self is this process, which is reached at an address.
 func self(address string) Holder {
 	command := filepath.Base(os.Args[0])
-	// The name of a subcommand says what it is; any other argument may be a secret.
+	// The name of a subcommand is known; any other argument may be a secret.
 	if len(os.Args) > 1 && len(os.Args[1]) < 20 && strings.Trim(os.Args[1], "abcdefghijklmnopqrstuvwxyz") == "" {
 		command += " " + os.Args[1]
 	}

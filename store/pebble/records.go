@@ -12,7 +12,7 @@ import (
 
 // Pebble's manifest and its logs are files of records: blocks, in each of which are
 // chunks with a header of checksum, length and type. The last records of a file may be torn
-// by a power cut. This file tells that from damage, which Pebble does not always.
+// by a power cut. This file distinguishes that from damage, which Pebble does not always.
 const (
 	recordBlock  = 32 << 10
 	recordHeader = 7
@@ -134,7 +134,7 @@ func blockFrom(text []byte, at int) []byte {
 	return text[at:min(at-at%recordBlock+recordBlock, len(text))]
 }
 
-// checkLog finds the first chunk that is broken, and says so if that was not a power cut.
+// checkLog finds the first chunk that is broken, and reports it if that was not a power cut.
 func checkLog(text []byte, number uint32) error {
 	for at := 0; at < len(text); {
 		c, ok := readChunk(text, at, number)

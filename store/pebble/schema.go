@@ -73,7 +73,7 @@ func (s schema) migrate(dir string, db *crdb.DB) error {
 			return err
 		}
 		// Pebble makes a store of its oldest form and then brings it to the present
-		// one. Its first log does not say what was synced, so damage could not be told from
+		// one. Its first log has no record of what was synced, so damage could not be told from
 		// a torn end (records.go). With the flush, another one begins.
 		return db.Flush()
 	}

@@ -11,7 +11,7 @@
 // Memory over random operations. Then come the proofs of crash safety: it kills a process
 // that writes, cuts the power at every write and every sync of a workload, and fails every
 // call of the file system, one after another. An engine that a proof can't be held against
-// says why, or fails.
+// reports why, or fails.
 //
 // The flag -storetest.long makes all of it larger: for a night, not for every change. Without it, every second
 // call of the file system fails, chosen by chance. With
@@ -63,7 +63,7 @@ func noise(random *rand.Rand, size int) []byte {
 // patience is how long anything may take before it counts as hanging.
 const patience = 30 * time.Second
 
-// An Engine says how to open a store.
+// An Engine describes how to open a store.
 type Engine struct {
 	// Open opens the store in a directory: a new one if the directory is empty, else
 	// what was left there. What it starts beside the store must end with the store.
@@ -116,7 +116,7 @@ func Run(t *testing.T, e Engine) {
 	}
 }
 
-// proofs are those of crash safety. Unless tells why one can't be held against an engine, ""
+// proofs are those of crash safety. Unless is the reason why one can't be held against an engine, ""
 // if it can; it is an error not to know.
 var proofs = []struct {
 	name   string

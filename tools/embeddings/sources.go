@@ -24,7 +24,7 @@ type synset struct {
 	related  []string // words of entries that it points to: what it is a kind of, its parts, what is derived from it
 }
 
-// heldOut tells whether a word is one of those that bench/ measures with. What WordNet says about
+// heldOut reports whether a word is one of those that bench/ measures with. What WordNet has about
 // them is not learned from: an eighth of the words.
 func heldOut(word string) bool {
 	h := fnv.New32a()

@@ -43,7 +43,7 @@ type eventStream struct {
 	id     string // the stream's id
 }
 
-// appendID appends the line that says which item of which stream came.
+// appendID appends the line that names the item and its stream.
 func (e *eventStream) appendID(dst []byte, seq int64) []byte {
 	return transport.AppendEventID(dst, e.id, eventIDSign, seq)
 }

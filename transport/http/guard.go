@@ -133,7 +133,7 @@ func hostOf(text string) (string, bool) {
 func authority(host string) string { return strings.TrimSuffix(strings.ToLower(host), ":443") }
 
 // check returns the principal that a request acts for. If there is none, it has answered the
-// request; reason says why, if that was a refusal.
+// request; reason reports why, if that was a refusal.
 func (g *Guard) check(w http.ResponseWriter, r *http.Request) (p *principal.Principal, reason transport.Reason) {
 	if !g.Private {
 		if answered, why := g.checkPage(w, r); answered {

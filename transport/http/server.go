@@ -39,7 +39,7 @@ import (
 	"kernos/transport/rpc"
 )
 
-// Name is what every answer says that it comes from, in the header Server.
+// Name is the server that every answer names in the header Server.
 const Name = "kernos"
 
 // A stopper is shut down with the server.

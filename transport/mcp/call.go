@@ -43,7 +43,7 @@ func callTool(x *exchange) {
 	caller := kernel.SenderIn(x.ctx).Principal()
 	set, _ := x.s.toolsOf(caller)
 	t, ok := set.byName[name]
-	if !ok { // the kernel says why the caller may not call it
+	if !ok { // the kernel reports why the caller may not call it
 		all, _ := x.s.toolsOf(principal.TheOwner())
 		if t, ok = all.byName[name]; !ok {
 			x.fail(jsonrpc.Invalid(set.unknown(name, x.s.k, caller)))
@@ -96,7 +96,7 @@ func callTool(x *exchange) {
 }
 
 // through returns the arguments of [kernel.ThroughType] as the kernel takes them. Models name the tool in place
-// of the syscall, and since the schema can't say what data is, many write the object as a text.
+// of the syscall, and since the schema can't describe what data is, many write the object as a text.
 func (t *toolset) through(arguments []byte) []byte {
 	name, data := jsonscan.Unquote(jsonscan.Member(arguments, "type")), jsonscan.Member(arguments, "data")
 	inner := t.byName[name]

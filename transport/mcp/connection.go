@@ -30,7 +30,7 @@ const Protocol = "mcp"
 // watches may have changed.
 const Resumed = "resumed"
 
-// HeaderNote is the header of the answer to an upgrade that says what is odd about it, as a sentence without its end.
+// HeaderNote is the header of the answer to an upgrade for what is odd about it, as a sentence without its end.
 const HeaderNote = "Kernos-Note"
 
 // upgrade makes a connection of kernos mcp of a request. The owner may let it act for a token: ?as=NAME.

@@ -35,7 +35,7 @@ func (c *client) name() string {
 	return cmp.Or(message.Clip(visible.Text(jsonscan.Unquote(jsonscan.Member(c.info, "name"))), 64), "an MCP client")
 }
 
-// modernClient reads what a request of the stateless era says of its client.
+// modernClient reads what a request of the stateless era states about its client.
 func modernClient(f *jsonrpc.Frame) (*client, *jsonrpc.Failure) {
 	version, capabilities := jsonscan.Member(f.Meta, mcp.MetaVersion), jsonscan.Member(f.Meta, mcp.MetaCapabilities)
 	switch {

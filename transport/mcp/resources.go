@@ -57,7 +57,7 @@ type resourceKind struct {
 	description string
 	mimeType    string
 
-	// read returns what a resource of the kind holds, or a 404. matches says which are of the kind.
+	// read returns what a resource of the kind holds, or a 404. matches determines which are of the kind.
 	matches func(uri string) bool
 	read    func(x *exchange, uri string) ([]contents, error)
 

@@ -55,7 +55,7 @@ func (x *exchange) skillFolders() (all []skill, err error) {
 // maxSkillFiles is how many files of a skill are listed.
 const maxSkillFiles = 512
 
-// read fills in what a skill says of itself, and its files.
+// read fills in what a skill reports about itself, and its files.
 func (s *skill) read(x *exchange) error {
 	text, _, err := x.readTree(s.folder + "/" + skillFile)
 	if err != nil {

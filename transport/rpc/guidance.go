@@ -17,7 +17,7 @@ const ownNamespace = "service"
 // maxName is how much of an unknown name is repeated.
 const maxName = 128
 
-// guidance is what an item says about an error that the caller could have avoided.
+// guidance is what an item states about an error that the caller could have avoided.
 type guidance struct {
 	ErrorKind        string          `json:"error_kind"`
 	Module           *string         `json:"module,omitempty"`
@@ -99,7 +99,7 @@ func customGuidance(s *kernel.Definition, err error) (text string) {
 	return s.Guidance(err)
 }
 
-// describedField is what the schema says about the field whose value is wrong; "" if it is
+// describedField is what the schema states about the field whose value is wrong; "" if it is
 // missing, or unknown, or nothing is said.
 func describedField(input []byte, err error) string {
 	invalid, ok := errors.AsType[*schema.Invalid](err)

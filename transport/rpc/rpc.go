@@ -1,5 +1,5 @@
 // Package rpc is the introspective streaming RPC protocol: JSON-RPC 2.0 in which every call
-// is a stream, every syscall a method, and the service says what it has. It knows nothing
+// is a stream, every syscall a method, and the service lists what it has. It knows nothing
 // of the wire: a [Conn] carries frames, and each frame is one JSON text.
 //
 //	service := rpc.New(k, nil)

@@ -134,7 +134,7 @@ func (c *conn) write(frame []byte) {
 	}
 }
 
-// begin appends the response to a call, if it gets one, and says what is to be done after
+// begin appends the response to a call, if it gets one, and returns what is to be done after
 // that.
 func (c *conn) begin(dst []byte, r *request, t *task) []byte {
 	switch {

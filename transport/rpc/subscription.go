@@ -108,7 +108,7 @@ func (sub *Subscription) Run() {
 	} else {
 		c.pending = append(c.pending, sub.task)
 	}
-	_ = c.serve(sub.ctx) // the error only tells that the reader has left, or ctx has ended
+	_ = c.serve(sub.ctx) // the error only reports that the reader has left, or ctx has ended
 	c.leave()
 }
 

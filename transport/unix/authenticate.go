@@ -35,7 +35,7 @@ const (
 )
 
 // signatureFormats lists which signatures of which keys are good. A bare signature does not
-// say how it was made, so all of them are tried. SHA-1 is not among them.
+// state how it was made, so all of them are tried. SHA-1 is not among them.
 var signatureFormats = map[string][]string{
 	ssh.KeyAlgoED25519: {ssh.KeyAlgoED25519},
 	ssh.KeyAlgoRSA:     {ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256},

@@ -134,7 +134,7 @@ func (l *Listener) introduce() error {
 // Path returns where the socket is.
 func (l *Listener) Path() string { return l.path }
 
-// Info returns what the listener says of itself.
+// Info returns what the listener reports about itself.
 func (l *Listener) Info() Info {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -352,7 +352,7 @@ func (c *serverConn) interrupted() bool {
 	return c.partial || n > 0 || !ended
 }
 
-// discard reads what has come and was not read, and says how much that was, and whether the
+// discard reads what has come and was not read, and returns how much that was, and whether the
 // peer has ended its side. A peer that keeps sending is not waited for.
 func (c *serverConn) discard() (n int, ended bool) {
 	buf := make([]byte, 4<<10)

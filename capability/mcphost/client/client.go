@@ -45,7 +45,7 @@ const (
 	maxAnswers = 16 // requests of a server that are answered at once
 )
 
-// Options say what to connect to, and how. Either Command or URL is given.
+// Options describe what to connect to, and how. Either Command or URL is given.
 type Options struct {
 	Command []string // a program, with its arguments
 	Dir     string   // the directory that the program runs in
@@ -87,7 +87,7 @@ type Authorizer interface {
 	Authorize(ctx context.Context, request *http.Request, response *http.Response) error
 }
 
-// About is what a server says of itself.
+// About is what a server reports about itself.
 type About struct {
 	Name, Version string
 	Instructions  string
@@ -111,7 +111,7 @@ type Conn struct {
 	mu      sync.Mutex
 	pending map[int64]*pending
 
-	life context.Context // ends with the connection; its cause says why
+	life context.Context // ends with the connection; its cause reports why
 	end  context.CancelCauseFunc
 	work sync.WaitGroup
 
@@ -265,10 +265,10 @@ func (c *Conn) begin() *Conn {
 	return c
 }
 
-// About returns what the server says of itself.
+// About returns what the server reports about itself.
 func (c *Conn) About() About { return c.about }
 
-// Done is closed when the connection has ended, and Err says why.
+// Done is closed when the connection has ended, and Err reports why.
 func (c *Conn) Done() <-chan struct{} { return c.life.Done() }
 
 // Err returns why the connection has ended, or nil.

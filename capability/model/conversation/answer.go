@@ -206,7 +206,7 @@ func (a *Answer) Messages(identity string) (messages []jsontext.Value, err error
 		case a.Finish == FinishLength && i == len(a.Calls)-1:
 			continue // the last call is cut off
 		default:
-			args = jsonscan.AppendQuoted(nil, string(args)) // the syscall will say what is wrong
+			args = jsonscan.AppendQuoted(nil, string(args)) // the syscall will report what is wrong
 		}
 		calls = append(calls, Call{ID: w.id, Name: a.Tools.Syscall(w.Name), Args: jsontext.Value(args)})
 		theirs := w.Theirs

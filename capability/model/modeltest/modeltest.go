@@ -1,4 +1,4 @@
-// Package modeltest is for tests: a provider of language models that says what a test wants, and
+// Package modeltest is for tests: a provider of language models that answers what a test wants, and
 // refuses every request that a strict provider would refuse.
 //
 //	s := modeltest.Serve(t, modeltest.Answer{Text: "Hello."})

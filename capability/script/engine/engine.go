@@ -25,7 +25,7 @@ import (
 	"kernos/message"
 )
 
-// Options say how much an engine may use. The zero value means the defaults.
+// Options describe how much an engine may use. The zero value means the defaults.
 type Options struct {
 	// Cache is a directory for QuickJS as compiled for this machine, which takes a third of a
 	// second. Without one it is compiled once in each process.

@@ -102,7 +102,7 @@ func (r *run) end() {
 	}
 }
 
-// stopped reports whether QuickJS shall stop. It asks this itself, and then stops in a way that tells where it was.
+// stopped reports whether QuickJS shall stop. It asks this itself, and then stops in a way that keeps the position.
 func (r *run) stopped() bool { return r.stop != nil || r.ctx.Err() != nil }
 
 // overdue reports whether QuickJS didn't stop although it should have.

@@ -64,7 +64,7 @@ type function struct {
 	f  api.Function
 }
 
-// call returns 0 if the instance has failed; vm.err tells why.
+// call returns 0 if the instance has failed; vm.err reports why.
 func (f function) call(args ...uint64) uint32 { return uint32(f.wide(args...)) }
 
 func (f function) wide(args ...uint64) uint64 {

@@ -140,7 +140,7 @@ func (s *server) Read(ctx context.Context, name string) (vfs.File, error) {
 	return vfs.File{Data: bytes.Clone(page.data), Version: page.version, Modified: page.modified}, nil
 }
 
-// Stat asks for the file, which costs little if it is kept: what a server says of a file
+// Stat asks for the file, which costs little if it is kept: what a server states about a file
 // without giving it is not to be relied on.
 func (s *server) Stat(ctx context.Context, name string) (vfs.Info, error) {
 	page, err := s.get(ctx, name)

@@ -51,7 +51,7 @@ type Variable struct {
 	Get  func() string
 
 	// Set changes the setting, and what depends on it, at once. Its errors are
-	// *message.Error: 422 says which values there are. Nil means that it can't be changed.
+	// *message.Error: 422 names the possible values. Nil means that it can't be changed.
 	Set func(ctx context.Context, value string) error
 }
 

@@ -42,7 +42,7 @@ type Flags struct {
 	Watch   bool // repeat a query, and show its answer in place
 
 	Background bool   // run the call as a job
-	Delay      string // Delay, At or Schedule tells when the job begins; at most one is given
+	Delay      string // Delay, At or Schedule is when the job begins; at most one is given
 	At         string
 	Schedule   string
 

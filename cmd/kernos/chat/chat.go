@@ -29,7 +29,7 @@ import (
 	"kernos/message"
 )
 
-// Options say what to talk about, and with which model.
+// Options describe what to talk about, and with which model.
 type Options struct {
 	Open  request.Opener
 	Agent string // an agent file

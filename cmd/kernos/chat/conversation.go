@@ -245,7 +245,7 @@ type event struct {
 	complete *entry
 }
 
-// approval is what an agent that the session has asked says of an approval, as a message; nil if it is anything else: the
+// approval is what an agent that the session has asked states about an approval, as a message; nil if it is anything else: the
 // session's own come as messages.
 func (e *event) approval(session string, data json.RawMessage) *entry {
 	if e.Call == "" || e.Session == session {
@@ -262,7 +262,7 @@ func (e *event) approval(session string, data json.RawMessage) *entry {
 const maxAttempts = 8
 
 // follow reports what happens in a session after a seq, until a turn has ended. It returns how the
-// turn has ended, if the session says that still.
+// turn has ended, if the session still reports that.
 func (c *client) follow(ctx context.Context, session string, after uint64, until string, report func(event)) (*ending, error) {
 	pause := backoff.Backoff{First: 100 * time.Millisecond, Longest: 3 * time.Second, Jitter: true}
 	for attempt := 0; ; attempt++ {

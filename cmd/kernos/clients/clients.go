@@ -39,7 +39,7 @@ type Client struct {
 	shape func(Server) any
 }
 
-// known are the clients, by name. docs/MCP.md says which of them were compared with what.
+// known are the clients, by name. docs/MCP.md lists which of them were compared with what.
 func known() []Client {
 	return []Client{
 		{"claude-code", "Claude Code", "Restart Claude Code; /mcp lists kernos.", variable("CLAUDE_CONFIG_DIR", ".claude.json", home(".claude.json")), "mcpServers", jsonc, typed("stdio")},

@@ -18,7 +18,7 @@ import (
 	"kernos/store"
 )
 
-// Options say which kernel a command asks.
+// Options describe which kernel a command asks.
 type Options struct {
 	Context string // the name of a context; "" is the current one
 

@@ -12,7 +12,7 @@ import (
 )
 
 // ServeMCP carries the Model Context Protocol between a client and the server, until the input ends. When the
-// daemon closes the connection, another one is made. The query says which tools are listed, and for whom the client
+// daemon closes the connection, another one is made. The query determines which tools are listed, and for whom the client
 // acts; what the server remarks about that goes to note.
 func (s *Server) ServeMCP(ctx context.Context, query url.Values, in io.Reader, out io.Writer, note func(string)) error {
 	conn, err := s.upgrade(ctx, "/mcp?"+query.Encode(), mcp.Protocol, true)

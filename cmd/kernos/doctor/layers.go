@@ -48,7 +48,7 @@ func (d *doctor) checkSocket(ctx context.Context, path string) bool {
 		case dial(ctx, "unix", d.Daemon.Socket) == nil:
 			d.doubtful("socket", "keep what tidies temporary directories away from "+filepath.Dir(d.Daemon.Socket), "a daemon is running, and something has removed its lock file")
 		case hidden != nil:
-			return d.unreached("socket", "", "%v", hidden) // the error says what to do
+			return d.unreached("socket", "", "%v", hidden) // the error describes what to do
 		default:
 			return d.unreached("socket", "kernos serve starts the daemon, and so does kernos pipe or any call", "no daemon is running for %s", d.Daemon.Dir)
 		}
@@ -192,7 +192,7 @@ func (d *doctor) checkClock(r *http.Response) {
 func (d *doctor) checkWebSocket(ctx context.Context) bool {
 	if err := d.Sign(ctx); err != nil {
 		d.forbidden = true
-		d.wrong("signature", "", "%v", err) // the error says what to do
+		d.wrong("signature", "", "%v", err) // the error describes what to do
 		return false
 	}
 	conn, err := client.Dial(ctx, d.Target)

@@ -34,7 +34,7 @@ import (
 	"kernos/message"
 )
 
-// A Kind says where a document is.
+// A Kind describes where a document is.
 type Kind int
 
 // The kinds of documents.

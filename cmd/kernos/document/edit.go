@@ -19,7 +19,7 @@ import (
 )
 
 // Edit lets a person change a document with an editor, which a shell runs. What was changed meanwhile
-// isn't overwritten: the error says where the edited text is.
+// isn't overwritten: the error names the file of the edited text.
 func (d Documents) Edit(ctx context.Context, p Location, editor string, s *terminal.Screen) error {
 	old, doc, err := d.editable(ctx, p)
 	if err != nil {
@@ -101,7 +101,7 @@ func hasCode(err error, code int) bool {
 	return ok && e.Code == code
 }
 
-// fileName is what the editor calls the document: its ending says how to colour it.
+// fileName is what the editor calls the document: its ending determines the colours.
 func fileName(p Location, isJSON bool) string {
 	name := strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7F || r == filepath.Separator {

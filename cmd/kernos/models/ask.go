@@ -89,7 +89,7 @@ func ShowFound(s *terminal.Screen, found []Found) error {
 	return nil
 }
 
-// Add connects the model that is wanted, and says so. Its key is asked for if it is not known and needed: a
+// Add connects the model that is wanted, and prints a note. Its key is asked for if it is not known and needed: a
 // provider needs one, and a server does if withKey is set. If the kernel is on this machine, local is true.
 func Add(ctx context.Context, call request.Caller, s *terminal.Screen, in io.Reader, wanted Found, withKey, local bool) error {
 	f, err := choose(wanted, append(Detect(ctx, local), Providers()...))

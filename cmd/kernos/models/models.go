@@ -56,7 +56,7 @@ var providers = []Found{
 	{Name: "xai", Variable: "XAI_API_KEY", Dialect: "openai-chat", BaseURL: "https://api.x.ai/v1", Model: "grok-4"},
 }
 
-// Providers returns the known providers, without keys, and where the environment says that they are: a key is for
+// Providers returns the known providers, without keys, and at the addresses that the environment has: a key is for
 // that place, and may be refused at the usual one.
 func Providers() []Found {
 	all := slices.Clone(providers)

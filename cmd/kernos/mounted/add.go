@@ -28,7 +28,7 @@ type Addition struct {
 	Timeout   int64             `json:"timeout,omitempty"` // in milliseconds
 }
 
-// SetTarget says what the server is: one word that is an address, or a program with its arguments.
+// SetTarget sets what the server is: one word that is an address, or a program with its arguments.
 func (a *Addition) SetTarget(words []string) (err error) {
 	if isURL := strings.HasPrefix(words[0], "http://") || strings.HasPrefix(words[0], "https://"); isURL && len(words) == 1 {
 		a.URL = words[0]

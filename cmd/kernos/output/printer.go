@@ -25,7 +25,7 @@ import (
 // Modes are the forms in which data is shown.
 var Modes = []string{"pretty", "json", "ndjson", "raw", "table"}
 
-// Options say what to print. Empty ones are not given.
+// Options describe what to print. Empty ones are not given.
 type Options struct {
 	Mode      string // one of Modes; by default pretty on a terminal, and ndjson elsewhere
 	Filter    string // a jq filter

@@ -116,7 +116,7 @@ func (l *Listing) show(m *shown, before string, types int, words *regexp.Regexp)
 }
 
 // line returns the message for programs: as it was recorded, with the member record after its own
-// members, which says how.
+// members, which describes how.
 func (m *shown) line() json.RawMessage {
 	text, isObject := bytes.CutSuffix(m.Message, []byte("}"))
 	record, err := json.Marshal(m.record)

@@ -40,7 +40,7 @@ func Inline(ctx context.Context, o *daemon.Options, opts *transport.Options) (er
 	defer func() {
 		stopMaintaining()
 		background.Wait()
-		// An exit status without a cause only says that an error was among the answers.
+		// An exit status without a cause only means that an error was among the answers.
 		status, bare := errors.AsType[*exit.Error](err)
 		bare = bare && status.Cause == nil
 		if closeErr := d.Close(); closeErr != nil && (err == nil || bare) {

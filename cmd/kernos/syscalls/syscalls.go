@@ -81,7 +81,7 @@ func typeOf(all []lifecycle.Entry, name string) string {
 	return name
 }
 
-// A Description says what a syscall takes and gives.
+// A Description has the input and the output of a syscall.
 type Description struct {
 	Reply json.RawMessage // what Syscall.Describe replies
 

@@ -85,7 +85,7 @@ func (t *tokenizer) split(text string) []int {
 	return tokens
 }
 
-// begins tells whether a piece is a prefix of the text.
+// begins reports whether a piece is a prefix of the text.
 func (t *tokenizer) begins(text string) bool {
 	runes := 0
 	for i, r := range text {

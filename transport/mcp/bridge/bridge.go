@@ -259,7 +259,7 @@ func (b *bridge) sending(lines []byte) {
 	for line := range bytes.Lines(lines) {
 		f, bad := jsonrpc.Parse(&b.scan, line)
 		switch {
-		case bad != nil || len(line) > jsonrpc.MaxMessage: // the server says what is wrong
+		case bad != nil || len(line) > jsonrpc.MaxMessage: // the server reports what is wrong
 		case f.Method == "":
 			delete(b.asked, string(f.ID))
 		case f.ID != nil:
