@@ -15,6 +15,7 @@ import (
 
 	"kernos/capability/vfs"
 	"kernos/capability/vfs/dirfs"
+	"kernos/capability/vfs/vfstest"
 	"kernos/kernel"
 	"kernos/kernel/kerneltest"
 	"kernos/message"
@@ -77,12 +78,7 @@ func directory(t testing.TB, files map[string]string) (tree, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := vfs.New(vfs.Options{Mounts: []vfs.Mount{{Path: "/", Driver: driver}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = all.Close() })
-	return tree{all}, dir
+	return tree{vfstest.NewTree(t, vfs.Options{Mounts: []vfs.Mount{{Path: "/", Driver: driver}}})}, dir
 }
 
 // hydration returns the reply of Content.Hydrate.

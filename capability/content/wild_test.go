@@ -11,7 +11,9 @@ import (
 
 	"kernos/capability/vfs"
 	"kernos/capability/vfs/dirfs"
+	"kernos/capability/vfs/vfstest"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 )
 
@@ -23,11 +25,7 @@ func wild(t *testing.T) *Content {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := vfs.New(vfs.Options{Mounts: []vfs.Mount{{Path: "/", Driver: driver}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = files.Close() })
+	files := vfstest.NewTree(t, vfs.Options{Mounts: []vfs.Mount{{Path: "/", Driver: driver}}})
 	return New(tree{files}, &Options{Registry: syscalls(t)})
 }
 
@@ -39,11 +37,7 @@ func syscalls(t *testing.T) *kernel.Registry {
 	for _, name := range []string{"Memory.Get", "Memory.Set", "Content.Hydrate", "Http.Fetch", "Ping"} {
 		m.Syscalls = append(m.Syscalls, kernel.Query(kernel.Definition{Type: message.Type(name), Summary: "Summary of " + name + "."}, nothing))
 	}
-	r, err := kernel.NewRegistry(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return kerneltest.Of(t, nil, m).Registry()
 }
 
 func TestAgentsInTheWildHaveNoFalseProblems(t *testing.T) {

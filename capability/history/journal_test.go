@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -13,22 +14,27 @@ import (
 	"kernos/kernel"
 	"kernos/kernel/kerneltest"
 	"kernos/message"
+	"kernos/store"
 	"kernos/store/storetest"
 )
+
+// newJournal returns a journal over a store in memory.
+func newJournal(t *testing.T, opts *journal.Options) (*journal.Journal, store.Store) {
+	t.Helper()
+	s := storetest.NewMemory()
+	j := journal.New(s, opts)
+	t.Cleanup(func() {
+		if err := errors.Join(j.Close(), s.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return j, s
+}
 
 // recordingKernel is a kernel that records into a journal, and has the module on it.
 func recordingKernel(t *testing.T, blobs kernel.Blobs, more ...kernel.Syscall) *kernel.Kernel {
 	t.Helper()
-	s := storetest.NewMemory()
-	j := journal.New(s, nil)
-	t.Cleanup(func() {
-		if err := j.Close(); err != nil {
-			t.Error(err)
-		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	j, s := newJournal(t, nil)
 	return kerneltest.Of(t, &kernel.Options{Recorder: j, Store: s, Blobs: blobs}, Module(j, nil), kerneltest.Module("test", more...))
 }
 

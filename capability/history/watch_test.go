@@ -29,7 +29,7 @@ func TestAWatchTellsWhatIsDropped(t *testing.T) {
 		`{"from":8,"limit":1}`: `Message.Recorded 8; {"next":9,"messages":1}`,
 	} {
 		events, got := kerneltest.Exchange(k, kerneltest.Query("ask", "Message.Watch", data))
-		if got := strings.Join(append(inBrief(t, events), answered(got)), "; "); got != want {
+		if got := inBrief(t, events, got); got != want {
 			t.Errorf("%s: %s", data, got)
 		}
 	}
@@ -40,15 +40,16 @@ func TestAWatchOfSeveralTypes(t *testing.T) {
 	k := kerneltest.Of(t, nil, Module(shop(t), nil))
 	for _, types := range []string{`["Stock.Reserved","*.Ran"]`, `"Stock.Reserved,*.Ran"`} {
 		events, got := kerneltest.Exchange(k, kerneltest.Query("ask", "Message.Watch", `{"after":0,"limit":2,"type":`+types+`}`))
-		if got := strings.Join(append(inBrief(t, events), answered(got)), "; "); got != `Message.Recorded 4; Message.Recorded 11; {"next":12,"messages":2}` {
+		if got := inBrief(t, events, got); got != `Message.Recorded 4; Message.Recorded 11; {"next":12,"messages":2}` {
 			t.Errorf("%s: %s", types, got)
 		}
 	}
 }
 
 // inBrief says of the events of a watch what matters.
-func inBrief(t testing.TB, events []message.Message) (all []string) {
+func inBrief(t testing.TB, events []message.Message, outcome message.Message) string {
 	t.Helper()
+	var all []string
 	for _, m := range events {
 		if m.Type == recordedEvent {
 			var e struct{ Seq uint64 }
@@ -60,7 +61,7 @@ func inBrief(t testing.TB, events []message.Message) (all []string) {
 		}
 		all = append(all, fmt.Sprintf("%s %s", m.Type, m.Data))
 	}
-	return all
+	return strings.Join(append(all, answered(outcome)), "; ")
 }
 
 // scriptedJournal follows with steps of its own.
@@ -103,7 +104,7 @@ func TestAWatchGoesOnBehindAGap(t *testing.T) {
 	close(j.read)
 	events, got := kerneltest.Exchange(kerneltest.Of(t, nil, Module(j, nil)), kerneltest.Query("ask", "Message.Watch", `{"after":0,"limit":2}`))
 	want := `Message.Recorded 1; Message.Missed {"from":2,"to":9,"count":8}; Message.Recorded 11; {"next":12,"messages":2}`
-	if got := strings.Join(append(inBrief(t, events), answered(got)), "; "); got != want {
+	if got := inBrief(t, events, got); got != want {
 		t.Errorf("got %s", got)
 	}
 }
@@ -140,7 +141,7 @@ func TestABufferLeavesOutTheOldest(t *testing.T) {
 				<-j.put
 			}
 		})
-		if got := strings.Join(append(inBrief(t, events), answered(outcome)), "; "); got != c.want {
+		if got := inBrief(t, events, outcome); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
 		}
 	}

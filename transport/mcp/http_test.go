@@ -24,15 +24,7 @@ import (
 // post sends a request of the stateless era, and returns the answer.
 func post(t *testing.T, address, method, name, members string) (*http.Response, string) {
 	t.Helper()
-	r, err := http.NewRequest(http.MethodPost, "http://"+address+"/mcp", strings.NewReader(request(1, method, members+modernMeta)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header = http.Header{"Mcp-Protocol-Version": {"2026-07-28"}, "Mcp-Method": {method}, "Mcp-Name": {name}}
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := sendHTTP(t, address, http.MethodPost, request(1, method, members+modernMeta), "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", method, "Mcp-Name", name)
 	defer http.DefaultClient.CloseIdleConnections()
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(response.Body)

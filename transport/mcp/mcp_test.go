@@ -373,8 +373,8 @@ func TestCancellation(t *testing.T) {
 	check(t, "the next response", c.next(), `"id":8`)
 }
 
-// stream sends a request over HTTP, and returns the headers of the answer and what reads its events.
-func stream(t *testing.T, address, method, body string, headers ...string) (http.Header, func() string) {
+// sendHTTP sends a request over HTTP, and returns the answer.
+func sendHTTP(t *testing.T, address, method, body string, headers ...string) *http.Response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+address+"/mcp", strings.NewReader(body))
 	if err != nil {
@@ -388,6 +388,13 @@ func stream(t *testing.T, address, method, body string, headers ...string) (http
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = response.Body.Close() })
+	return response
+}
+
+// stream sends a request over HTTP, and returns the headers of the answer and what reads its events.
+func stream(t *testing.T, address, method, body string, headers ...string) (http.Header, func() string) {
+	t.Helper()
+	response := sendHTTP(t, address, method, body, headers...)
 	lines := bufio.NewScanner(response.Body)
 	return response.Header, func() string {
 		for lines.Scan() {
@@ -479,17 +486,7 @@ func TestSessionsOverHTTP(t *testing.T) {
 	_, address := serve(t, fixtures)
 	do := func(method, body string, headers ...string) (*http.Response, string) {
 		t.Helper()
-		r, err := http.NewRequest(method, "http://"+address+"/mcp", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := 0; i < len(headers); i += 2 {
-			r.Header.Set(headers[i], headers[i+1])
-		}
-		response, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := sendHTTP(t, address, method, body, headers...)
 		defer func() { _ = response.Body.Close() }()
 		var text bytes.Buffer
 		if response.Header.Get("Content-Type") == "text/event-stream" && method == http.MethodPost && strings.Contains(body, "Fixture_Ask") {
