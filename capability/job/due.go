@@ -100,7 +100,7 @@ func (j *Jobs) afterRestore() error {
 	})
 }
 
-const restored = "the store was restored from a backup; kernos job resume lets it go on"
+const restored = "the store was restored from a backup; kernos job resume lets it continue"
 
 // eachSchedule calls f with every schedule.
 func (j *Jobs) eachSchedule(f func(*record) error) error {

@@ -146,7 +146,7 @@ func (j *Jobs) result(ctx context.Context, in resultInput) (resultOutput, error)
 	}
 	out := resultOutput{JobID: r.ID, Result: r.Result}
 	if in.Log {
-		all, err := j.said(r.ID)
+		all, err := j.logOf(r.ID)
 		out.Log, out.Lost = all.Lines, all.Dropped
 		if len(out.Result) == 0 {
 			out.Result = jsontext.Value("null")

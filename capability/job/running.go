@@ -46,13 +46,13 @@ type liveJob struct {
 	from     kernel.Sender     // whom it acts for
 }
 
-// A line is something that a job has said.
+// A line is a line of the log of a job.
 type line struct {
 	At   int64  `json:"at" jsonschema_description:"When, in milliseconds since 1970."`
 	Text string `json:"text" jsonschema_description:"What it said."`
 }
 
-// logged is what a job has said, as it is stored.
+// logged is the log of a job, as it is stored.
 type logged struct {
 	Lines   []line `json:"lines"`
 	Dropped int    `json:"dropped,omitzero"`
@@ -183,7 +183,7 @@ func (l *liveJob) add(text string, now time.Time) {
 	}
 }
 
-// flush stores what the job has said, and records its progress. mu is held.
+// flush stores the log of the job, and records its progress. mu is held.
 func (l *liveJob) flush(now time.Time) {
 	l.stored = now
 	var b store.Batch
@@ -198,7 +198,7 @@ func (l *liveJob) flush(now time.Time) {
 	}
 }
 
-// keep adds to the batch of an outcome what the job has said.
+// keep adds to the batch of an outcome the log of the job.
 func (l *liveJob) keep(b *store.Batch, r *record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -208,9 +208,9 @@ func (l *liveJob) keep(b *store.Batch, r *record) {
 	}
 }
 
-// said returns what a job has said: that of a running job from memory, of others from the
+// logOf returns the log of a job: that of a running job from memory, of others from the
 // store.
-func (j *Jobs) said(id string) (all logged, err error) {
+func (j *Jobs) logOf(id string) (all logged, err error) {
 	if l := j.find(id); l != nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()

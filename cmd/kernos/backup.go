@@ -19,7 +19,7 @@ func backupCommand(k *kernels) *cobra.Command {
 		Short: "Write all state into one file, also while a kernel is running",
 		Long: `Write the state of the origin (memory, journal, tokens, jobs, outcomes of idempotent
 commands, and the blobs that they refer to) into one file, as it is at one moment. A kernel
-that is running goes on; what it has acknowledged before the backup began is in it.
+that is running continues; what it has acknowledged before the backup began is in it.
 
 With --context, the state is that of another server, which sends it: its token must allow
 Kernel.Backup, which no preset does. The state of this user is read by this command itself,

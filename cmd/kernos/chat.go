@@ -18,7 +18,7 @@ func chatCommand(k *kernels) *cobra.Command {
 		Use:   "chat",
 		Short: "Talk with a language model that calls syscalls",
 		Long: `Talk with a language model. It calls syscalls, and what acts outside of the kernel asks
-first: a key answers. The conversation is a session: it is kept, its turns go on when the
+first: a key answers. The conversation is a session: it is kept, its turns continue when the
 chat has ended, and --resume comes back to it. kernos graph SESSION shows why each thing
 happened.
 

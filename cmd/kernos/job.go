@@ -38,7 +38,7 @@ func jobLogsCommand(k *kernels) *cobra.Command {
 	var follow bool
 	c := &cobra.Command{
 		Use:   "logs ID",
-		Short: "Show what a job has said",
+		Short: "Show the log of a job",
 		Long: `Show the notes of progress, the events and the log lines of a job, one per line: its last 200. With
 --follow, new ones are shown until the job has ended; the status is 1 if it has failed.
 
