@@ -11,7 +11,7 @@ import (
 )
 
 // A Field is one parameter of a method, or a member of one, with its references resolved:
-// all that a flag, a form or a help text needs to know. What a schema says beyond it is
+// all that a flag, a form or a help text needs to know. What else a schema has is
 // checked by [Method.Validate].
 type Field struct {
 	Name        string

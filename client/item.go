@@ -17,7 +17,7 @@ const (
 	Guide    ItemType = "guidance"
 )
 
-// An Item is one thing that a stream says.
+// An Item is an item of a stream.
 type Item struct {
 	Seq         uint64   `json:"seq"` // number in the stream, from 1; 0 if the server does not number
 	ServiceHash string   `json:"service_hash"`

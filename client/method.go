@@ -11,7 +11,7 @@ import (
 	"kernos/schema"
 )
 
-// A Method is what a server says about one of its methods.
+// A Method is the description of a method by its server.
 type Method struct {
 	Module      string
 	Name        string // the method's name without its module
@@ -118,11 +118,11 @@ func named(r *resolver, variant json.RawMessage, name string) bool {
 		return false
 	}
 	properties, err := jsonvalue.ReadObject(o.Get("properties"))
-	return err == nil && says(properties.Get("method"), name)
+	return err == nil && isConstant(properties.Get("method"), name)
 }
 
-// says reports whether a property is the one that names the method.
-func says(property json.RawMessage, name string) bool {
+// isConstant reports whether a property can have this name as its only value.
+func isConstant(property json.RawMessage, name string) bool {
 	o, err := jsonvalue.ReadObject(property)
 	var constant string
 	return err == nil && o.Read("const", &constant) && constant == name
@@ -131,7 +131,7 @@ func says(property json.RawMessage, name string) bool {
 // parameters makes the schema of a method's parameters from its variant: without the name
 // of the method, which stands elsewhere in a request, and with what it refers to.
 func parameters(variant, root jsonvalue.Object, name string) json.RawMessage {
-	if properties, err := jsonvalue.ReadObject(variant.Get("properties")); err == nil && says(properties.Get("method"), name) {
+	if properties, err := jsonvalue.ReadObject(variant.Get("properties")); err == nil && isConstant(properties.Get("method"), name) {
 		variant = variant.Set("properties", properties.Without("method").Text())
 		var required []string
 		if variant.Read("required", &required) {

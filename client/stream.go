@@ -27,7 +27,7 @@ type Stream struct {
 	closing   sync.Once
 }
 
-// Stream is Open for a call that says nothing but its method and parameters.
+// Stream is Open for a call that has only its method and parameters.
 func (c *Client) Stream(ctx context.Context, method string, params ...any) (*Stream, error) {
 	return c.Open(ctx, Request{Method: method, Params: params})
 }

@@ -436,7 +436,7 @@ func (f *found) read(p store.Entry, within bounds, m *matcher) error {
 		return damagedPage(err, p.Key)
 	}
 	if len(m.words) > 0 {
-		f.records = slices.DeleteFunc(f.records, func(r record) bool { return !m.says(&r) })
+		f.records = slices.DeleteFunc(f.records, func(r record) bool { return !m.hasWords(&r) })
 	}
 	return nil
 }

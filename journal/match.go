@@ -38,8 +38,8 @@ func (f *Filter) matcher() matcher {
 	return m
 }
 
-// says reports whether a record that has its data has the wanted words.
-func (m *matcher) says(r *record) bool {
+// hasWords reports whether a record that has its data has the wanted words.
+func (m *matcher) hasWords(r *record) bool {
 	for _, w := range m.words {
 		if !bytes.Contains(bytes.ToLower(r.data), w) && !bytes.Contains(bytes.ToLower(r.typ), w) && !bytes.Contains(bytes.ToLower(r.id), w) {
 			return false

@@ -184,11 +184,11 @@ func (a *Answer) show(n int, token []byte, begun *Wanted) {
 	a.Stream(a.event)
 }
 
-// Messages returns what the model has said when the answer is whole, and decides about its finish. The identity is that of
+// Messages returns the messages of the model when the answer is whole, and decides about its finish. The identity is that of
 // the model.
 func (a *Answer) Messages(identity string) (messages []jsontext.Value, err error) {
 	messages = []jsontext.Value{}
-	add := func(s *said) error {
+	add := func(s *answerMessage) error {
 		text, err := json.Marshal(s, json.Deterministic(true))
 		messages = append(messages, text)
 		return err
@@ -215,9 +215,9 @@ func (a *Answer) Messages(identity string) (messages []jsontext.Value, err error
 		}
 		ids.CallIDs, named = append(ids.CallIDs, theirs), named || theirs != ""
 	}
-	var last *said
+	var last *answerMessage
 	for i := range a.Parts {
-		s := said{Part: i, Type: a.Parts[i].Kind}
+		s := answerMessage{Part: i, Type: a.Parts[i].Kind}
 		text := string(a.Parts[i].Text)
 		switch s.Type {
 		case PartReasoning:
@@ -260,8 +260,8 @@ func (a *Answer) repeated(theirs string) bool {
 	return n > 1
 }
 
-// said is a message that a model has made.
-type said struct {
+// answerMessage is a message that a model has made.
+type answerMessage struct {
 	Part    int     `json:"part"`
 	Type    string  `json:"type"`
 	Text    *string `json:"text,omitzero"`

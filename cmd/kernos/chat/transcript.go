@@ -146,7 +146,7 @@ func (t *transcript) message(m *entry) []string {
 	}
 	switch m.Type {
 	case "input":
-		return t.block(t.said(m)...)
+		return t.block(t.input(m)...)
 	case "reply":
 		lines := t.text(rest)
 		if m.Partial {
@@ -189,8 +189,8 @@ func (t *transcript) message(m *entry) []string {
 	return t.block(s.Paint(terminal.Faint, t.clip(visible.Text(m.Type+" "+string(m.raw)))))
 }
 
-// said returns the lines of an input.
-func (t *transcript) said(m *entry) []string {
+// input returns the lines of an input.
+func (t *transcript) input(m *entry) []string {
 	text := strings.TrimRight(m.Text, "\n")
 	for _, f := range m.Files {
 		text += fmt.Sprintf("\n[file %s]", cmp.Or(f.Filename, f.MimeType, "without a name"))
