@@ -22,9 +22,7 @@ func newCaller(t *testing.T) *house {
 // TestCallIsInterrupted lets a call run that has no end, and interrupts it.
 func TestCallIsInterrupted(t *testing.T) {
 	h := newCaller(t)
-	if _, notes, status := h.run("", "memory", "set", "--key", "a", "--value", "1"); status != 0 {
-		t.Fatal(notes)
-	}
+	h.must("", "memory", "set", "--key", "a", "--value", "1")
 	watch := h.command("message", "watch")
 	out, err := watch.StdoutPipe()
 	if err != nil {
@@ -43,9 +41,7 @@ func TestCallIsInterrupted(t *testing.T) {
 	}()
 	seen := false
 	testkit.Until(t, "the watcher sees a message", func() bool {
-		if _, notes, status := h.run("", "memory", "set", "--key", "a", "--value", "2"); status != 0 {
-			t.Fatal(notes)
-		}
+		h.must("", "memory", "set", "--key", "a", "--value", "2")
 		select {
 		case line := <-lines:
 			seen = strings.Contains(line, "Memory.Set") || seen

@@ -21,9 +21,7 @@ func TestPartsOfAChat(t *testing.T) {
 		"os://agents/writer.md": "---\ndescription: Writes.\ntools: [Echo]\n---\nYou write in rhymes.",
 		"os://skills/rhyme.md":  "---\ndescription: How to rhyme.\n---\nRhyme the last words.",
 	} {
-		if _, notes, status := talks.house.run("", "vfs", "write", uri, "content="+text); status != 0 {
-			t.Fatal(notes)
-		}
+		talks.house.must("", "vfs", "write", uri, "content="+text)
 	}
 	fetch := modeltest.Answer{Calls: []modeltest.Call{{Name: "Http.Fetch", Args: `{"url":"http://127.0.0.1:1/"}`}}}
 	t.Run("what is typed while a question comes answers nothing", func(t *testing.T) {
@@ -93,9 +91,7 @@ func TestPartsOfAChat(t *testing.T) {
 // TestAChatWithoutItsServer kills the server in the middle of a turn: the chat finds the next one, which goes on.
 func TestAChatWithoutItsServer(t *testing.T) {
 	talks := newTalks(t)
-	if _, notes, status := talks.house.run("", "stop"); status != 0 {
-		t.Fatal(notes)
-	}
+	talks.house.must("", "stop")
 	server := talks.house.serve()
 	x := talks.chat(t, 80, 24)
 	x.idle()
@@ -159,20 +155,10 @@ func TestTheOfferOfAKey(t *testing.T) {
 	if _, notes, status := h.run("", "stop"); status != 0 {
 		t.Error(notes)
 	}
-	files := 0
-	err := filepath.WalkDir(h.home, func(name string, e os.DirEntry, err error) error {
-		if err != nil || !e.Type().IsRegular() {
-			return err
-		}
-		text, err := os.ReadFile(name)
-		if files++; strings.Contains(string(text), key) {
-			t.Errorf("%s has the key", name)
-		}
-		return err
-	})
+	h.lacks(key)
 	out, _, _ := h.run("", "log", "--json", "-n", "1000")
-	if !strings.Contains(out, "Crypto.Seal") || strings.Contains(out, key) || files == 0 || err != nil {
-		t.Errorf("%d files, %v; the log is\n%s", files, err, out)
+	if !strings.Contains(out, "Crypto.Seal") || strings.Contains(out, key) {
+		t.Errorf("the log is\n%s", out)
 	}
 }
 
@@ -180,23 +166,11 @@ func TestTheOfferOfAKey(t *testing.T) {
 func TestAChatElsewhere(t *testing.T) {
 	talks := newTalks(t)
 	near := newHouse(t)
-	if _, notes, status := talks.house.run("", "stop"); status != 0 {
-		t.Fatal(notes)
-	}
+	talks.house.must("", "stop")
 	talks.house.env = append(talks.house.env, "KERNOS_NO_HTTP=false")
 	talks.house.serve("--addr", "127.0.0.1:0")
 	network := newNetwork(t, talks.house.reached()["http"])
-	secret, notes, status := talks.house.run("", "token", "create", "near", "--preset", "agent", "--allow", "Session.*", "--allow", "Model.List")
-	if status != 0 {
-		t.Fatal(notes)
-	}
-	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, notes, status := near.run("", "context", "add", "far", "ws://"+network.address()+"/", "--token-file", file); status != 0 {
-		t.Fatal(notes)
-	}
+	near.addContext("far", talks.house, network.address(), "--preset", "agent", "--allow", "Session.*", "--allow", "Model.List")
 	here := *talks
 	here.house = near
 	x := here.chat(t, 80, 30, "--context", "far")

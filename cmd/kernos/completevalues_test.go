@@ -14,9 +14,7 @@ func TestCompletionOfAKeyAmongMany(t *testing.T) {
 	for i := range 1200 {
 		fmt.Fprintf(&sets, `{"kind":"command","type":"Memory.Set","data":{"key":"many/%04d","value":1},"metadata":{"id":"s%[1]d","timestamp":1735000000000}}`+"\n", i)
 	}
-	if _, notes, status := h.run(sets.String(), "pipe"); status != 0 {
-		t.Fatal(notes)
-	}
+	h.must(sets.String(), "pipe")
 	if out, _, _ := h.run("", "__complete", "memory", "get", "--key", "many/119"); !strings.HasPrefix(out, "many/1190\nmany/1191\n") {
 		t.Errorf("got %q", out)
 	}
@@ -45,12 +43,8 @@ func TestCompletionCallsNothingOfForeignServers(t *testing.T) {
 // The callers that messages can be selected by are completed, and so are the names of tokens.
 func TestCallersAreCompletedAndTheirMessagesDrawn(t *testing.T) {
 	h := newHouse(t)
-	if _, notes, status := h.run(ping); status != 0 {
-		t.Fatal(notes)
-	}
-	if _, notes, status := h.run("", "token", "create", "ci", "--preset", "viewer"); status != 0 {
-		t.Fatal(notes)
-	}
+	h.must(ping)
+	h.must("", "token", "create", "ci", "--preset", "viewer")
 	for args, want := range map[string]string{
 		"log --principal ":      "owner\ndefault\ttoken agent\nci\ttoken viewer\n",
 		"graph p --principal c": "ci\ttoken viewer\n",

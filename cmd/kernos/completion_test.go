@@ -34,9 +34,7 @@ func TestCompletionInBash(t *testing.T) {
 		{"memory", "set", "--key", "urn:a:b", "--value", "milk"},
 		{"context", "add", "office", "ws://127.0.0.1:1/"},
 	} {
-		if _, notes, status := h.run("", args...); status != 0 {
-			t.Fatal(notes)
-		}
+		h.must("", args...)
 	}
 	cases := []struct {
 		line string // as bash splits it, with a bar where there is no blank
@@ -92,9 +90,7 @@ func TestCompletionInBash(t *testing.T) {
 		}
 	}
 	// None of it has started a daemon, or needs one.
-	if _, notes, status := h.run("", "stop"); status != 0 {
-		t.Fatal(notes)
-	}
+	h.must("", "stop")
 	out, _, _ := h.run("", "__complete", "memory", "s")
 	if _, _, running := h.daemon(); running || !strings.HasPrefix(out, "search\t") {
 		t.Errorf("a daemon runs: %t: %s", running, out)

@@ -93,6 +93,16 @@ func (h *house) run(in string, args ...string) (out, notes string, status int) {
 	return o.String(), e.String(), c.ProcessState.ExitCode()
 }
 
+// must is run for a command that succeeds.
+func (h *house) must(in string, args ...string) (out string) {
+	h.t.Helper()
+	out, notes, status := h.run(in, args...)
+	if status != 0 {
+		h.t.Fatalf("kernos %s: status %d: %s", strings.Join(args, " "), status, notes)
+	}
+	return out
+}
+
 // daemon returns the process that serves, if one does, and its socket.
 func (h *house) daemon() (info unix.Info, socket string, running bool) {
 	locks, _ := filepath.Glob(filepath.Join(h.runtime, "*", "*.sock.lock"))
@@ -340,9 +350,7 @@ func (h *house) log() string {
 func TestTheLogIsForItsOwner(t *testing.T) {
 	h := newHouse(t)
 	h.run(ping)
-	if _, _, status := h.run("", "stop"); status != 0 {
-		t.Fatalf("status %d", status)
-	}
+	h.must("", "stop")
 	dirs, _ := filepath.Glob(filepath.Join(h.home, "origins", "*", "log"))
 	if len(dirs) != 1 {
 		t.Fatalf("there are %q", dirs)
@@ -370,12 +378,8 @@ func TestTheLogIsForItsOwner(t *testing.T) {
 // A log that can't be written keeps no client from being served: it goes to standard error.
 func TestALogThatCanNotBeWritten(t *testing.T) {
 	h := newHouse(t)
-	if _, notes, status := h.run(ping); status != 0 {
-		t.Fatalf("status %d: %s", status, notes)
-	}
-	if _, _, status := h.run("", "stop"); status != 0 {
-		t.Fatalf("status %d", status)
-	}
+	h.must(ping)
+	h.must("", "stop")
 	dirs, _ := filepath.Glob(filepath.Join(h.home, "origins", "*", "log"))
 	if len(dirs) != 1 {
 		t.Fatalf("there are %q", dirs)

@@ -24,9 +24,7 @@ func (h *house) saved() (file string) {
 	h.t.Helper()
 	file = filepath.Join(h.t.TempDir(), "backup")
 	h.answers(setFirst, `"reply"`)
-	if _, notes, status := h.run("", "backup", file); status != 0 {
-		h.t.Fatalf("status %d: %s", status, notes)
-	}
+	h.must("", "backup", file)
 	h.answers(setSecond, `"reply"`)
 	return file
 }
@@ -87,9 +85,7 @@ func TestRestoreWhileADaemonRuns(t *testing.T) {
 func TestRestoreEndsNoOtherDaemon(t *testing.T) {
 	h := newHouse(t)
 	file := h.saved()
-	if _, notes, status := h.run("", "stop"); status != 0 {
-		t.Fatalf("status %d: %s", status, notes)
-	}
+	h.must("", "stop")
 	plain := h.env
 	h.env = append(h.env[:len(h.env):len(h.env)], "KERNOS_ORIGIN=other")
 	h.answers(ping, `"reply"`)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -22,19 +21,39 @@ func remote(t *testing.T, h *house, contexts map[string][]string) (far *house, s
 	far.env = append(far.env, "KERNOS_NO_HTTP=false")
 	s = far.serve("--addr", "127.0.0.1:0")
 	for name, rights := range contexts {
-		secret, notes, status := far.run("", append([]string{"token", "create", name}, rights...)...)
-		if status != 0 {
-			t.Fatal(notes)
-		}
-		file := filepath.Join(t.TempDir(), "token")
-		if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, notes, status := h.run("", "context", "add", name, "ws://"+far.reached()["http"]+"/", "--token-file", file); status != 0 {
-			t.Fatal(notes)
-		}
+		h.addContext(name, far, far.reached()["http"], rights...)
 	}
 	return far, s
+}
+
+// addContext makes a context for a server, with a token that has some rights.
+func (h *house) addContext(name string, far *house, address string, rights ...string) {
+	h.t.Helper()
+	secret := far.must("", append([]string{"token", "create", name}, rights...)...)
+	file := filepath.Join(h.t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
+		h.t.Fatal(err)
+	}
+	h.must("", "context", "add", name, "ws://"+address+"/", "--token-file", file)
+}
+
+// lacks wants a secret to be in no file of the home.
+func (h *house) lacks(secret string) {
+	h.t.Helper()
+	files := 0
+	err := filepath.WalkDir(h.home, func(name string, e os.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		if files++; strings.Contains(string(text), secret) {
+			h.t.Errorf("%s has the secret", name)
+		}
+		return err
+	})
+	if err != nil || files == 0 {
+		h.t.Errorf("%d files, %v", files, err)
+	}
 }
 
 // The state of a server elsewhere is backed up by a token that may, and comes back here.
@@ -46,9 +65,7 @@ func TestABackupOfAServerElsewhere(t *testing.T) {
 	})
 	large := strings.Repeat("0123456789abcdef", 1<<16) // a blob of 1 MB
 	for _, args := range [][]string{{"memory", "set", "note", "--value", "milk"}, {"memory", "set", "large", "value=@-"}, {"crypto", "seal", "--plaintext", "s3cret"}} {
-		if _, notes, status := far.run(large, args...); status != 0 {
-			t.Fatal(notes)
-		}
+		far.must(large, args...)
 	}
 	file := filepath.Join(t.TempDir(), "b")
 	for _, c := range []struct {
@@ -75,27 +92,13 @@ func TestABackupOfAServerElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, notes, status := h.run("", "restore", file); status != 0 {
-		t.Fatal(notes)
-	}
+	h.must("", "restore", file)
 	for name, want := range map[string]string{"note": "milk", "large": large} {
 		if out, notes, status := h.run("", "cat", name); status != 0 || strings.TrimSuffix(out, "\n") != want {
 			t.Errorf("%s: status %d, %d bytes: %s", name, status, len(out), notes)
 		}
 	}
-	err = filepath.WalkDir(h.home, func(name string, e os.DirEntry, err error) error {
-		if err != nil || !e.Type().IsRegular() {
-			return err
-		}
-		text, err := os.ReadFile(name)
-		if bytes.Contains(text, bytes.TrimSpace(secret)) {
-			t.Errorf("%s has the sealing key of the server", name)
-		}
-		return err
-	})
-	if err != nil {
-		t.Error(err)
-	}
+	h.lacks(strings.TrimSpace(string(secret))) // the sealing key of the server
 }
 
 // A server elsewhere is ended by a token that may, and the command waits for its end.

@@ -24,9 +24,7 @@ func known(t *testing.T) *house {
 		{"vfs", "read", "--uri", "os://greeting.md"},
 		{"context", "add", "office", "ws://127.0.0.1:1/"},
 	} {
-		if _, notes, status := h.run("", args...); status != 0 {
-			t.Fatal(notes)
-		}
+		h.must("", args...)
 	}
 	return h
 }

@@ -82,9 +82,7 @@ func TestMCPOutlivesTheDaemon(t *testing.T) {
 	all := []string{`"method":"notifications/tools/list_changed"}`, `"method":"notifications/prompts/list_changed"`, `subscriptionId":"listens"}}`, watched, other}
 
 	// It is stopped, and doesn't come back before it is needed.
-	if _, notes, status := h.run("", "stop"); status != 0 {
-		t.Fatal(notes)
-	}
+	h.must("", "stop")
 	_ = s.wait()
 	if _, _, running := h.daemon(); running {
 		t.Error("a client that waits for nothing has started the daemon")
@@ -115,9 +113,7 @@ func TestMCPOutlivesTheDaemon(t *testing.T) {
 	until(`"id":6,"result":{"resultType":"complete","content":[{"type":"text","text":"door"}]`)
 
 	// The log of the client has the reason why its server is gone.
-	if _, notes, status := h.run("", "token", "revoke", "mcp"); status != 0 {
-		t.Fatal(notes)
-	}
+	h.must("", "token", "revoke", "mcp")
 	_ = c.Wait()
 	if status, text := c.ProcessState.ExitCode(), fmt.Sprint(c.Stderr); status != exit.Unreachable || !strings.Contains(text, "the daemon has closed the connection: it has stopped, or the token was revoked") {
 		t.Errorf("status %d: %s", status, text)

@@ -13,12 +13,8 @@ import (
 // A command that finds the store damaged reports which file is, and what to do.
 func TestADaemonWithADamagedStoreSaysSo(t *testing.T) {
 	h := newHouse(t)
-	if _, notes, status := h.run("", "memory", "set", "--key", "/k", "--value", "1"); status != 0 {
-		t.Fatalf("status %d: %s", status, notes)
-	}
-	if _, notes, status := h.run("", "stop"); status != 0 {
-		t.Fatalf("status %d: %s", status, notes)
-	}
+	h.must("", "memory", "set", "--key", "/k", "--value", "1")
+	h.must("", "stop")
 	tables, _ := filepath.Glob(filepath.Join(h.home, "origins", "*", "store", "*.sst"))
 	if len(tables) == 0 {
 		t.Fatal("the test shows nothing: there is no table")
@@ -77,9 +73,7 @@ func TestADaemonShowsTheDirectoryOfItsTree(t *testing.T) {
 	if err := errors.Join(os.Mkdir(files, 0o700), os.WriteFile(config, []byte("directory: files\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if _, notes, status := h.run(ping); status != 0 {
-		t.Fatalf("status %d: %s", status, notes)
-	}
+	h.must(ping)
 	shown("pipe with a configuration", files)
 	s := h.serve("--directory", here)
 	shown("serve", here)
