@@ -192,7 +192,7 @@ func Find(argument string) (f *pflag.Flag, value string, hasValue bool) {
 		return f, "", false
 	}
 	value, assigned := strings.CutPrefix(letters[1:], "=")
-	if !TakesValue(f) || !assigned && !slices.Contains(Words(f), value) {
+	if !takesValue(f) || !assigned && !slices.Contains(Words(f), value) {
 		return nil, "", false
 	}
 	return f, value, true
@@ -203,8 +203,8 @@ func IsReserved(name string) bool {
 	return allFlags().Lookup(name) != nil && !slices.Contains(yielding, name)
 }
 
-// TakesValue reports whether a flag needs a value.
-func TakesValue(f *pflag.Flag) bool { return f.NoOptDefVal == "" }
+// takesValue reports whether a flag needs a value.
+func takesValue(f *pflag.Flag) bool { return f.NoOptDefVal == "" }
 
 // IsFlag reports whether an argument is a flag and not a word.
 func IsFlag(argument string) bool { return len(argument) > 1 && argument[0] == '-' }
@@ -262,12 +262,12 @@ func Read(args []string) (*Line, error) {
 			}
 		case f != nil:
 			flag := args[i : i+1]
-			if TakesValue(f) && !hasValue && i+1 < len(args) {
+			if takesValue(f) && !hasValue && i+1 < len(args) {
 				i++
 				flag = args[i-1 : i+1]
 			}
 			// What may be a parameter, whose values are others, is left until the method is known.
-			if !TakesValue(f) || !slices.Contains(yielding, f.Name) || !hasValue && len(flag) == 1 {
+			if !takesValue(f) || !slices.Contains(yielding, f.Name) || !hasValue && len(flag) == 1 {
 				own = append(own, flag...)
 			}
 		default:

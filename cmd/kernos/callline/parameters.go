@@ -95,7 +95,7 @@ func (p *reader) flagSet(args []string) *pflag.FlagSet {
 		name, _, hasValue := strings.Cut(name, "=")
 		last := i == len(args)-1
 		if own, _, assigned := Find(args[i]); !long && own != nil {
-			if TakesValue(own) && !assigned {
+			if takesValue(own) && !assigned {
 				i++
 			}
 			continue
@@ -109,7 +109,7 @@ func (p *reader) flagSet(args []string) *pflag.FlagSet {
 				f.NoOptDefVal = noValue
 			}
 		}
-		if TakesValue(set.Lookup(name)) && !hasValue {
+		if takesValue(set.Lookup(name)) && !hasValue {
 			i++ // the flag's value, whatever it looks like
 		}
 	}

@@ -24,7 +24,7 @@ func AsCall(args []string, isCommand func(word string) bool) []string {
 		if own == nil || own.Name == "help" {
 			return args // a flag of kernos itself
 		}
-		if first++; TakesValue(own) && !hasValue {
+		if first++; takesValue(own) && !hasValue {
 			first++
 		}
 	}

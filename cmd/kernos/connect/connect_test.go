@@ -37,7 +37,7 @@ func newHome(t *testing.T) *Daemon {
 	t.Helper()
 	t.Setenv("KERNOS_HOME", t.TempDir())
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
-	d, err := FindDaemon()
+	d, err := findDaemon()
 	if err != nil {
 		t.Fatal(err)
 	}

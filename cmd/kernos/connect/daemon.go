@@ -39,8 +39,8 @@ type Daemon struct {
 	own string
 }
 
-// FindDaemon finds the daemon of the home that the environment names. The home must be usable.
-func FindDaemon() (*Daemon, error) {
+// findDaemon finds the daemon of the home that the environment names. The home must be usable.
+func findDaemon() (*Daemon, error) {
 	home, err := settings.UsableHome()
 	if err != nil {
 		return nil, err

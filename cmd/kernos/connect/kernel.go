@@ -89,7 +89,7 @@ func (k *Kernel) open(ctx context.Context) (err error) {
 	}
 	find := s.Daemon.Connect
 	if k.opts.Start {
-		find = s.Daemon.ConnectOrStart
+		find = s.Daemon.connectOrStart
 	}
 	k.conn, err = s.dialDaemon(ctx, find)
 	switch {

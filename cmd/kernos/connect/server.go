@@ -43,7 +43,7 @@ func FindServer(context, url string) (*Server, error) {
 		s.Target, err = all.target(s.Context)
 		return s, asUsage(err)
 	}
-	if s.Daemon, err = FindDaemon(); err != nil {
+	if s.Daemon, err = findDaemon(); err != nil {
 		return s, err
 	}
 	s.Target = s.Daemon.target()
@@ -108,7 +108,7 @@ func (s *Server) upgrade(ctx context.Context, path, protocol string, wait bool) 
 	}
 	switch {
 	case s.Daemon != nil && wait:
-		err = s.reach(ctx, s.Daemon.ConnectOrStart, dial)
+		err = s.reach(ctx, s.Daemon.connectOrStart, dial)
 	case s.Daemon != nil:
 		err = s.reach(ctx, s.Daemon.Connect, dial)
 	case wait:
@@ -145,7 +145,7 @@ func (s *Server) Lines(ctx context.Context, start bool) (Lines, error) {
 	}
 	find := s.Daemon.Connect
 	if start {
-		find = s.Daemon.ConnectOrStart
+		find = s.Daemon.connectOrStart
 	}
 	conn, err := find(ctx)
 	if conn == nil || err != nil {

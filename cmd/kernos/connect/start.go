@@ -18,9 +18,9 @@ import (
 	"kernos/transport/unix"
 )
 
-// ConnectOrStart connects to the daemon, and starts it if it is not running. If several
+// connectOrStart connects to the daemon, and starts it if it is not running. If several
 // processes do so at the same time, one of them starts it, and all connect to the same one.
-func (d *Daemon) ConnectOrStart(ctx context.Context) (conn *unix.Conn, err error) {
+func (d *Daemon) connectOrStart(ctx context.Context) (conn *unix.Conn, err error) {
 	err = Retry(ctx, EndTime+StartTime, func(context.Context) (again bool, err error) {
 		if conn, err = d.Connect(ctx); conn != nil || err != nil {
 			return false, err

@@ -3,8 +3,7 @@
 //
 //	docs, done, err := document.Open(ctx, "", os.Stdin, os.Stdout)
 //	defer done()
-//	d, err := docs.Read(ctx, document.Parse("os://agents/writer.md", document.Memory))
-//	defer d.Close()
+//	err = docs.Copy(ctx, document.Parse("os://agents/writer.md", document.Local), document.Parse("-", document.Local))
 package document
 
 import (
@@ -94,8 +93,8 @@ func (p Location) inside(base string) Location {
 	return p
 }
 
-// A Document is what a place has.
-type Document struct {
+// A document is what a place has.
+type document struct {
 	io.ReadCloser        // the data: a text as it is, other values of the memory as JSON
 	JSON          bool   // the data is a value of the memory, and not a text
 	Version       string // version of the place; "" if it has none, or isn't known
@@ -124,8 +123,8 @@ func Open(ctx context.Context, contextName string, stdin io.Reader, stdout io.Wr
 	return Documents{call: call, server: opened.Server(), stdin: stdin, stdout: stdout}, opened.Close, nil
 }
 
-// Read opens a document. The caller closes it.
-func (d Documents) Read(ctx context.Context, p Location) (*Document, error) {
+// read opens a document. The caller closes it.
+func (d Documents) read(ctx context.Context, p Location) (*document, error) {
 	switch p.Kind {
 	case Memory:
 		return d.readMemory(ctx, p.Name)
@@ -133,17 +132,17 @@ func (d Documents) Read(ctx context.Context, p Location) (*Document, error) {
 		return d.readFile(ctx, p.Name)
 	}
 	if p.Name == "-" {
-		return &Document{ReadCloser: io.NopCloser(d.stdin)}, nil
+		return &document{ReadCloser: io.NopCloser(d.stdin)}, nil
 	}
 	f, err := os.Open(p.Name)
 	if err != nil {
 		return nil, exit.Wrap(err)
 	}
-	return &Document{ReadCloser: f}, nil
+	return &document{ReadCloser: f}, nil
 }
 
 // readMemory opens the value of a key as a stream, without its version.
-func (d Documents) readMemory(ctx context.Context, key string) (*Document, error) {
+func (d Documents) readMemory(ctx context.Context, key string) (*document, error) {
 	data, err := request.Send(ctx, d.call, message.KindQuery, "Memory.Get", map[string]any{"key": key}, nil)
 	if err != nil {
 		return nil, err
@@ -156,9 +155,9 @@ func (d Documents) readMemory(ctx context.Context, key string) (*Document, error
 	}
 	content := bufio.NewReader(value)
 	if first, _ := content.Peek(1); string(first) == `"` {
-		return &Document{ReadCloser: reading{jsonvalue.Unquote(content), value}}, nil
+		return &document{ReadCloser: reading{jsonvalue.Unquote(content), value}}, nil
 	}
-	return &Document{ReadCloser: reading{content, value}, JSON: true}, nil
+	return &document{ReadCloser: reading{content, value}, JSON: true}, nil
 }
 
 // reading is a reader that closes what it is made of.
@@ -168,9 +167,9 @@ type reading struct {
 }
 
 // readVersion opens a document, with its version.
-func (d Documents) readVersion(ctx context.Context, p Location) (*Document, error) {
+func (d Documents) readVersion(ctx context.Context, p Location) (*document, error) {
 	if p.Kind != Memory {
-		return d.Read(ctx, p)
+		return d.read(ctx, p)
 	}
 	data, err := request.Send(ctx, d.call, message.KindQuery, "Memory.Get", map[string]any{"key": p.Name, "withRevision": true}, nil)
 	if err != nil {
@@ -188,7 +187,7 @@ func (d Documents) readVersion(ctx context.Context, p Location) (*Document, erro
 	if err := request.Decode("Memory.Get", data, &reply); err != nil {
 		return nil, err
 	}
-	doc := &Document{Version: strconv.FormatUint(reply.Revision, 10)}
+	doc := &document{Version: strconv.FormatUint(reply.Revision, 10)}
 	text, ok := jsonvalue.String(reply.Value)
 	if !ok {
 		doc.JSON, text = true, string(reply.Value)
@@ -197,7 +196,7 @@ func (d Documents) readVersion(ctx context.Context, p Location) (*Document, erro
 	return doc, nil
 }
 
-func (d Documents) readFile(ctx context.Context, uri string) (*Document, error) {
+func (d Documents) readFile(ctx context.Context, uri string) (*document, error) {
 	var reply struct {
 		Content    string
 		ContentRef *message.BlobPointer
@@ -207,15 +206,15 @@ func (d Documents) readFile(ctx context.Context, uri string) (*Document, error) 
 		return nil, err
 	}
 	if reply.ContentRef == nil {
-		return &Document{ReadCloser: io.NopCloser(strings.NewReader(reply.Content)), Version: reply.Version}, nil
+		return &document{ReadCloser: io.NopCloser(strings.NewReader(reply.Content)), Version: reply.Version}, nil
 	}
 	blob, err := d.server.Blob(ctx, *reply.ContentRef)
-	return &Document{ReadCloser: blob, Version: reply.Version}, d.server.Explain(err)
+	return &document{ReadCloser: blob, Version: reply.Version}, d.server.Explain(err)
 }
 
 // write puts a document at a place. If the version isn't nil, the place must have it still, and "" means
 // that it must be empty; otherwise the error has the code 409.
-func (d Documents) write(ctx context.Context, p Location, doc *Document, version *string) error {
+func (d Documents) write(ctx context.Context, p Location, doc *document, version *string) error {
 	if p.Kind == Local {
 		return exit.Wrap(d.writeLocal(p.Name, doc))
 	}
@@ -249,7 +248,7 @@ func (d Documents) write(ctx context.Context, p Location, doc *Document, version
 }
 
 // putFile puts the content of a file into the input of VFS.Write, by reference if it has to.
-func (d Documents) putFile(input map[string]any, doc *Document) error {
+func (d Documents) putFile(input map[string]any, doc *document) error {
 	data, rest, err := d.begin(doc)
 	switch {
 	case err != nil:
@@ -265,7 +264,7 @@ func (d Documents) putFile(input map[string]any, doc *Document) error {
 }
 
 // putValue puts a value into the input of Memory.Set, by reference if it has to.
-func (d Documents) putValue(input map[string]any, doc *Document) error {
+func (d Documents) putValue(input map[string]any, doc *document) error {
 	var value io.Reader = doc
 	if !doc.JSON {
 		value = jsonvalue.Quote(doc)
@@ -333,7 +332,7 @@ func (d Documents) writeLocal(name string, doc io.Reader) error {
 
 // Copy copies a document. Between keys of the memory a value stays what it is.
 func (d Documents) Copy(ctx context.Context, from, to Location) error {
-	doc, err := d.Read(ctx, from)
+	doc, err := d.read(ctx, from)
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ func (d Documents) Edit(ctx context.Context, p Location, editor string, s *termi
 	if doc.JSON && !json.Valid(edited) {
 		return keep(fmt.Errorf("%s held JSON, and this isn't JSON, so nothing is changed", p))
 	}
-	changed := &Document{ReadCloser: io.NopCloser(bytes.NewReader(edited)), JSON: doc.JSON}
+	changed := &document{ReadCloser: io.NopCloser(bytes.NewReader(edited)), JSON: doc.JSON}
 	err = d.write(ctx, p, changed, &doc.Version)
 	if hasCode(err, 409) {
 		return keep(fmt.Errorf("%s was changed while you edited it, so your text isn't stored", p))
@@ -70,7 +70,7 @@ func (d Documents) Edit(ctx context.Context, p Location, editor string, s *termi
 }
 
 // editable returns the text of a document, and what else is known of it. One that doesn't exist is empty.
-func (d Documents) editable(ctx context.Context, p Location) ([]byte, *Document, error) {
+func (d Documents) editable(ctx context.Context, p Location) ([]byte, *document, error) {
 	doc, err := d.readVersion(ctx, p)
 	if hasCode(err, 404) {
 		return nil, new(Document), nil

@@ -14,7 +14,7 @@ import (
 
 // Show writes a document to a screen. A terminal gets text only, and no commands that are in it.
 func (d Documents) Show(ctx context.Context, p Location, s *terminal.Screen) error {
-	doc, err := d.Read(ctx, p)
+	doc, err := d.read(ctx, p)
 	if err != nil {
 		return err
 	}

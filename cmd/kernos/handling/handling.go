@@ -37,14 +37,14 @@ type handler struct {
 	Stderr io.Writer         // gets what the processes print to standard error
 	Report func(text string) // tells the operator that serving has begun, or was interrupted
 
-	// Connect returns a connection to a daemon; nil if none is running, and Serve tries again.
+	// Connect returns a connection to a daemon; nil if none is running, and serve tries again.
 	Connect func(context.Context) (connect.Lines, error)
 }
 
-// Serve registers the syscall and answers requests. When the daemon closes the connection, Serve
+// serve registers the syscall and answers requests. When the daemon closes the connection, serve
 // connects to the next one. After drain is closed, it takes no new requests, finishes those that
 // it has, and returns nil. When ctx ends, running processes are killed.
-func (h *handler) Serve(ctx context.Context, drain <-chan struct{}) error {
+func (h *handler) serve(ctx context.Context, drain <-chan struct{}) error {
 	connecting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {

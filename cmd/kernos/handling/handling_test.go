@@ -92,7 +92,7 @@ func (w *world) handle(script string, change func(*handler)) (kill func()) {
 	ctx, kill := context.WithCancel(context.Background())
 	drain, finished := make(chan struct{}), make(chan error, 1)
 	w.drain, w.finished = drain, finished
-	go func() { finished <- h.Serve(ctx, drain) }()
+	go func() { finished <- h.serve(ctx, drain) }()
 	w.t.Cleanup(func() {
 		kill()
 		<-finished
@@ -296,7 +296,7 @@ func TestARefusedRegistration(t *testing.T) {
 		Type: "Memory.Get", Registration: json.RawMessage(`{"name":"Memory.Get","kind":"query","description":"x","inputSchema":{},"outputSchema":{},"handler":"connection"}`),
 		Connect: func(ctx context.Context) (connect.Lines, error) { return new(unix.Dialer).Dial(ctx, socket) },
 	}
-	if err := h.Serve(t.Context(), nil); err == nil || !strings.HasPrefix(err.Error(), "Memory.Get can't be served: name: Memory.Get is reserved") {
+	if err := h.serve(t.Context(), nil); err == nil || !strings.HasPrefix(err.Error(), "Memory.Get can't be served: name: Memory.Get is reserved") {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -48,7 +48,7 @@ func Run(ctx context.Context, s *connect.Server, def Definition, command []strin
 		Report:  func(text string) { fmt.Fprintln(people, "kernos: "+visible.Text(text)) },
 		Connect: connectAgain(s),
 	}
-	err = h.Serve(ctx, drain)
+	err = h.serve(ctx, drain)
 	if err != nil && ctx.Err() != nil {
 		return &exit.Error{Status: exit.Interrupted}
 	}
