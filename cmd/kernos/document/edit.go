@@ -73,7 +73,7 @@ func (d Documents) Edit(ctx context.Context, p Location, editor string, s *termi
 func (d Documents) editable(ctx context.Context, p Location) ([]byte, *document, error) {
 	doc, err := d.readVersion(ctx, p)
 	if hasCode(err, 404) {
-		return nil, new(Document), nil
+		return nil, new(document), nil
 	}
 	if err != nil {
 		return nil, nil, err
