@@ -26,7 +26,7 @@ func newDefinitions(prefix string) *definitions {
 // and with its references pointing there. at is where the schema will stand: a reference to
 // all of it becomes one to there.
 func (d *definitions) take(schema json.RawMessage, at string) json.RawMessage {
-	own := jsonvalue.Members(schema)
+	own := members(schema)
 	if own == nil {
 		return schema
 	}
@@ -34,7 +34,7 @@ func (d *definitions) take(schema json.RawMessage, at string) json.RawMessage {
 	names := make(map[string]string) // new names by the old references
 	var taken jsonvalue.Object
 	for _, keyword := range []string{"$defs", "definitions"} {
-		for _, m := range jsonvalue.Members(own.Get(keyword)) {
+		for _, m := range members(own.Get(keyword)) {
 			name := d.choose(m.Name, m.Value)
 			names["#/"+keyword+"/"+escapePointer(m.Name)] = name
 			taken = taken.Set(name, m.Value)

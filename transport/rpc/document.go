@@ -73,9 +73,9 @@ func (s *Service) moduleSchema(v kernel.View, namespace string) (json.RawMessage
 // variant is the schema of one method: its input, with the property that tells it from the
 // others.
 func variant(r *kernel.Route, input json.RawMessage) json.RawMessage {
-	in := jsonvalue.Members(input)
+	in := members(input)
 	properties := jsonvalue.Object{{Name: methodField, Value: jsonvalue.Object{{Name: "const", Value: quoted(r.Method)}}.Text()}}
-	for _, p := range jsonvalue.Members(in.Get("properties")) {
+	for _, p := range members(in.Get("properties")) {
 		properties = properties.Set(variantField(p.Name), p.Value)
 	}
 	required := [][]byte{quoted(methodField)}

@@ -6,10 +6,24 @@ import (
 	"slices"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
 )
 
-// texts returns the strings of a list; nil for other values. A value is known to be valid JSON, as a schema is, and is
-// not checked again.
+// members returns the members of an object, and texts the strings of a list; nil for other values. A value is known to
+// be valid JSON, as a schema is, so that it isn't checked again: the first description of 1,000 methods takes half the time
+// that it takes with jsonvalue.Members.
+func members(value []byte) (object jsonvalue.Object) {
+	if len(value) == 0 || value[0] != '{' {
+		return nil
+	}
+	object = make(jsonvalue.Object, 0, 8)
+	jsonscan.Members(value, 0, func(name, value []byte) bool {
+		object = append(object, jsonvalue.Member{Name: jsonscan.Unquote(name), Value: value})
+		return true
+	})
+	return object
+}
+
 func texts(value []byte) (list []string) {
 	if len(value) == 0 || value[0] != '[' {
 		return nil
@@ -23,11 +37,8 @@ func texts(value []byte) (list []string) {
 
 // propertyNames lists the properties that a schema names, in its order.
 func propertyNames(schema []byte) (names []string) {
-	if properties := jsonscan.Member(schema, "properties"); len(properties) > 0 && properties[0] == '{' {
-		jsonscan.Members(properties, 0, func(name, _ []byte) bool {
-			names = append(names, jsonscan.Unquote(name))
-			return true
-		})
+	for _, p := range members(jsonscan.Member(schema, "properties")) {
+		names = append(names, p.Name)
 	}
 	return names
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 
-	"kernos/internal/jsonvalue"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -101,7 +100,7 @@ var ownMethods = []string{
 func describeMethod(r *kernel.Route, shared *definitions, at int) openRPCMethod {
 	here := "#/methods/" + strconv.Itoa(at)
 	input := shared.take(r.Syscall.Input.JSON(), here+"/x-input")
-	in := jsonvalue.Members(input)
+	in := members(input)
 	required := texts(in.Get("required"))
 	m := openRPCMethod{
 		Name: r.Name(), Tags: []openRPCTag{{r.Namespace}}, Summary: r.Syscall.Summary,
@@ -110,8 +109,8 @@ func describeMethod(r *kernel.Route, shared *definitions, at int) openRPCMethod 
 		Type:   r.Syscall.Type, Kind: r.Syscall.Kind,
 		Asks: r.Syscall.Kind == message.KindCommand && (r.Syscall.Destroys || r.Syscall.Effect == kernel.External),
 	}
-	for _, p := range jsonvalue.Members(in.Get("properties")) {
-		description := jsonvalue.Members(p.Value).Get("description")
+	for _, p := range members(in.Get("properties")) {
+		description := members(p.Value).Get("description")
 		m.Params = append(m.Params, openRPCParam{p.Name, description, slices.Contains(required, p.Name), p.Value})
 	}
 	// OpenRPC wants the required ones first.

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"kernos/internal/jsonscan"
-	"kernos/internal/jsonvalue"
 	"kernos/kernel"
 )
 
@@ -65,7 +64,7 @@ func renamed(route *kernel.Route, object []byte) json.RawMessage {
 	if !bytes.Contains(object, []byte(methodField)) { // a name with escapes is not the module's field
 		return object
 	}
-	members := jsonvalue.Members(object)
+	members := members(object)
 	chosen := jsonscan.Unquote(members.Get(methodField)) == route.Method // the field chooses the variant of the module's schema
 	if !slices.Contains(propertyNames(route.Syscall.Input.JSON()), methodField) {
 		if chosen {
