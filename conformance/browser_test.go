@@ -158,8 +158,20 @@ type browser struct {
 }
 
 // startBrowser starts a browser for which some names are those of this machine, and which finds
-// no others.
+// no others. A browser that crashes before it answers anything, which happens, is started again.
 func startBrowser(t *testing.T, names ...string) *browser {
+	t.Helper()
+	for range 3 {
+		if b := tryBrowser(t, names...); b != nil {
+			return b
+		}
+	}
+	t.Fatal("the browser crashes when it starts")
+	return nil
+}
+
+// tryBrowser starts a browser. It returns nil if the browser ends before it answers anything.
+func tryBrowser(t *testing.T, names ...string) *browser {
 	t.Helper()
 	dir := t.TempDir()
 	installed, err := testbrowser.Install(dir)
@@ -185,6 +197,16 @@ func startBrowser(t *testing.T, names ...string) *browser {
 		t.Fatal(err)
 	}
 	_, _ = read.Close(), answer.Close()
+	_, err = write.WriteString(`{"id":0,"method":"Browser.getVersion"}` + "\x00")
+	if err == nil {
+		_, err = answers.Read(make([]byte, 1))
+	}
+	if err != nil {
+		_, _ = write.Close(), answers.Close()
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		t.Logf("the browser ended with %v before it answered: %v\n%s", cmd.Wait(), err, notes.String())
+		return nil
+	}
 	b := &browser{commands: write, ended: make(chan struct{})}
 	go func() {
 		defer close(b.ended)

@@ -14,8 +14,18 @@ import (
 )
 
 // Start starts the browser with flags beside those that it needs, in a directory of its own. It
-// reaches this machine only. stop ends it, and removes the directory.
+// reaches this machine only. stop ends it, and removes the directory. A browser that crashes when it
+// starts, which happens, is started again.
 func Start(flags ...chromedp.ExecAllocatorOption) (ctx context.Context, stop func(), err error) {
+	for range 3 {
+		if ctx, stop, err = start(flags...); err == nil {
+			return ctx, stop, nil
+		}
+	}
+	return nil, nil, err
+}
+
+func start(flags ...chromedp.ExecAllocatorOption) (ctx context.Context, stop func(), err error) {
 	dir, err := os.MkdirTemp("", "browser-")
 	if err != nil {
 		return nil, nil, err
