@@ -83,7 +83,7 @@ func asking(c *cobra.Command, open opener, f func(context.Context, caller, *term
 	})
 }
 
-// runs completes a command that asks a kernel, and writes what it likes.
+// runs completes a command that asks a kernel and writes its output itself.
 func (k *kernels) runs(c *cobra.Command, open opener, run func(ctx context.Context, call caller, s *terminal.Screen, args []string) error) *cobra.Command {
 	addContextFlag(c, &k.context)
 	c.RunE = func(c *cobra.Command, args []string) error {

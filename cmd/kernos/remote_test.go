@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -129,18 +130,22 @@ func TestLinesToAServerElsewhere(t *testing.T) {
 		t.Errorf("status %d: %s%s", status, out, notes)
 	}
 
-	handler := h.command("handle", "Text.Twice", "--context", "serves", "--", "sed", "s/.*/[&,&]/")
-	reports, err := handler.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
+	serve := func() (handler *exec.Cmd, report *bufio.Reader) {
+		handler = h.command("handle", "Text.Twice", "--context", "serves", "--", "sed", "s/.*/[&,&]/")
+		reports, err := handler.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := handler.Start(); err != nil {
+			t.Fatal(err)
+		}
+		report = bufio.NewReader(reports)
+		if text, err := report.ReadString('\n'); err != nil || text != "kernos: Text.Twice is served; an interrupt ends it\n" {
+			t.Fatalf("%v: %s", err, text)
+		}
+		return handler, report
 	}
-	if err := handler.Start(); err != nil {
-		t.Fatal(err)
-	}
-	report := bufio.NewReader(reports)
-	if text, err := report.ReadString('\n'); err != nil || text != "kernos: Text.Twice is served; an interrupt ends it\n" {
-		t.Fatalf("%v: %s", err, text)
-	}
+	handler, report := serve()
 	for _, house := range []*house{h, far} {
 		args := []string{"call", "Text.Twice", "x=1"}
 		if house == h {
@@ -156,6 +161,15 @@ func TestLinesToAServerElsewhere(t *testing.T) {
 	_, _ = io.Copy(io.Discard, report)
 	if err := handler.Wait(); err != nil {
 		t.Error(err)
+	}
+	handler, report = serve()
+	if _, notes, status := far.run("", "token", "revoke", "serves"); status != 0 {
+		t.Fatal(notes)
+	}
+	text, _ := io.ReadAll(report)
+	_ = handler.Wait()
+	if status := handler.ProcessState.ExitCode(); status != exit.Forbidden || !strings.Contains(string(text), "This isn't a token of the daemon, or is no longer one") {
+		t.Errorf("a handler without a token ends with %d: %s", status, text)
 	}
 
 	pipe, _, answers := h.talk(ping, "pipe", "--context", "calls")

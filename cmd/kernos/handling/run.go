@@ -60,12 +60,12 @@ func Run(ctx context.Context, s *connect.Server, def Definition, command []strin
 
 // connectAgain returns the function that connects a handler: the first time it starts the daemon of this user
 // if it isn't running, later it doesn't, so that kernos stop isn't undone. What keeps a later daemon from being
-// reached may pass.
+// reached may pass, but not that a server elsewhere no longer accepts the token.
 func connectAgain(s *connect.Server) func(context.Context) (connect.Lines, error) {
 	connected := false
 	return func(ctx context.Context) (connect.Lines, error) {
 		conn, err := s.Lines(ctx, !connected)
-		if err != nil && connected {
+		if e, ok := errors.AsType[*exit.Error](err); connected && err != nil && (!ok || e.Status != exit.Forbidden) {
 			return nil, nil
 		}
 		connected = err == nil
