@@ -3,12 +3,12 @@ package kernel_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/kernel/kerneltest"
 	"kernos/message"
@@ -177,13 +177,14 @@ func TestContextOfACallReleasesItsWaiters(t *testing.T) {
 func TestContextsDerivedFromACallEndWithIt(t *testing.T) {
 	var ended, fired atomic.Bool
 	inside(t, func(t *testing.T, ctx context.Context, _ context.CancelCauseFunc) {
-		before := runtime.NumGoroutine()
+		const waiting = "context.(*cancelCtx).propagateCancel"
+		before := testkit.Goroutines(waiting)
 		derived, cancel := context.WithCancel(ctx)
 		context.AfterFunc(derived, func() {
 			ended.Store(true)
 			cancel()
 		})
-		if n := runtime.NumGoroutine(); n != before {
+		if n := testkit.Goroutines(waiting); n > before {
 			t.Errorf("%d goroutines, were %d", n, before)
 		}
 		stop := context.AfterFunc(ctx, func() { fired.Store(true) })

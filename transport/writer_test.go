@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kernos/internal/testkit"
 )
 
 // recorder is a destination that keeps what was written to it.
@@ -366,14 +367,15 @@ func TestBlockedDestinationDoesNotCollectGoroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dst := newGate()
 		w := newWriter(dst)
-		before := runtime.NumGoroutine()
+		const ours = "transport.(*Writer)"
+		before := testkit.Goroutines(ours)
 		for range 20 {
 			put(w, "a\n")
 			time.Sleep(2 * maxDelay)
 		}
 		synctest.Wait()
-		if more := runtime.NumGoroutine() - before; more > 1 {
-			t.Errorf("20 lines made %d goroutines wait", more)
+		if now := testkit.Goroutines(ours); now < 1 || now > before+1 {
+			t.Errorf("20 lines made %d goroutines wait, after %d", now, before)
 		}
 		close(dst.opened)
 		if err := w.Close(nil); err != nil {
