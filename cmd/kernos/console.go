@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
 
 	"github.com/spf13/cobra"
 
-	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/request"
 	"kernos/cmd/kernos/terminal"
 	"kernos/daemon"
@@ -18,7 +16,7 @@ import (
 
 func consoleCommand(k *kernels) *cobra.Command {
 	var printed bool
-	c := &cobra.Command{
+	c := k.runs(&cobra.Command{
 		Use:   "console",
 		Short: "Open the web console: calls, messages, workflows and memory in a browser",
 		Long: `Open the console of the daemon in the browser of this machine: call syscalls with forms,
@@ -26,28 +24,23 @@ see messages as they come and what caused them, and look after the memory.
 
 The address is good for one browser, for a minute. The browser then stays signed in for 30
 days, with a token of the preset console (kernos token list), until it signs out or the
-token is revoked.`,
+token is revoked. Only the owner of a server can make such an address, on its machine.`,
 		Example: "  kernos console\n  kernos console --print",
 		Args:    noArguments,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return asking(c, k.started, func(ctx context.Context, call caller, s *terminal.Screen) error {
-				var link daemon.ConsoleLink
-				if err := request.Read(ctx, call, message.KindCommand, daemon.ConsoleType, struct{}{}, &link); err != nil {
-					return err
-				}
-				if printed {
-					return s.Line(link.URL)
-				}
-				if err := openBrowser(link.URL); err != nil {
-					if _, err := fmt.Fprintf(c.ErrOrStderr(), "kernos: no browser could be opened (%v); open this address within a minute:\n", err); err != nil {
-						return exit.Wrap(err)
-					}
-					return s.Line(link.URL)
-				}
+	}, k.started, func(ctx context.Context, call caller, s *terminal.Screen, _ []string) error {
+		var link daemon.ConsoleLink
+		if err := request.Read(ctx, call, message.KindCommand, daemon.ConsoleType, struct{}{}, &link); err != nil {
+			return err
+		}
+		if !printed {
+			err := openBrowser(link.URL)
+			if err == nil {
 				return nil
-			})
-		},
-	}
+			}
+			s.Note("no browser could be opened (%v); open this address within a minute:", err)
+		}
+		return s.Line(link.URL)
+	})
 	c.Flags().BoolVar(&printed, "print", false, "print the address, and open nothing")
 	return c
 }
