@@ -66,12 +66,14 @@ type Options struct {
 	// SignedIn reports whether the caller of the context has signed in, and SignOut ends that.
 	SignedIn func(context.Context) bool
 	SignOut  func(context.Context)
+
+	// Now is the clock that links end by. Nil means the machine's.
+	Now func() time.Time
 }
 
 // A Console serves the page, and lets browsers in. It is safe for concurrent use.
 type Console struct {
 	opts Options
-	now  func() time.Time
 
 	mu    sync.Mutex
 	codes []code // the oldest first
@@ -84,7 +86,12 @@ type code struct {
 }
 
 // New returns a console.
-func New(o Options) *Console { return &Console{opts: o, now: time.Now} }
+func New(o Options) *Console {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Console{opts: o}
+}
 
 // Link returns the end of an address that lets one browser in, within a minute.
 func (c *Console) Link() string {
@@ -94,7 +101,7 @@ func (c *Console) Link() string {
 	if len(c.codes) >= maxCodes {
 		c.codes = c.codes[1:]
 	}
-	c.codes = append(c.codes, code{sha256.Sum256([]byte(text)), c.now().Add(codeTime)})
+	c.codes = append(c.codes, code{sha256.Sum256([]byte(text)), c.opts.Now().Add(codeTime)})
 	return strings.TrimPrefix(EnterPath, "/") + "?code=" + text
 }
 
@@ -106,7 +113,7 @@ func (c *Console) redeem(text string) bool {
 	for i, known := range c.codes {
 		if known.hash == hash {
 			c.codes = append(c.codes[:i:i], c.codes[i+1:]...)
-			return c.now().Before(known.end)
+			return c.opts.Now().Before(known.end)
 		}
 	}
 	return false

@@ -174,7 +174,7 @@ func TestLibrariesAreUnchanged(t *testing.T) {
 func TestLinks(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	c := New(Options{Cookie: "kernos-test"})
-	c.now = func() time.Time { return now }
+	c.opts.Now = func() time.Time { return now }
 	c.opts.SignIn = func(context.Context) (string, time.Duration, error) { return "secret", time.Minute, nil }
 	enter := func(link, method, from string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(method, "/"+link, nil)

@@ -36,7 +36,7 @@ const (
 
 // openConsole makes the console, and the syscall that gives links into it.
 func (d *Daemon) openConsole() error {
-	d.console = console.New(console.Options{Cookie: d.consoleCookie(), SignIn: d.signIn, SignedIn: signedIn, SignOut: d.signOut})
+	d.console = console.New(console.Options{Cookie: d.consoleCookie(), SignIn: d.signIn, SignedIn: signedIn, SignOut: d.signOut, Now: d.opts.Now})
 	return d.kernel.Registry().AddSyscall(kernel.Module{Name: "kernel"}, kernel.Command(
 		kernel.Definition{
 			Type:       ConsoleType,

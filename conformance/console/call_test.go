@@ -64,7 +64,7 @@ func formModule() kernel.Module {
 // run presses Run, and returns the answer.
 func (w *world) run(state string) string {
 	w.Helper()
-	w.click(`[data-testid=run]`)
+	w.press()
 	w.wait(fmt.Sprintf(`document.querySelector('[data-testid=answer]')?.dataset.status === %q`, state))
 	return eval[string](w, `document.querySelector('[data-testid=answer]').innerText`)
 }
@@ -84,6 +84,7 @@ func (w *world) choose(selector, text string) {
 func (w *world) sent() map[string]any {
 	w.Helper()
 	w.click(`[data-testid=json-tab]`)
+	w.wait(`document.querySelector('[data-testid=json]')`)
 	text := eval[string](w, `document.querySelector('[data-testid=json]').value`)
 	var value map[string]any
 	if err := json.Unmarshal([]byte(text), &value); err != nil {
@@ -99,7 +100,7 @@ func TestAFormForEveryKindOfSchema(t *testing.T) {
 	field := func(path, inner string) string { return fmt.Sprintf(`[data-field=%q] %s`, path, inner) }
 
 	// What is required is asked for before anything is sent.
-	w.click(`[data-testid=run]`)
+	w.press()
 	w.wait(`document.querySelector('[data-field="/title"] .problem')`)
 	w.wait(`document.activeElement === document.querySelector('[data-field="/title"] textarea')`)
 
@@ -169,6 +170,7 @@ func TestAFormForEveryKindOfSchema(t *testing.T) {
 	w.click(field("/tags", `[aria-label="Remove tags 1"]`))
 	w.wait(`!document.querySelector('[data-field="/tags/0"]')`)
 	w.click(`[data-testid=json-tab]`)
+	w.wait(`document.querySelector('[data-testid=json]')`)
 	if text := eval[string](w, `document.querySelector('[data-testid=json]').value.replace(/\s/g, "")`); text != given {
 		t.Errorf("Form and JSON have made\n%s of\n%s", text, given)
 	}

@@ -19,15 +19,12 @@ import (
 
 // A connection that is cut resumes where it was: nothing is missing, and nothing is there twice.
 func TestTheConnectionIsCut(t *testing.T) {
-	w := &world{T: t, home: t.TempDir(), web: daemon.Web{Address: "127.0.0.1:0"}, extra: []kernel.Module{formModule()}}
+	w := &world{T: t, home: t.TempDir(), extra: []kernel.Module{formModule()}}
 	w.serve()
-	relay := newRelay(t, w.web.Address)
+	relay := newRelay(t)
+	relay.mend(w.daemon.Address)
 	w.newPage()
-	link, err := w.daemon.ConsoleURL()
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.enter(strings.Replace(link, w.web.Address, relay.address, 1))
+	w.signInOver(relay)
 	w.goTo("/messages?filter=type:Memory.Set+kind:command")
 	set := func(n int) { w.ask("Memory.Set", "command", fmt.Sprintf(`{"key":"k","value":"number %d;"}`, n)) }
 	shown := func(n int) string {
@@ -44,10 +41,9 @@ func TestTheConnectionIsCut(t *testing.T) {
 			n++
 		}
 		w.wait(`document.querySelector('[data-testid=status]').dataset.status === "lost"`)
-		relay.mend()
+		relay.mend(w.daemon.Address)
 		w.wait(shown(n) + ` && !document.querySelector('.gap')`)
 	}
-
 }
 
 // When what can be called changes, the page reports what, and keeps what was typed.
@@ -97,16 +93,17 @@ func TestTheMethodsChange(t *testing.T) {
 	w.wait(`[...document.querySelectorAll('[data-testid=sheet][open] dd')].map((d) => d.textContent).filter((text) => text.startsWith("go to ")).join() === "go to a method, key, message or action,go to Call,go to Messages"`)
 }
 
-// A relay passes connections on, until it is cut.
+// A relay passes connections on to a server that may be at another address each time it is started. The relay's own
+// address stays: no other process can take it meanwhile.
 type relay struct {
 	address string
 
 	mu    sync.Mutex
-	down  bool
+	to    string // "" while the relay is cut
 	conns []net.Conn
 }
 
-func newRelay(t *testing.T, to string) *relay {
+func newRelay(t *testing.T) *relay {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -123,8 +120,8 @@ func newRelay(t *testing.T, to string) *relay {
 			if err != nil {
 				return
 			}
-			out, err := net.Dial("tcp", to)
-			if err != nil || !r.add(in, out) {
+			out, err := r.dial(in)
+			if err != nil {
 				_ = in.Close()
 				continue
 			}
@@ -135,46 +132,72 @@ func newRelay(t *testing.T, to string) *relay {
 	return r
 }
 
-// add keeps connections, unless the relay is cut.
-func (r *relay) add(conns ...net.Conn) bool {
+// dial connects to the server for a connection that has come in, unless the relay is cut.
+func (r *relay) dial(in net.Conn) (out net.Conn, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.conns = append(r.conns, conns...)
-	return !r.down
+	if r.to == "" {
+		return nil, net.ErrClosed
+	}
+	out, err = net.Dial("tcp", r.to)
+	if err == nil {
+		r.conns = append(r.conns, in, out)
+	}
+	return out, err
 }
 
 // cut ends all connections, and lets none through until mend.
 func (r *relay) cut() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.down = true
+	r.to = ""
 	for _, c := range r.conns {
 		_ = c.Close()
 	}
 	r.conns = nil
 }
 
-func (r *relay) mend() {
+// mend lets connections through to an address.
+func (r *relay) mend(to string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.down = false
+	r.to = to
+}
+
+// signInOver follows a link into the console through a relay.
+func (w *world) signInOver(r *relay) {
+	w.Helper()
+	link, err := w.daemon.ConsoleURL()
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.enter(strings.Replace(link, w.daemon.Address, r.address, 1))
 }
 
 // A server that goes away and comes back finds the page where it was, and the page reports what it missed.
 func TestTheServerRestarts(t *testing.T) {
-	w := open(t)
+	w := &world{T: t, home: t.TempDir()}
+	relay := newRelay(t)
+	serve := func() {
+		w.serve()
+		relay.mend(w.daemon.Address)
+	}
+	serve()
+	w.newPage()
+	w.signInOver(relay)
 	set := func(value string) { w.ask("Memory.Set", "command", `{"key":"a","value":"`+value+`"}`) }
 	texts := `[...document.querySelectorAll('.message, .gap')].map((row) => row.matches(".gap") ? "gap" : /"value":"(\w+)/.exec(row.textContent)[1]).join(" ")`
 	lost := func() {
 		t.Helper()
 		w.daemon.Stop()
+		relay.cut()
 		w.wait(`document.querySelector('[data-testid=status]').dataset.status === "lost"`)
 		w.wait(`/^Connection lost \d+ s ago/.test(document.querySelector('[data-testid=status]').textContent)`)
 	}
 	w.goTo("/messages?filter=type:Memory.Set+kind:command")
 	w.wait(`document.querySelector('.column .empty')`) // no message matches yet, and none is missed later
 	lost()
-	w.serve()
+	serve()
 	set("first")
 	w.wait(texts + ` === "first"`)
 
@@ -188,9 +211,8 @@ func TestTheServerRestarts(t *testing.T) {
 	}
 
 	// The journal drops messages that the page has not seen: a gap stands in their place.
-	address := w.web.Address
-	w.web.Address, w.retention = "127.0.0.1:0", daemon.Retention{MaxBytes: 64 << 10}
-	w.serve()
+	w.retention = daemon.Retention{MaxBytes: 64 << 10}
+	w.serve() // the page can't reach it
 	var seen, left struct{ FirstSeq, LastSeq uint64 }
 	w.read("Message.Stats", &seen)
 	for left.FirstSeq <= seen.LastSeq+1 {
@@ -200,8 +222,8 @@ func TestTheServerRestarts(t *testing.T) {
 		w.read("Message.Stats", &left)
 	}
 	w.daemon.Stop()
-	w.web.Address, w.retention = address, daemon.Retention{}
-	w.serve()
+	w.retention = daemon.Retention{}
+	serve()
 	set("last")
 	w.wait(texts + ` === "first gap last"`)
 	w.wait(`/^[\d,]+ messages are missing here$/.test(document.querySelector('.gap').textContent)`)

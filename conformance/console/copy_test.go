@@ -52,7 +52,7 @@ func TestCopyAs(t *testing.T) {
 			return run("", "go", "run", "-ldflags=-w", file)
 		},
 		"JSON-RPC": func(text string) string {
-			c, _, err := websocket.Dial(t.Context(), "ws://"+w.web.Address+"/", &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + secret}}})
+			c, _, err := websocket.Dial(t.Context(), "ws://"+w.daemon.Address+"/", &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + secret}}})
 			if err != nil {
 				t.Fatal(err)
 			}

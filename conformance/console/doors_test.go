@@ -58,12 +58,12 @@ func (w *world) works(under string) {
 
 func TestUnderTLS(t *testing.T) {
 	cert, key := testkit.NewAuthority(t, "console").Certify(t, time.Now().Add(time.Hour), "127.0.0.1")
-	w := &world{T: t, home: t.TempDir(), web: daemon.Web{Address: "127.0.0.1:0", CertFile: cert, KeyFile: key}}
+	w := &world{T: t, home: t.TempDir(), web: daemon.Web{CertFile: cert, KeyFile: key}}
 	w.serve()
 	w.newPage()
 	w.trustAll()
 	w.signIn()
-	w.works("https://" + w.web.Address + "/")
+	w.works("https://" + w.daemon.Address + "/")
 }
 
 func TestBehindAProxy(t *testing.T) {
@@ -85,9 +85,9 @@ func TestBehindAProxy(t *testing.T) {
 			server.Start()
 		}
 		t.Cleanup(server.Close)
-		w := &world{T: t, home: t.TempDir(), web: daemon.Web{Address: "127.0.0.1:0", Origins: []string{server.URL}}}
+		w := &world{T: t, home: t.TempDir(), web: daemon.Web{Origins: []string{server.URL}}}
 		w.serve()
-		to = &url.URL{Scheme: "http", Host: w.web.Address}
+		to = &url.URL{Scheme: "http", Host: w.daemon.Address}
 		w.newPage()
 		w.trustAll()
 		link, err := w.daemon.ConsoleURL()
@@ -110,7 +110,11 @@ func (w *world) trustAll() {
 // A browser that is signed in opens a page of another port of this machine, to which it sends the
 // same cookies: the page can neither use the kernel, nor show the console, nor use a link.
 func TestForeignPages(t *testing.T) {
-	w := open(t)
+	begun := time.Now() // the kernel's clock stands still, so that the link stays good on a busy machine
+	w := &world{T: t, home: t.TempDir(), now: func() time.Time { return begun }}
+	w.serve()
+	w.newPage()
+	w.signIn()
 	link, err := w.daemon.ConsoleURL()
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +125,7 @@ func TestForeignPages(t *testing.T) {
 		rw.Header().Set("Content-Type", "text/html")
 		_, _ = fmt.Fprintf(rw, `<!doctype html><link rel="icon" href="data:,"><body>
 			<iframe id="console" src="http://%s/"></iframe><iframe id="link" src="%s"></iframe><img src="%[2]s"><link rel="prefetch" href="%[2]s">
-			<script type="module" src="page.js"></script>`, w.web.Address, link)
+			<script type="module" src="page.js"></script>`, w.daemon.Address, link)
 	})
 	mux.HandleFunc("GET /page.js", func(rw http.ResponseWriter, r *http.Request) { http.ServeFile(rw, r, "../npm/page.js") })
 	mux.HandleFunc("POST /report", func(_ http.ResponseWriter, r *http.Request) {
@@ -133,7 +137,7 @@ func TestForeignPages(t *testing.T) {
 	})
 	other := httptest.NewServer(mux)
 	defer other.Close()
-	w.do(chromedp.Navigate(other.URL + "/?" + url.Values{"kernel": {"http://" + w.web.Address}, "report": {other.URL + "/report"}}.Encode()))
+	w.do(chromedp.Navigate(other.URL + "/?" + url.Values{"kernel": {"http://" + w.daemon.Address}, "report": {other.URL + "/report"}}.Encode()))
 	for name, outcome := range <-told {
 		if outcome == "fine" || outcome == "loaded" || outcome == "message" || strings.Contains(outcome, "done") || name == "error" {
 			t.Errorf("%s: %s", name, outcome)
@@ -151,6 +155,6 @@ func TestForeignPages(t *testing.T) {
 	w.newPage()
 	w.do(chromedp.Navigate(link))
 	w.wait(`document.body.textContent.includes("was used already")`)
-	w.do(chromedp.Navigate("http://" + w.web.Address + "/"))
+	w.do(chromedp.Navigate("http://" + w.daemon.Address + "/"))
 	w.wait(`document.body.textContent.includes("isn't signed in")`)
 }

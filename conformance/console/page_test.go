@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
@@ -48,7 +49,8 @@ type world struct {
 	*testing.T
 	daemon    *daemontest.Daemon
 	home      string
-	web       daemon.Web // Address is the one that it was served at, from the first time on
+	web       daemon.Web // without its address, which is another one each time
+	now       func() time.Time
 	retention daemon.Retention
 	extra     []kernel.Module
 	ctx       context.Context // of the page
@@ -60,7 +62,7 @@ type world struct {
 // open starts a kernel, and a browser page that is signed in to its console.
 func open(t *testing.T, extra ...kernel.Module) *world {
 	t.Helper()
-	w := &world{T: t, home: t.TempDir(), web: daemon.Web{Address: "127.0.0.1:0"}, extra: extra}
+	w := &world{T: t, home: t.TempDir(), extra: extra}
 	w.serve()
 	w.newPage()
 	w.signIn()
@@ -71,8 +73,8 @@ func open(t *testing.T, extra ...kernel.Module) *world {
 func (w *world) serve() {
 	w.Helper()
 	web := w.web
-	w.daemon = daemontest.Serve(w, &daemon.Options{Home: w.home, Socket: &daemon.Socket{}, Web: &web, Modules: w.extra, Retention: w.retention})
-	w.web.Address = w.daemon.Address
+	web.Address = "127.0.0.1:0"
+	w.daemon = daemontest.Serve(w, &daemon.Options{Home: w.home, Socket: &daemon.Socket{}, Web: &web, Modules: w.extra, Retention: w.retention, Now: w.now})
 }
 
 // newPage opens an empty page in a profile of its own.
@@ -136,7 +138,7 @@ func (w *world) wait(expression string) {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.ctx, testkit.Patience)
 	defer cancel()
-	if _, err := chromedp.Run(ctx, chromedp.Poll[bool]("!!("+expression+")")); err != nil {
+	if _, err := chromedp.Run(ctx, chromedp.Poll[bool]("!!("+expression+")", chromedp.WithPollingTimeout(0))); err != nil {
 		w.fail(fmt.Errorf("%s: %w", expression, err))
 	}
 }
@@ -182,11 +184,16 @@ func (w *world) fill(selector, text string) {
 	w.do(chromedp.KeyEvent(text))
 }
 
-// goTo opens a place of the console.
+// goTo opens a place of the console, and waits until what was there before is no longer shown.
 func (w *world) goTo(place string) {
 	w.Helper()
 	quoted, _ := json.Marshal(place)
-	eval[bool](w, fmt.Sprintf(`(() => { location.hash = %s; return true; })()`, quoted))
+	eval[bool](w, fmt.Sprintf(`new Promise((done) => {
+		const before = location.href;
+		location.hash = %s;
+		if (location.href === before) done(true);
+		else addEventListener("hashchange", () => requestAnimationFrame(() => setTimeout(() => done(true))), {once: true});
+	})`, quoted))
 }
 
 // theme makes the page believe that the system is light or dark.
