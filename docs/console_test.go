@@ -8,12 +8,14 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -123,12 +125,7 @@ func (r *reader) begin() {
 			r.t.Fatal(err)
 		}
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	_, r.port, _ = net.SplitHostPort(l.Addr().String())
-	_ = l.Close()
+	r.port = unusedPort()
 	r.env = []string{"PATH=" + r.kernos + ":" + os.Getenv("PATH"), "HOME=" + root + "/ada", "XDG_RUNTIME_DIR=" + root + "/run",
 		"KERNOS_ADDR=127.0.0.1:" + r.port, "TZ=UTC", "LANG=C.UTF-8", "TERM=dumb", "PYTHONDONTWRITEBYTECODE=1", "EDITOR=true"}
 	r.t.Cleanup(func() {
@@ -138,6 +135,18 @@ func (r *reader) begin() {
 		}
 		_ = os.RemoveAll(root)
 	})
+}
+
+// unusedPort returns a port that no process has. It is none that a system gives to processes that ask for any port,
+// so that it is still unused when the daemon is started, or started again.
+func unusedPort() string {
+	for {
+		port := strconv.Itoa(10_000 + rand.N(20_000))
+		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			_ = l.Close()
+			return port
+		}
+	}
 }
 
 func (r *reader) command(name string, args ...string) *exec.Cmd {
