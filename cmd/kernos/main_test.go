@@ -16,10 +16,12 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
 
+	"kernos/cmd/kernos/calling"
 	"kernos/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
+	calling.CompletionTime = testkit.Patience // of the kernos that tests run
 	testscript.Main(tidy{m}, map[string]func(){"kernos": main, measured: measure})
 }
 

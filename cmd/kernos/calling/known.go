@@ -25,7 +25,7 @@ type Known func(ctx context.Context, open request.Opener) []string
 
 // CompleteKnown returns the known values that begin with a word.
 func CompleteKnown(values Known, open request.Opener, word string) []string {
-	ctx, cancel := context.WithTimeout(context.Background(), completionTime)
+	ctx, cancel := context.WithTimeout(context.Background(), CompletionTime)
 	defer cancel()
 	return slices.DeleteFunc(values(ctx, open), func(v string) bool { return !strings.HasPrefix(v, word) })
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -54,6 +55,7 @@ type screen struct {
 
 	pending  []string // lines to be printed
 	printing bool
+	prints   uint64 // batches of lines that were printed
 	ticking  bool
 	frame    int
 	began    time.Time // start of what the model does now
@@ -185,6 +187,7 @@ func (m *screen) update(msg tea.Msg) tea.Cmd {
 		msg.offer.noticed = true
 	case printed:
 		m.printing = false
+		m.prints++
 	case tick:
 		m.ticking = false
 		m.frame++
@@ -484,12 +487,18 @@ func (m *screen) View() tea.View {
 		live = live[len(live)-room:]
 	}
 	above := append(live, below...)
-	v := tea.NewView(strings.Join(slices.Concat(above, editor, menu), "\n"))
+	v := tea.NewView(strings.Join(slices.Concat(above, editor, menu), "\n") + invisible(m.prints))
 	if cursor := m.editor.Cursor(); cursor != nil && !m.asking() {
 		cursor.Y += len(above)
 		v.Cursor = cursor
 	}
 	return v
+}
+
+// invisible writes a number in sequences that a terminal shows nothing of. Printing leaves the cursor above
+// the view, and bubbletea does not put it back where it belongs while the view is the same as before.
+func invisible(n uint64) string {
+	return strings.NewReplacer("0", "\x1b[m", "1", "\x1b[0m").Replace(strconv.FormatUint(n, 2))
 }
 
 // run shows the conversation until the person leaves.

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/creack/pty"
 	"github.com/hinshun/vt10x"
@@ -38,6 +39,26 @@ type Terminal struct {
 // keyboard matches what asks a terminal for more keys. The emulator would take it for a movement of the
 // cursor; a terminal without these keys ignores it.
 var keyboard = regexp.MustCompile(`\x1b\[[<>?][0-9]*u`)
+
+// begun matches the beginning of a sequence, of which the rest comes with the next output.
+var begun = regexp.MustCompile(`\x1b(\[[<>?]?[0-9]*)?$`)
+
+// finished returns the length of the output without a sequence or a character at its end of which the rest comes
+// with the next output. The emulator would drop it.
+func finished(output []byte) int {
+	if at := begun.FindIndex(output); at != nil {
+		return at[0]
+	}
+	for i := len(output) - 1; i >= max(0, len(output)-utf8.UTFMax); i-- {
+		if utf8.RuneStart(output[i]) {
+			if !utf8.FullRune(output[i:]) {
+				return i
+			}
+			break
+		}
+	}
+	return len(output)
+}
 
 // Keys that a person presses.
 const (
@@ -68,10 +89,14 @@ func Start(t testing.TB, command *exec.Cmd, columns, rows int) *Terminal {
 	go func() {
 		defer close(x.ended)
 		buffer := make([]byte, 4096)
+		var rest []byte // of the output: an unfinished sequence or character
 		for {
 			n, err := file.Read(buffer)
+			rest = append(rest, buffer[:n]...)
+			end := finished(rest)
 			x.mu.Lock()
-			_, _ = x.screen.Write(keyboard.ReplaceAll(buffer[:n], nil))
+			_, _ = x.screen.Write(keyboard.ReplaceAll(rest[:end], nil))
+			rest = rest[end:]
 			x.output.Write(buffer[:n])
 			close(x.changed)
 			x.changed = make(chan struct{})
