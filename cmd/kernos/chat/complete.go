@@ -118,6 +118,9 @@ func (m *screen) complete(step int) {
 	m.menu = menu{word: word, items: items, at: -1}
 	switch common := commonPrefix(items); {
 	case len(items) == 0:
+		if m.known.syscalls == nil { // the kernel hasn't answered yet
+			m.early = m.editor.Value()
+		}
 	case len(items) == 1:
 		text := items[0].text
 		if !strings.HasSuffix(text, "/") {

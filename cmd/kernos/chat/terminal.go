@@ -30,7 +30,8 @@ type screen struct {
 	post    func(tea.Msg) // sends a message from another goroutine
 	out     *terminal.Screen
 	history *history
-	known   known // names for completion
+	known   known  // names for completion
+	early   string // the text that was to be completed before the names were known; "" if none
 
 	transcript transcript
 	editor     textarea.Model
@@ -183,6 +184,10 @@ func (m *screen) update(msg tea.Msg) tea.Cmd {
 		}
 	case known:
 		m.known = msg
+		if m.early != "" && m.early == m.editor.Value() {
+			m.complete(1)
+		}
+		m.early = ""
 	case noticed:
 		msg.offer.noticed = true
 	case printed:
