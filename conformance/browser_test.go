@@ -111,9 +111,16 @@ func TestBrowser(t *testing.T) {
 	// DNS rebinding: the name of the page's server becomes an address of this machine, so that
 	// for the browser page and kernel are of one origin. Nothing but Host tells them apart.
 	t.Run("page whose server renames itself", func(t *testing.T) {
-		theirs := httptest.NewServer(servePages())
+		address := testkit.Address(t)
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs := httptest.NewUnstartedServer(servePages())
+		_ = theirs.Listener.Close()
+		theirs.Listener = l
+		theirs.Start()
 		t.Cleanup(theirs.Close)
-		address := theirs.Listener.Addr().String()
 		var k *kernelProcess
 		var before map[string]float64
 		got := b.visit(t, strings.Replace(theirs.URL, "127.0.0.1", "evil.test", 1), nil, func() {

@@ -58,3 +58,19 @@ func TestAuthority(t *testing.T) {
 		t.Errorf("it is valid until %v", pair.Leaf.NotAfter)
 	}
 }
+
+// A server listens at the address, again and again.
+func TestAddress(t *testing.T) {
+	address := Address(t)
+	for range 3 {
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = c.Close(), l.Close()
+	}
+}
