@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kernos/internal/testkit"
 	"kernos/journal"
 	"kernos/kernel"
 	"kernos/message"
@@ -359,7 +360,7 @@ func TestAProgramThatWritesBeforeItReads(t *testing.T) {
 	p.register("Test.Ask")
 	c.send(line("query", "Test.Ask", "q", `1`))
 	request := p.next()
-	if err := here.SetWriteDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := here.SetWriteDeadline(time.Now().Add(testkit.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	p.send(line("query", "Ping", "ping", `{"payload":1}`), answering(request, "reply", "Test.Ask", `2`), line("query", "Ping", "ping", `{"payload":2}`))
