@@ -84,7 +84,11 @@ func TestPromptChanges(t *testing.T) {
 		if err := os.MkdirAll(folder, 0o700); err != nil {
 			return err
 		}
-		return os.WriteFile(filepath.Join(folder, "SKILL.md"), []byte("---\nname: tidy\ndescription: "+text+"\n---\n"), 0o600)
+		whole := filepath.Join(t.TempDir(), "whole") // a file that is half written would be another change
+		if err := os.WriteFile(whole, []byte("---\nname: tidy\ndescription: "+text+"\n---\n"), 0o600); err != nil {
+			return err
+		}
+		return os.Rename(whole, filepath.Join(folder, "SKILL.md"))
 	}
 	owner := connect(t, d, nil, "")
 	owner.initialize(`{}`)

@@ -77,7 +77,7 @@ func TestOneThatNeverReadsStopsAloneAndIsBounded(t *testing.T) {
 // speed of the machine: if a connection were served until it has nothing more to say, it
 // would have no bound. What it means in time is for the benchmarks to say.
 func TestOneThatFloodsDoesNotKeepOthersFromWorking(t *testing.T) {
-	const rounds, most = 500, 2_000 // what a few buffers hold
+	const rounds, most = 500, 20_000 // what a few buffers hold, for several turns of the scheduler
 	d := start(t, kerneltest.Around(t, nil, introspect.Module), nil)
 	flood := d.dial()
 	stop := make(chan struct{})

@@ -50,22 +50,22 @@ func (d *daemon) reached() bool {
 func TestServeMakesItsSocketAgainIfSomethingRemovesIt(t *testing.T) {
 	d, log := watched(t)
 	before := d.dial()
+	aside := filepath.Join(filepath.Dir(filepath.Dir(d.path)), "aside") // what is moved to or from it is there or gone at once
 	for name, sweep := range map[string]func() error{
 		"the socket":    func() error { return os.Remove(d.path) },
 		"the lock":      func() error { return os.Remove(lockName(d.path)) },
 		"both":          func() error { return errors.Join(os.Remove(d.path), os.Remove(lockName(d.path))) },
-		"the directory": func() error { return os.RemoveAll(filepath.Dir(d.path)) },
+		"the directory": func() error { return errors.Join(os.Rename(filepath.Dir(d.path), aside), os.RemoveAll(aside)) },
 		"a file is there": func() error {
-			return errors.Join(os.Remove(d.path), os.WriteFile(d.path, nil, 0o600))
+			return errors.Join(os.WriteFile(aside, nil, 0o600), os.Rename(aside, d.path))
 		},
 		"another socket is there": func() error {
-			err := os.Remove(d.path)
-			l, listenErr := net.ListenUnix("unix", &net.UnixAddr{Name: d.path, Net: "unix"})
-			if err = errors.Join(err, listenErr); err != nil {
+			l, err := net.ListenUnix("unix", &net.UnixAddr{Name: aside, Net: "unix"})
+			if err != nil {
 				return err
 			}
 			l.SetUnlinkOnClose(false)
-			return l.Close()
+			return errors.Join(l.Close(), os.Rename(aside, d.path))
 		},
 	} {
 		if err := sweep(); err != nil {
