@@ -25,7 +25,7 @@ func TestClassesFollowMessages(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				found, err := j.Search(t.Context(), SearchQuery{Filter: f, Words: "ok text code", Mode: ranked.ByWords, Limit: MaxLimit})
+				found, err := searchAll(t, j, SearchQuery{Filter: f, Words: "ok text code", Mode: ranked.ByWords, Limit: MaxLimit})
 				if err != nil || found.Total != len(list) || len(found.Hits) != len(list) {
 					t.Fatalf("round %d, %+v: a search finds %d of %d, there are %d, %v", round, f, len(found.Hits), found.Total, len(list), err)
 				}
