@@ -182,15 +182,18 @@ func TestMetricsOfJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	request.Header.Set("Authorization", "Bearer "+s.token(`{"name":"prometheus","preset":"viewer"}`))
-	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var text []byte
+	testkit.Until(t, "no job runs", func() bool { // the worker of a job returns after the job has its outcome
+		answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		if text, err = io.ReadAll(answer.Body); err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(string(text), "\nkernos_jobs_running 0\n")
+	})
 	for _, want := range []string{
 		"kernos_jobs_running 0", `kernos_jobs_total{status="completed"} 0`, `kernos_jobs_total{status="failed"} 1`,
 		"kernos_job_schedules 1", "kernos_job_oldest_seconds 0",
