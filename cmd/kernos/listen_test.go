@@ -148,15 +148,16 @@ func TestAnAddressThatIsTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = taken.Close() }()
-	go func() { // it is no web server
+	accept := func(l net.Listener) { // it is no web server
 		for {
-			c, err := taken.Accept()
+			c, err := l.Accept()
 			if err != nil {
 				return
 			}
 			_ = c.Close()
 		}
-	}()
+	}
+	go accept(taken)
 	address := taken.Addr().String()
 	_, notes, status := h.run("", "serve", "--addr", address)
 	if want := address + " is in use by another program; choose another one with --addr"; status != 1 || !strings.Contains(notes, want) {
@@ -168,11 +169,7 @@ func TestAnAddressThatIsTaken(t *testing.T) {
 	// The default one is left to the process that has it.
 	if l, err := net.Listen("tcp", daemon.DefaultAddress); err == nil {
 		defer func() { _ = l.Close() }()
-		go func() {
-			if c, err := l.Accept(); err == nil {
-				_ = c.Close()
-			}
-		}()
+		go accept(l)
 	}
 	s := h.serve()
 	if places := h.reached(); places["http"] != "" || places["http+unix"] == "" {

@@ -46,7 +46,8 @@ func start(t *testing.T) *machine {
 	if err := os.Mkdir(run, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	m.env = append(environment(t), "KERNOS_HOME="+filepath.Join(root, "home"), "XDG_RUNTIME_DIR="+run, "PATH="+root+":"+os.Getenv("PATH"))
+	// Others have the address that every kernel of a user wants.
+	m.env = append(environment(t), "KERNOS_NO_HTTP=true", "KERNOS_HOME="+filepath.Join(root, "home"), "XDG_RUNTIME_DIR="+run, "PATH="+root+":"+os.Getenv("PATH"))
 	daemon := m.command(m.kernos, "serve")
 	stderr, err := daemon.StderrPipe()
 	if err != nil {
