@@ -290,7 +290,9 @@ func (w *tasks) killsAGeneration() {
 	w.t.Helper()
 	k := task{says: "tell me a story", reply: "Once there was a ring of clay with many small cups. Each cup held one message. Not one message was ever lost, and the ring was content. The end."}
 	id := w.create(`{}`)
-	spoken := make(chan struct{}, 1)
+	w.must("Session.Send", fmt.Sprintf(`{"session":%q,"text":"hello"}`, id)) // what the watch begins with
+	w.ended(id)
+	begun, spoken := make(chan struct{}, 1), make(chan struct{}, 1)
 	watching, stop := context.WithCancel(w.t.Context())
 	ended := make(chan struct{})
 	kernel := w.kernel
@@ -298,14 +300,17 @@ func (w *tasks) killsAGeneration() {
 		defer close(ended)
 		m := message.Message{Kind: message.KindQuery, Type: "Session.Watch", Data: json.RawMessage(fmt.Sprintf(`{"session":%q}`, id))}
 		_, _ = kernel.Call(watching, m, func(data json.RawMessage) {
+			came := begun
 			if strings.Contains(string(data), `"delta"`) {
-				select {
-				case spoken <- struct{}{}:
-				default:
-				}
+				came = spoken
+			}
+			select {
+			case came <- struct{}{}:
+			default:
 			}
 		})
 	}()
+	<-begun
 	w.must("Session.Send", fmt.Sprintf(`{"session":%q,"text":%q}`, id, k.says))
 	<-spoken
 	stop()

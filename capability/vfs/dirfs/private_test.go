@@ -161,7 +161,7 @@ func TestAFileThatIsExchangedForOneOfTheHome(t *testing.T) {
 		})
 	}
 	seen := make(map[string]int)
-	for range 500 {
+	for round := 0; round < 500 || len(seen) < 4; round++ { // until the loop has met what may be seen, too
 		for _, name := range []string{"file", "d/token"} {
 			switch info, err := d.Stat(t.Context(), name); {
 			case err != nil:
@@ -186,8 +186,5 @@ func TestAFileThatIsExchangedForOneOfTheHome(t *testing.T) {
 			}
 			seen["List"]++
 		}
-	}
-	if len(seen) != 4 {
-		t.Errorf("seen is %v", seen) // the loop has met what may be seen, too
 	}
 }
