@@ -163,9 +163,12 @@ func (e *AddressError) Error() string {
 // Unwrap returns the reason.
 func (e *AddressError) Unwrap() error { return e.Err }
 
+// ProbeTime is how long the server at an address that is taken may take to report what it is. Only tests change it.
+var ProbeTime = time.Second
+
 // servedByKernos reports whether the server at an address is Kernos.
 func servedByKernos(address string) bool {
-	client := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := http.Client{Timeout: ProbeTime, Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Get("http://" + address + "/healthz")
 	if err != nil {
 		return false

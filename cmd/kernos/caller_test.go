@@ -14,6 +14,7 @@ func TestAStoreThatIsInUseIsWaitedFor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHouse(t)
+			h.env = append(h.env, waitsVariable+"=1") // as long as a busy machine takes to end the other command
 			_, release := h.hold()
 			released := make(chan error, 1)
 			go func() { released <- release() }()

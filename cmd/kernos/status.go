@@ -15,8 +15,11 @@ import (
 	"kernos/message"
 )
 
+// statusTime is how long kernos status waits for an answer. Only tests change it.
+var statusTime = 5 * time.Second
+
 func statusCommand(k *kernels) *cobra.Command {
-	timeout := 5 * time.Second
+	timeout := statusTime
 	c := answers(&cobra.Command{
 		Use:   "status",
 		Short: "Say whether the daemon runs, and how it is doing",

@@ -86,14 +86,12 @@ func (d *Daemon) Unseen() error {
 
 func unreachable(err error) error { return &exit.Error{Status: exit.Unreachable, Cause: err} }
 
-const (
-	// StartTime is how long a client waits for a daemon that is starting.
-	StartTime = 10 * time.Second
+// StartTime is how long a client waits for a daemon that is starting. Only tests change it.
+var StartTime = 10 * time.Second
 
-	// EndTime is how long a client waits for a daemon that is shutting down, which may finish
-	// running calls first.
-	EndTime = StartTime + unix.DefaultGrace
-)
+// EndTime is how long a client waits for a daemon that is shutting down, which may finish
+// running calls first.
+const EndTime = 10*time.Second + unix.DefaultGrace
 
 // Retry makes attempts until one reports that another one would not help, with pauses that
 // grow. The context of an attempt ends after the given time, and the last error is returned.

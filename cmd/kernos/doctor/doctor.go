@@ -25,8 +25,8 @@ type finding struct {
 	Advice string `json:"advice,omitempty"` // what to do; "" if nothing needs to be done
 }
 
-// checkTime is how long one check may take.
-const checkTime = 10 * time.Second
+// CheckTime is how long one check may take. Only tests change it.
+var CheckTime = 10 * time.Second
 
 // A doctor examines a server.
 type doctor struct {
@@ -124,7 +124,7 @@ func (d *doctor) examine(ctx context.Context) {
 	home := func(context.Context) bool { return d.checkHome() }
 	layers := []func(context.Context) bool{home, d.checkPlace, d.checkHTTP, d.checkWebSocket, d.checkCall, d.checkSchemas, d.checkSequences, d.checkStore}
 	for _, check := range layers {
-		limited, cancel := context.WithTimeout(ctx, checkTime)
+		limited, cancel := context.WithTimeout(ctx, CheckTime)
 		goOn := check(limited)
 		cancel()
 		if !goOn || ctx.Err() != nil {

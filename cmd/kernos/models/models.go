@@ -88,15 +88,16 @@ func Detect(ctx context.Context, local bool) []Found {
 	return found
 }
 
-// detectTime is how long a server may take to list its models. One that isn't there refuses at once.
-const detectTime = time.Second
+// DetectTime is how long a server may take to list its models. One that isn't there refuses at once. Only tests
+// change it.
+var DetectTime = time.Second
 
 func detectServers(ctx context.Context) []Found {
 	servers := os.Getenv(ServersVariable)
 	if servers == "" {
 		servers = usualServers
 	}
-	ctx, cancel := context.WithTimeout(ctx, detectTime)
+	ctx, cancel := context.WithTimeout(ctx, DetectTime)
 	defer cancel()
 	client := outbound.NewClient(outbound.Policy{Loopback: true, Private: true}, nil)
 	defer client.CloseIdleConnections()

@@ -13,6 +13,7 @@ import (
 	"kernos/capability/model/modeltest"
 	"kernos/cmd/kernos/models"
 	"kernos/daemon"
+	"kernos/internal/testkit"
 	"kernos/message"
 )
 
@@ -31,7 +32,11 @@ func serve(t *testing.T, status int, body string) string {
 	return strings.TrimPrefix(s.URL, "http://")
 }
 
+// isolate keeps a test away from the models of the user that runs it, and from how busy the machine is.
 func isolate(t *testing.T, servers string) {
+	usual := models.DetectTime
+	models.DetectTime = testkit.Patience
+	t.Cleanup(func() { models.DetectTime = usual })
 	t.Setenv(models.ServersVariable, servers)
 	for _, p := range models.Providers() {
 		t.Setenv(p.Variable, "")
