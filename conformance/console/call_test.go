@@ -146,6 +146,9 @@ func TestAFormForEveryKindOfSchema(t *testing.T) {
 	if answer := w.run("done"); !strings.Contains(answer, "a title") {
 		t.Errorf("the answer is %q", answer)
 	}
+	if wide := eval[int](w, `document.querySelector('.ask').scrollWidth - document.querySelector('.ask').clientWidth`); wide > 0 {
+		t.Errorf("beside the answer, the form is %d px wider than its pane", wide)
+	}
 	if address := eval[string](w, `location.href + JSON.stringify(localStorage)`); strings.Contains(address, "hush") {
 		t.Error("a write-only value is in the address or in the browser's storage")
 	}
@@ -294,4 +297,33 @@ func TestAnswers(t *testing.T) {
 	w.ask("Memory.Get", "query", `{"key":"a"}`)
 	w.click(`[data-testid=confirmed]`)
 	w.wait(`document.querySelector('[data-testid=answer]')?.dataset.status === "done"`)
+}
+
+// A call can be run when it is known what the method takes, and whether it asks first. A method about which the
+// kernel can't be asked is taken for a dangerous one.
+func TestNothingRunsUnasked(t *testing.T) {
+	w := open(t)
+	w.ask("Memory.Set", "command", `{"key":"a","value":1}`)
+	w.do(chromedp.Reload()) // nothing is known of any method
+	w.wait(`document.querySelector('[data-testid=status]')?.dataset.status === "online"`)
+	eval[bool](w, `(() => {
+		const { fetch } = window;
+		window.fetch = async (...given) => { await new Promise((known) => { window.known = known; }); return failing ? Promise.reject(new Error("no")) : fetch(...given); };
+		return true;
+	})()`)
+	for _, failing := range []bool{true, false} {
+		eval[bool](w, fmt.Sprintf(`window.failing = %t, window.known = undefined, true`, failing))
+		w.goTo("/call")
+		w.goTo(`/call/memory/delete?data=%7B%22key%22%3A%22a%22%7D`)
+		w.wait(`document.querySelector('[data-field="/key"]') && window.known`) // the schema is there
+		w.click(`[data-testid=run]`)
+		w.do(chromedp.KeyEvent("\r"))
+		if eval[bool](w, `!!document.querySelector('[data-testid=answer], [data-testid=confirm]')`) {
+			t.Error("a method of which too little is known is run")
+		}
+		eval[bool](w, `known(), true`)
+		w.press()
+		w.wait(`document.querySelector('[data-testid=confirm]')`)
+		w.ask("Memory.Get", "query", `{"key":"a"}`)
+	}
 }

@@ -54,7 +54,10 @@ let described: { hash: string; document: Promise<any> } | undefined;
 /** What the document that describes the service says of a method; it is fetched once for each hash. */
 export async function about(namespace: string, method: string): Promise<About> {
   const hash = serviceHash.peek();
-  if (described?.hash !== hash) described = { hash, document: fetch("openrpc.json").then((answer) => answer.json()) };
+  if (described?.hash !== hash) {
+    described = { hash, document: fetch("openrpc.json").then((answer) => answer.json()) };
+    described.document.catch(() => { described = undefined; });
+  }
   const document = await described.document;
   const found = document.methods.find((m: any) => m.name === wireName(namespace, method));
   if (!found) return {};

@@ -82,6 +82,7 @@ function Ask({ module, method }: { module: string; method: string }) {
   const errors = useSignal<Record<string, string>>({}), asked = useSignal(false);
   const running = useSignal<{ run: Run; stream: Stream; show(next: Partial<Run>): void } | undefined>(undefined);
   const asking = useSignal(false); // whether a dangerous command waits for a second press
+  const ready = useSignal(false); // whether it is known what the method takes, and whether it asks first
 
   const withoutSchema = (why: string) => {
     missing.value = why;
@@ -90,13 +91,15 @@ function Ask({ module, method }: { module: string; method: string }) {
   useEffect(() => effect(() => { // the schema again when the service has changed; what was typed stays
     void serviceHash.value;
     void modules.value;
-    void describe(module, method).then((found) => { facts.value = found; }, () => {}); // the form does without
-    methodSchema(module, method).then((found) => {
+    const described = describe(module, method).catch((): About => ({ asks: true })) // what isn't known may be dangerous
+      .then((found) => { facts.value = found; });
+    const formed = methodSchema(module, method).then((found) => {
       schema.value = found && withoutMethod(found);
       missing.value = "";
       if (!found && modules.peek().length) withoutSchema(`The kernel doesn't have ${name} now.`);
       if (value.peek() === undefined && schema.peek()) value.value = blank(schema.peek()!, schema.peek()!) ?? {};
     }, (failure) => withoutSchema(`The schema can't be had: ${failure.message}`));
+    if (modules.value.length) void Promise.all([described, formed]).then(() => { ready.value = true; });
   }), []);
 
   const change = (next: any) => {
@@ -107,7 +110,7 @@ function Ask({ module, method }: { module: string; method: string }) {
   };
 
   const run = async () => {
-    if (running.peek()?.run.state === "running") return;
+    if (!ready.peek() || running.peek()?.run.state === "running") return;
     asked.value = true;
     const broken = document.querySelector<HTMLElement>(".form :invalid"); // what was typed there isn't the value that would be sent
     if (broken) { broken.focus(); return; }
@@ -118,8 +121,8 @@ function Ask({ module, method }: { module: string; method: string }) {
       errors.value = await problems(schema.peek()!, value.peek());
       const first = Object.keys(errors.peek())[0];
       if (first !== undefined) { focus(first); return; }
-      if (facts.peek().asks && !asking.peek()) { asking.value = true; return; }
     }
+    if (facts.peek().asks && !asking.peek()) { asking.value = true; return; }
     asking.value = false;
     start();
     if (innerWidth <= 720) document.querySelector(".answers")?.scrollIntoView(); // there it stands below the form
@@ -212,7 +215,7 @@ function Ask({ module, method }: { module: string; method: string }) {
           ) : form && about && <Form form={form} schema={about} />}
           {errors.value[""] && <p class="problem" role="alert">{errors.value[""]}</p>}
           <div class="row actions">
-            <button class="primary" data-testid="run" title="Run (Ctrl Enter)" disabled={running.value?.run.state === "running"} onClick={() => void run()}>Run</button>
+            <button class="primary" data-testid="run" title="Run (Ctrl Enter)" disabled={!ready.value || running.value?.run.state === "running"} onClick={() => void run()}>Run</button>
             {asking.value && <span class="guidance" role="alert" data-testid="confirm">This changes something that can't be taken back. <button onClick={() => void run()} data-testid="confirmed">Run it</button> <button class="plain" onClick={() => { asking.value = false; }}>Don't</button></span>}
             <CopyAs writings={copies} />
           </div>
@@ -220,7 +223,7 @@ function Ask({ module, method }: { module: string; method: string }) {
         <History module={module} method={method} fill={fill} />
       </div>
       <div class="answers">
-        {running.value ? <Answer run={running.value.run} cancel={cancel} mend={mend} /> : <div class="empty"><p>The answer will be here.</p><button onClick={() => void run()}>Run</button></div>}
+        {running.value ? <Answer run={running.value.run} cancel={cancel} mend={mend} /> : <div class="empty"><p>The answer will be here.</p><button disabled={!ready.value} onClick={() => void run()}>Run</button></div>}
       </div>
     </>
   );
