@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -82,7 +81,7 @@ func openWorkingWith(o *kernosd.Options) (*working, error) {
 		if err == nil {
 			return w, w.finished(1)
 		}
-		if !strings.Contains(err.Error(), `"code":503`) {
+		if failed, ok := errors.AsType[*message.Error](err); !ok || failed.Code != 503 {
 			return nil, errors.Join(err, w.stop())
 		}
 		time.Sleep(time.Millisecond)
@@ -102,7 +101,8 @@ func (w *working) start(data string) (id string, err error) {
 func (w *working) command(t message.Type, data string) (json.RawMessage, error) {
 	outcome, err := w.daemon.Call(context.Background(), message.Message{Kind: message.KindCommand, Type: t, Data: json.RawMessage(data)}, nil)
 	if err == nil && outcome.Kind == message.KindError {
-		err = fmt.Errorf("%s %s: %s", t, data, outcome.Data)
+		failed, _ := outcome.Failure()
+		err = fmt.Errorf("%s %s: %w", t, data, failed)
 	}
 	return json.RawMessage(outcome.Data), err
 }

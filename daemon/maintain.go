@@ -14,6 +14,7 @@ import (
 	"kernos/capability/job"
 	"kernos/journal"
 	"kernos/kernel"
+	"kernos/message"
 )
 
 const (
@@ -45,15 +46,16 @@ func (s *state) maintain(ctx context.Context, k *kernel.Kernel, jobs *job.Jobs) 
 	defer expiring.Wait()
 	timer := time.NewTimer(firstSweep)
 	defer timer.Stop()
-	reported := "" // a disk that can't be written is reported once, not every minute
+	reported := 0 // the code of the last error: a disk that can't be written is reported once, not every minute
 	report := func(err error) {
-		text := ""
+		code := 0
 		if err != nil && ctx.Err() == nil {
-			if text = err.Error(); text != reported {
+			known, _ := message.ErrorOf(err)
+			if code = known.Code; code != reported {
 				s.log.Warn("can't remove what has expired", "error", err)
 			}
 		}
-		reported = text
+		reported = code
 	}
 	over := s.journal.Over()
 	defer s.reportDropped()

@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 
+	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/serving"
 	"kernos/internal/visible"
@@ -32,7 +34,11 @@ func run(ctx context.Context, args []string) int {
 	if err == nil {
 		return 0
 	}
-	if text := err.Error(); text != "" {
+	switch text := err.Error(); {
+	case text == "":
+	case slices.Contains(args, connect.DetachedFlag):
+		connect.ReportFailure(os.Stderr, err)
+	default:
 		fmt.Fprintln(os.Stderr, "kernos: "+visible.Lines(text)) // the text may come from another server
 	}
 	return exit.Status(err)

@@ -255,11 +255,10 @@ func misused(key string) *message.Error {
 		Message: "The idempotency key " + quoted(key) + " was used before for another command or other data; a new command needs a new key"}
 }
 
-// unknownOutcome is the error for a command that has begun, and of whose end nothing is
-// known.
+// unknownOutcome returns the error for a command that has begun, and whose outcome was not recorded.
 func unknownOutcome(key string) *message.Error {
-	return &message.Error{Code: 409, Message: "The outcome of the command with the idempotency key " + quoted(key) +
-		" is not known: it had begun, and was not done in time, or the program that served it left, or the kernel ended before it could write down how it went. It may have happened, and is not run again; look, and if it has not, send it with a new key"}
+	return &message.Error{Code: 409, Message: "The outcome is not known", Cause: message.Errorf(409,
+		"The command with the idempotency key %s had begun, and was not done in time, or the program that served it left, or the kernel ended before it could write down how it went. It may have happened, and is not run again; look, and if it has not, send it with a new key", quoted(key))}
 }
 
 func quoted(s string) string { return string(jsonscan.AppendQuoted(nil, message.Clip(s, 100))) }

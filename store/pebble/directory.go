@@ -2,6 +2,7 @@ package pebble
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"sync"
 	"syscall"
 
+	crdb "github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"kernos/message"
@@ -216,33 +218,36 @@ func unreadable(dir string, err error) error {
 	return store.Errorf(503, err, "The store in %s can't be read: look after the disk, or restore a backup with `kernos restore FILE`", dir)
 }
 
-// fileNames finds Pebble's files in its error texts.
+// fileNames matches the names of Pebble's files in the texts of its errors.
 var fileNames = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`MANIFEST-\d+|OPTIONS-\d+|marker\.[\w-]+(\.[\w-]+)*|\d{6,}\.(sst|blob|log)|\b\d{6}\b`)
 })
 
-// damage is the error for a directory of ours that is not whole. The name of the file is
-// looked for in the error if it is not given.
+// damagedFile returns the name of the file of Pebble that an error is about, or "". Pebble returns it as data for tables
+// and blobs of an open store only. All other errors have it in their texts or in the details that %+v adds, where some
+// have only its number; the tests of damaged directories compare the names that are found.
+func damagedFile(dir string, err error) string {
+	if info := crdb.ExtractDataCorruptionInfo(err); info != nil {
+		return filepath.Base(info.Path)
+	}
+	name := fileNames().FindString(fmt.Sprintf("%+v", err))
+	if name == "" || strings.Trim(name, "0123456789") != "" {
+		return name
+	}
+	for _, end := range []string{".sst", ".blob", ".log"} {
+		if _, missing := os.Stat(filepath.Join(dir, name+end)); missing == nil {
+			return name + end
+		}
+	}
+	return name + ".sst"
+}
+
+// damage returns the error for a directory of ours that is not whole. If name is "", the error names the file.
 func damage(dir, name string, err error) *store.Error {
 	if e, ok := errors.AsType[*store.Error](err); ok {
 		return e
 	}
-	if name == "" {
-		// Details are not in the text of an error.
-		name = fileNames().FindString(fmt.Sprintf("%+v", err))
-		if name != "" && strings.Trim(name, "0123456789") == "" {
-			// Some texts have the number only.
-			for _, end := range []string{".sst", ".blob", ".log"} {
-				if _, missing := os.Stat(filepath.Join(dir, name+end)); missing == nil {
-					name += end
-					break
-				}
-			}
-			if strings.Trim(name, "0123456789") == "" {
-				name += ".sst"
-			}
-		}
-	}
+	name = cmp.Or(name, damagedFile(dir, err))
 	what := "a file"
 	if name != "" {
 		what = "the file " + name

@@ -274,13 +274,13 @@ func (e *Engine) openPebble(log *logger) (err error) {
 	listener := e.health.eventListener()
 	// Errors go to the log as texts: Pebble's own have their stack with them.
 	listener.DataCorruption = func(info crdb.DataCorruptionInfo) {
-		if text := "the file " + info.Path + " of the store is damaged"; log.isNew(text) {
-			e.opts.Log.Error(text, "error", oneLine("%v", info.Details))
+		if log.isNew(problemOf(info.Path, info.Details)) {
+			e.opts.Log.Error("the file "+info.Path+" of the store is damaged", "error", oneLine("%v", info.Details))
 		}
 	}
 	listener.BackgroundError = func(err error) {
-		if text := oneLine("%v", err); log.isNew(text) {
-			e.opts.Log.Warn("the store can't tidy up", "dir", e.dir, "error", text)
+		if log.isNew(problemOf("", err)) {
+			e.opts.Log.Warn("the store can't tidy up", "dir", e.dir, "error", oneLine("%v", err))
 		}
 	}
 	counted := listener.WALCreated

@@ -2,36 +2,56 @@ package pebble
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
-// A logger takes what Pebble has to say.
+// A logger writes what Pebble reports to the log of the operator.
 type logger struct {
 	log   *slog.Logger
 	fatal func(error) // nil while nothing is written
 
 	mu   sync.Mutex
-	last string // the last text that was logged
+	last problem // the last one that was logged
 	at   time.Time
 }
 
-// isNew reports whether a text has not just been said. What Pebble tries again and
-// again fails again and again.
-func (l *logger) isNew(text string) bool {
+// A problem identifies what a line of the log is about. Pebble repeats what has failed, and each repetition has a text of
+// its own: it names another file.
+type problem struct {
+	caller uintptr       // where in Pebble it was reported
+	path   string        // the damaged file, or ""
+	errno  syscall.Errno // of the system's error that caused it, or 0
+}
+
+// problemOf returns the problem that an error which Pebble reports to the function that calls problemOf is about.
+func problemOf(path string, err error) problem {
+	p := problem{path: path}
+	p.errno, _ = errors.AsType[syscall.Errno](err)
+	var caller [1]uintptr
+	runtime.Callers(3, caller[:]) // leaves out Callers, problemOf and the function that calls it
+	p.caller = caller[0]
+	return p
+}
+
+// isNew reports whether a problem was not logged in the last minute.
+func (l *logger) isNew(p problem) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if text == l.last && time.Since(l.at) < time.Minute {
+	if p == l.last && time.Since(l.at) < time.Minute {
 		return false
 	}
-	l.last, l.at = text, time.Now()
+	l.last, l.at = p, time.Now()
 	return true
 }
 
-// Infof tells of Pebble's daily work.
+// Infof logs what Pebble does.
 func (l *logger) Infof(format string, args ...any) {
 	if l.log.Enabled(context.Background(), slog.LevelDebug) {
 		l.log.Debug(fmt.Sprintf(format, args...))
@@ -40,28 +60,29 @@ func (l *logger) Infof(format string, args ...any) {
 
 // Errorf logs an error after which Pebble continues.
 func (l *logger) Errorf(format string, args ...any) {
-	if text := oneLine(format, args...); l.isNew(text) {
-		l.log.Warn(text)
+	var cause error
+	for _, a := range args {
+		if err, ok := a.(error); ok {
+			cause = err
+		}
+	}
+	if l.isNew(problemOf("", cause)) {
+		l.log.Warn(oneLine(format, args...))
 	}
 }
 
-// Fatalf is where Pebble wants the process to end. It does not: reads continue, and
-// nothing more is written.
+// Fatalf is called where Pebble wants the process to end. The process continues: reads continue, and nothing more is
+// written.
 func (l *logger) Fatalf(format string, args ...any) {
 	text := oneLine(format, args...)
 	l.log.Error(text)
-	if l.fatal != nil && format != missingFile {
-		l.fatal(fmt.Errorf("%s", text))
+	if l.fatal != nil {
+		l.fatal(errors.New(text))
 	}
 }
 
-// missingFile is the format with which Pebble reports a table that was removed by another program. The read
-// fails by itself, and the others need not. The error alone doesn't tell: a manifest whose directory is gone is
-// also fs.ErrNotExist, and ends all writing.
-const missingFile = "%+v"
-
-// oneLine is what an operator can do something with: the first line of what Pebble
-// says. Behind it, it shows where in its code it was.
+// oneLine returns the first line of what Pebble reports. The other lines show where in Pebble's code it happened, which is
+// of no use to an operator.
 func oneLine(format string, args ...any) string {
 	text, _, _ := strings.Cut(fmt.Sprintf(format, args...), "\n")
 	return text

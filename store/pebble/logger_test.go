@@ -1,6 +1,7 @@
 package pebble
 
 import (
+	"fmt"
 	"log/slog"
 	"strings"
 	"syscall"
@@ -32,7 +33,7 @@ func TestTheLogSaysTheCauseInALine(t *testing.T) {
 	log := &logger{log: e.opts.Log}
 	_, err := crdb.Open("none", &crdb.Options{FS: vfs.NewMem(), ErrorIfNotExists: true})
 	log.Errorf("%+v", err)
-	log.Fatalf(missingFile, err)
+	log.Fatalf("%+v", err)
 	for line := range strings.Lines(said.String()) {
 		if strings.Contains(line, `\n`) || strings.Contains(line, "stack") || strings.Contains(line, ".go:") {
 			t.Errorf("%s", line)
@@ -42,5 +43,19 @@ func TestTheLogSaysTheCauseInALine(t *testing.T) {
 		if !strings.Contains(said.String(), want) {
 			t.Errorf("it does not say %q:\n%s", want, said.String())
 		}
+	}
+}
+
+// What Pebble repeats is logged once, although each text names another file. Another cause, or another call in Pebble, is
+// another problem.
+func TestRepeatedProblemsAreLoggedOnce(t *testing.T) {
+	var said testkit.Notes
+	log := &logger{log: slog.New(slog.NewTextHandler(&said, nil))}
+	for i, cause := range []error{syscall.ENOSPC, syscall.ENOSPC, syscall.ENOSPC, syscall.EIO, syscall.EIO} {
+		log.Errorf("background error: %s", fmt.Errorf("create %06d.sst: %w", i, cause))
+	}
+	log.Errorf("metrics error: %s", fmt.Errorf("create 000004.sst: %w", syscall.EIO))
+	if lines := strings.Count(said.String(), "\n"); lines != 3 {
+		t.Errorf("%d lines:\n%s", lines, said.String())
 	}
 }

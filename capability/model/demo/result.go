@@ -69,15 +69,15 @@ var endingID = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`:? [0-9A-Z]{26}$`)
 })
 
-// shortError is what the model is shown of an error: what has failed, without the next step, which it can't take.
+// shortError returns what the model is shown of an error: what has failed, without the cause and the next step, which
+// the model can't take. A step follows a semicolon, is in parentheses, or is a question at the end.
 func shortError(code, text string) string {
 	text, _, _ = strings.Cut(text, "; ")
-	text, _, _ = strings.Cut(text, ": did you mean")
 	text, _, _ = strings.Cut(text, " (")
-	text = endingID().ReplaceAllString(text, "")
-	if code == "409" && strings.Contains(text, "not known") {
-		text = "The outcome is not known"
+	if end := strings.LastIndex(text, ": "); end > 0 && strings.HasSuffix(text, "?") {
+		text = text[:end]
 	}
+	text = endingID().ReplaceAllString(text, "")
 	return `{"error": {"code": ` + code + `, "message": ` + string(jsonscan.AppendQuoted(nil, text)) + `}}`
 }
 

@@ -136,15 +136,23 @@ func (e *Engine) runModule(ctx context.Context, p *Program, in json.RawMessage, 
 	case exited && exit.ExitCode() != 0:
 		return nil, &CodeError{Name: p.Source.Name, Message: strings.TrimSpace(fmt.Sprintf("the module ended with status %d %s", exit.ExitCode(), log.last))}
 	case err != nil && !exited:
-		first, _, _ := strings.Cut(err.Error(), "\n")
-		first = strings.TrimPrefix(first, "module[] function[_start] failed: ")
-		return nil, &CodeError{Name: p.Source.Name, Message: first}
+		return nil, &CodeError{Name: p.Source.Name, Message: trap(err)}
 	}
 	var scanner jsonscan.Scanner
 	if err := scanner.Text(out.Bytes()); err != nil {
 		return nil, message.Errorf(500, "%s must write JSON to its standard output: %v", p.Source.Name, err)
 	}
 	return out.Bytes(), nil
+}
+
+// trap returns why a module failed. wazero wraps the error of the module's start function in one that names the
+// function, and appends the stack to the text, line by line.
+func trap(err error) string {
+	if inner := errors.Unwrap(err); inner != nil {
+		err = inner
+	}
+	first, _, _ := strings.Cut(err.Error(), "\n")
+	return first
 }
 
 type writer func(b []byte) (int, error)

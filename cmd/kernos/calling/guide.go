@@ -27,8 +27,8 @@ func (c *call) failed(e *client.Item, g *client.Guidance, params json.RawMessage
 	}
 	if g != nil {
 		told := *g
-		if told.Reason == e.Error {
-			told.Reason = "" // the error's text says the same
+		if told.ErrorKind == client.InvalidParams && e.Code == 422 {
+			told.Reason = "" // the error of data that a syscall refuses has the reason in its text
 		}
 		if told.ErrorKind == client.InvalidParams && bytes.Equal(callline.Correct(c.method, params, g.ExampleParams), params) {
 			told.Action = "" // the corrected call would be the same: the schema doesn't explain the error
@@ -48,7 +48,7 @@ func (c *call) guide(g *client.Guidance, params json.RawMessage) {
 	say := func(format string, args ...any) {
 		lines = append(lines, "  "+visible.Text(fmt.Sprintf(format, args...)))
 	}
-	if g.Reason != "" && g.Reason != g.Message {
+	if g.Reason != "" {
 		say("%s", g.Reason)
 	}
 	switch g.Action {

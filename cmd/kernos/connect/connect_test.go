@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -283,18 +284,21 @@ func TestWhatAKernelInThisProcessRepeats(t *testing.T) {
 	}
 }
 
-func TestWhatADaemonSaysBeforeItServes(t *testing.T) {
-	for said, want := range map[string]string{
-		"":                                    "",
-		"kernos: no\n":                        "no",
-		"a warning\nkernos: no:\n\n  and why": "no:\nand why",
-		"panic: oh\nexit status 2\n":          "exit status 2",
+func TestStartReports(t *testing.T) {
+	var failure, serving bytes.Buffer
+	ReportFailure(&failure, errors.New("no:\n  and why"))
+	ReportServing(&serving)
+	for printed, want := range map[string]string{
+		"":                               "",
+		"a warning\n" + failure.String(): "no:\n  and why",
+		"panic: oh\nexit status 2\n\n":   "exit status 2",
+		"{\"a\":1}\nnull\n":              "null",
 	} {
-		if text, ready := readStart(strings.NewReader(said)); ready || text != want {
-			t.Errorf("%q: %q, %t", said, text, ready)
+		if text, serves := readStart(strings.NewReader(printed)); serves || text != want {
+			t.Errorf("%q: %q, %t", printed, text, serves)
 		}
 	}
-	if text, ready := readStart(strings.NewReader("a warning\n" + Ready + "\n")); !ready || text != "" {
-		t.Errorf("%q, %t", text, ready)
+	if text, serves := readStart(strings.NewReader("a warning\n" + serving.String())); !serves || text != "" {
+		t.Errorf("%q, %t", text, serves)
 	}
 }

@@ -2,7 +2,9 @@ package connect
 
 import (
 	"bufio"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -48,9 +50,22 @@ var ErrTaken = errors.New("another daemon runs")
 // DetachedFlag is the flag of a daemon that serves in the background.
 const DetachedFlag = "--detached"
 
-// Ready is the line that a detached daemon prints when it serves. If it prints anything else
-// before, that is the reason why it doesn't.
-const Ready = "ready"
+// A startReport is the line of JSON with which a detached daemon reports to the process that has started it:
+// whether it serves, and if not, why.
+type startReport struct {
+	Serves bool   `json:"serves"`
+	Error  string `json:"error,omitempty"`
+}
+
+// ReportServing writes the report of a detached daemon that serves.
+func ReportServing(w io.Writer) { startReport{Serves: true}.write(w) }
+
+// ReportFailure writes the report of a detached daemon that ends with an error.
+func ReportFailure(w io.Writer, err error) { startReport{Error: err.Error()}.write(w) }
+
+func (r startReport) write(w io.Writer) {
+	_ = json.NewEncoder(w).Encode(r) // if the process that waits for the report is gone, nothing reads it
+}
 
 // start starts a daemon in the background; see Launch.
 func (d *Daemon) start(ctx context.Context) (text string, late bool, err error) {
@@ -89,23 +104,23 @@ func (d *Daemon) Launch(ctx context.Context, c *exec.Cmd) (text string, late boo
 	if err := settings.Explain(d.Make()); err != nil {
 		return "", false, err
 	}
-	said, says, err := os.Pipe()
+	output, input, err := os.Pipe()
 	if err != nil {
 		return "", false, err
 	}
-	defer func() { _ = said.Close() }()
-	c.Stderr = says
+	defer func() { _ = output.Close() }()
+	c.Stderr = input
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // signals of this terminal do not reach it
 	closeOnExec()
 	err = c.Start()
-	_ = says.Close()
+	_ = input.Close()
 	if err != nil {
 		return "", false, err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = said.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = output.Close() })
 	defer stop()
-	text, ready := readStart(io.LimitReader(said, 64<<10))
-	if ready {
+	text, serves := readStart(io.LimitReader(output, 64<<10))
+	if serves {
 		return "", false, c.Process.Release()
 	}
 	if ctx.Err() != nil {
@@ -121,22 +136,15 @@ func (d *Daemon) Launch(ctx context.Context, c *exec.Cmd) (text string, late boo
 	return text, false, err
 }
 
-// readStart reads what a detached daemon prints until it serves, or has ended. Then text is its
-// error, however many lines that has, or its last line if none begins like an error.
-func readStart(said io.Reader) (text string, ready bool) {
-	named := false
-	for lines := bufio.NewScanner(said); lines.Scan(); {
-		if lines.Text() == Ready {
-			return "", true
+// readStart reads what a detached daemon prints until its report. Text is the error in the report. A daemon that ends
+// without a report, such as one that panics, gets its last line as the text.
+func readStart(printed io.Reader) (text string, serves bool) {
+	for lines := bufio.NewScanner(printed); lines.Scan(); {
+		var r startReport
+		if json.Unmarshal(lines.Bytes(), &r) == nil && (r.Serves || r.Error != "") {
+			return r.Error, r.Serves
 		}
-		line := strings.TrimSpace(lines.Text())
-		switch reason, begins := strings.CutPrefix(line, "kernos: "); {
-		case line == "":
-		case named:
-			text += "\n" + line
-		default:
-			text, named = reason, begins
-		}
+		text = cmp.Or(strings.TrimSpace(lines.Text()), text)
 	}
 	return text, false
 }

@@ -2,13 +2,14 @@ package output
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"kernos/cmd/kernos/settings"
 )
 
 // AddFlags gives a command the flags that choose the form of its output: -o FORM, and --json for
@@ -69,10 +70,10 @@ func (f *form) Words() []string { return f.words }
 // Set implements [pflag.Value].
 func (f *form) Set(text string) error {
 	if !slices.Contains(f.words, text) {
-		return fmt.Errorf("--output can be %s; got %q", strings.Join(f.words, ", "), text)
+		return settings.FlagErrorf("--output can be %s; got %q", strings.Join(f.words, ", "), text)
 	}
 	if *f.to != "" && *f.to != text {
-		return fmt.Errorf("the output can't be both %s and %s: give one of them", *f.to, text)
+		return settings.FlagErrorf("the output can't be both %s and %s: give one of them", *f.to, text)
 	}
 	*f.to = text
 	return nil
@@ -97,7 +98,7 @@ func (a *formAlias) Words() []string { return nil }
 func (a *formAlias) Set(text string) error {
 	on, err := strconv.ParseBool(text)
 	if err != nil {
-		return fmt.Errorf("--%s takes no value, got %q", a.name, text)
+		return settings.FlagErrorf("--%s takes no value, got %q", a.name, text)
 	}
 	if !on {
 		return nil

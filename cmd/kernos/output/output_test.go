@@ -4,12 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"kernos/client"
+	"kernos/cmd/kernos/settings"
 	"kernos/cmd/kernos/terminal"
 )
 
@@ -159,6 +163,26 @@ func TestTableOfJobs(t *testing.T) {
 		got, err := printed(t, &terminal.Screen{Width: 200}, Options{Template: string(text)}, `{"jobs":[{"jobId":"01K9Z000000000000000X4V2QD","created":1735000000000,`+job+`}]}`)
 		if lines := strings.Split(got, "\n"); err != nil || !strings.HasSuffix(strings.TrimRight(lines[1], " "), want) {
 			t.Errorf("%s: %s, %v", job, got, err)
+		}
+	}
+}
+
+func TestInvalidFlagsAreNamedOnce(t *testing.T) {
+	for args, want := range map[string]string{
+		"-o xml":         `--output can be table, json; got "xml"`,
+		"--json=maybe":   `--json takes no value, got "maybe"`,
+		"-otable --json": "the output can't be both table and json: give one of them",
+	} {
+		var o Options
+		set := pflag.NewFlagSet("", pflag.ContinueOnError)
+		o.AddFlags(set, "table", "json")
+		invalid, ok := errors.AsType[*pflag.InvalidValueError](set.Parse(strings.Fields(args)))
+		if !ok {
+			t.Errorf("%s: no error", args)
+			continue
+		}
+		if err := settings.InvalidFlag("--"+invalid.GetFlag().Name, invalid.GetFlag(), invalid.GetValue(), invalid.Unwrap()); err.Error() != want {
+			t.Errorf("%s: %v", args, err)
 		}
 	}
 }

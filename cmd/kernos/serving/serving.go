@@ -82,7 +82,7 @@ func Run(ctx context.Context, s *settings.Serve, stderr io.Writer) error {
 		}
 	}()
 	if s.Detached {
-		fmt.Fprintln(stderr, connect.Ready)
+		connect.ReportServing(stderr)
 	} else {
 		introduce(d, s, log.Place, stderr)
 	}

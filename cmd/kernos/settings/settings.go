@@ -226,10 +226,20 @@ var flagValues = map[string]string{
 	"int": "a whole number", "intSlice": "a whole number", "uint64": "a whole number, at least 0", "bool": "true or false",
 }
 
-// InvalidFlag is the error for a value that a flag does not take. The types of kernos say
-// themselves in cause what they take; some name the flag, too.
+// A FlagError is an error of a flag's value that is complete: it names the flag.
+type FlagError struct{ text string }
+
+// FlagErrorf returns a FlagError with a formatted text.
+func FlagErrorf(format string, args ...any) *FlagError {
+	return &FlagError{fmt.Sprintf(format, args...)}
+}
+
+func (e *FlagError) Error() string { return e.text }
+
+// InvalidFlag returns the error for a value that a flag does not take. For the types of kernos,
+// cause describes what they take; a FlagError is returned as it is.
 func InvalidFlag(where string, f *pflag.Flag, value string, cause error) error {
-	if strings.HasPrefix(cause.Error(), "--") {
+	if _, ok := errors.AsType[*FlagError](cause); ok {
 		return cause
 	}
 	if want := flagValues[f.Value.Type()]; want != "" {
