@@ -58,12 +58,3 @@ func (a *run) waitUntil(since *int64, now time.Time) (due time.Time, ok bool) {
 	pause := min(max(waited/2, shortestWait), longestWait)
 	return now.Add(pause + rand.N(pause/4)), true
 }
-
-// notServed is the error of a job that has waited long enough. If an earlier process has begun the
-// call, that has to be known first.
-func notServed(t message.Type, begun bool) *message.Error {
-	if begun {
-		return unknownOutcome(t)
-	}
-	return message.Errorf(503, "No program that serves %s is connected; start the program, then use Job.Retry", t)
-}

@@ -24,9 +24,6 @@ var cancel = kernel.DefineCommand[idInput, cancelOutput](kernel.Definition{
 	Emits:    events[4:5],
 })
 
-// errCanceled is the error of a canceled job.
-var errCanceled = &message.Error{Code: 499, Message: "The job was canceled"}
-
 func (j *Jobs) cancel(ctx context.Context, in idInput) (cancelOutput, error) {
 	r, err := j.visible(ctx, in.JobID)
 	if err != nil {

@@ -4,14 +4,10 @@ import (
 	"errors"
 	"time"
 
-	"kernos/kernel"
 	"kernos/message"
 	"kernos/store"
 	"kernos/work"
 )
-
-// never is when a schedule that is paused is due.
-var never = time.UnixMilli(1<<53 - 1)
 
 // tick starts the run of a schedule whose time has come, in the batch that sets the schedule to its
 // next time: neither happens without the other (J4). It is called by the queue.
@@ -139,5 +135,3 @@ func (j *Jobs) setPaused(r *record, why string, due time.Time) error {
 	moved()
 	return nil
 }
-
-var _ kernel.Work = (*attempt)(nil)

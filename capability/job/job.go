@@ -76,9 +76,6 @@ type Jobs struct {
 	endings  chan struct{}       // has a token when ended isn't empty
 }
 
-// queueLetter is that of the queue of jobs among the queues of a store.
-const queueLetter = 'j'
-
 type counts struct{ completed, failed uint64 }
 
 // New returns the jobs of a store. The caller calls Run.
@@ -152,24 +149,6 @@ func (j *Jobs) Module() kernel.Module {
 	starting.Redact = j.redact
 	return Definitions().Bind(starting, status.Bind(j.status), list.Bind(j.list), result.Bind(j.result),
 		wait.BindStream(j.wait), cancel.Bind(j.cancel), retry.Bind(j.retry), pause.Bind(j.pause), resume.Bind(j.resume))
-}
-
-// The events of jobs. They carry the correlation of the request that has started the job, and
-// name it as their cause.
-const (
-	startedEvent    message.Type = "Job.Started"
-	progressedEvent message.Type = "Job.Progressed"
-	completedEvent  message.Type = "Job.Completed"
-	failedEvent     message.Type = "Job.Failed"
-	canceledEvent   message.Type = "Job.Canceled"
-)
-
-var events = []kernel.EventDefinition{
-	{Type: startedEvent, Summary: "The job has begun: {jobId, name, attempt}."},
-	{Type: progressedEvent, Summary: "The job got further: {jobId, note, percentage}."},
-	{Type: completedEvent, Summary: "The job has succeeded: {jobId, name}."},
-	{Type: failedEvent, Summary: "The job has failed: {jobId, name, error}."},
-	{Type: canceledEvent, Summary: "The job was canceled: {jobId, name}."},
 }
 
 // Stats are the figures of jobs for the operator. Jobs that wait aren't counted: there may be

@@ -190,10 +190,6 @@ var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
 	Answers:   kernel.FromStore,
 })
 
-// maxLooked is how many jobs one page of a list looks at. Such a page may be short, and has a
-// cursor.
-const maxLooked = 20_000
-
 func (j *Jobs) list(ctx context.Context, in listInput) (listOutput, error) {
 	out := listOutput{Jobs: []Info{}}
 	since, err := readSince(in.Since, j.opts.Now())

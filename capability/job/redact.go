@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"kernos/internal/jsonscan"
 	"kernos/kernel"
 	"kernos/message"
@@ -64,4 +66,11 @@ func (j *Jobs) keptPayload(name message.Type, payload []byte) (kept json.RawMess
 // unknownSyscall stands for one whose program isn't connected.
 func unknownSyscall(t message.Type) *kernel.Syscall {
 	return &kernel.Syscall{Definition: kernel.Definition{Type: t, Input: schema.Any, Output: schema.Any}}
+}
+
+func checkSecrets(s *kernel.Syscall, field string, data jsontext.Value) error {
+	if _, held := kernel.WithoutSecrets(s, data); held {
+		return invalid(field, "it holds a secret, and a job is kept on disk until it has run; seal the secret (Crypto.Seal) and give the sealed string")
+	}
+	return nil
 }

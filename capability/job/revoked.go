@@ -108,8 +108,3 @@ func (j *Jobs) failEnded(r *record, why *message.Error) error {
 	aborted()
 	return nil
 }
-
-// tokenEnded is the error of a job whose principal has ended.
-func tokenEnded(name string) *message.Error {
-	return message.Errorf(403, "The token %q, which has started the job, was revoked or has expired", name)
-}

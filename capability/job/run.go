@@ -3,7 +3,6 @@ package job
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -22,9 +21,6 @@ import (
 const (
 	// defaultTimeout is how long an attempt may take if the job doesn't say.
 	defaultTimeout = time.Hour
-
-	// maxBackoff is the longest pause between two attempts, before it varies.
-	maxBackoff = time.Hour
 
 	// maxTakeovers is how many processes may die while a job runs, without the end of a step
 	// between them. A job that kills its process each time ends as failed.
@@ -201,11 +197,6 @@ func (a *run) doOne() {
 // acts outside of the store.
 func (a *run) begun() bool { return (a.lease.TakenOver || a.TakenOver) && !a.Repeat }
 
-// unknownOutcome is the error of a job that may have been done.
-func unknownOutcome(t message.Type) *message.Error {
-	return message.Errorf(409, "The kernel ended while %s ran, which acts outside of it: it isn't known whether it was done, and it isn't repeated. Check, then use Job.Retry; a job with repeat: true is repeated by itself", t)
-}
-
 // do calls a syscall for the job.
 func (a *run) do(t message.Type, data jsontext.Value, w kernel.Work) (message.Message, *store.Commit) {
 	if len(data) == 0 {
@@ -230,6 +221,8 @@ type attempt struct {
 	kernel.Settlement
 	unserved bool // no program serves its syscall now
 }
+
+var _ kernel.Work = (*attempt)(nil)
 
 // Held implements [kernel.Work].
 func (a *run) Held() error { return a.lease.Held() }
@@ -293,19 +286,6 @@ func (a *run) mayRetry(t message.Type, rule *retryRule, failed int, e *message.E
 		return false // the call may have been done
 	}
 	return rule.again(failed, e.Code)
-}
-
-// pauseAfter is the pause after so many attempts have failed: twice as long each time, and
-// between half and one and a half of that.
-func pauseAfter(rule *retryRule, failed int) time.Duration {
-	pause := time.Duration(rule.Backoff) * time.Millisecond
-	for range failed - 1 {
-		if pause = 2 * pause; pause >= maxBackoff {
-			break
-		}
-	}
-	pause = max(min(pause, maxBackoff), time.Millisecond)
-	return pause/2 + rand.N(pause)
 }
 
 // note keeps the error of an attempt.

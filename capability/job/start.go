@@ -3,7 +3,6 @@ package job
 import (
 	"cmp"
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -40,41 +39,6 @@ type startInput struct {
 
 	Correlation string         `json:"correlation,omitzero" jsonschema:"maxLength=256" jsonschema_description:"The workflow that the job belongs to. Default: that of the request."`
 	Keep        jsontext.Value `json:"keep,omitzero" jsonschema:"oneof_type=number;string" jsonschema_description:"How long the finished job is kept: milliseconds, or a text such as 30d. Default: 7d."`
-}
-
-type retryInput struct {
-	Attempts int            `json:"attempts" jsonschema:"minimum=1,maximum=100" jsonschema_description:"How many attempts there are in all."`
-	Backoff  jsontext.Value `json:"backoff,omitzero" jsonschema:"oneof_type=number;string" jsonschema_description:"The pause before the second attempt: milliseconds, or a text such as 5s. Each pause is twice as long as the one before, up to an hour, and varies by half. Default: 1s."`
-	Codes    []int          `json:"codes,omitzero" jsonschema:"maxItems=100" jsonschema_description:"The error codes after which there is another attempt. Default: 408, 425, 429, 500, 502, 503, 504 and 507."`
-}
-
-// A retryRule is a retryInput as it is stored.
-type retryRule struct {
-	Attempts int   `json:"attempts"`
-	Backoff  int64 `json:"backoff"` // ms
-	Codes    []int `json:"codes,omitzero"`
-}
-
-var defaultCodes = []int{408, 425, 429, 500, 502, 503, 504, 507}
-
-func (r *retryInput) read(field string) (*retryRule, error) {
-	if r == nil {
-		return nil, nil
-	}
-	backoff, err := readSpan(field+".backoff", r.Backoff)
-	if err != nil {
-		return nil, err
-	}
-	return &retryRule{r.Attempts, cmp.Or(backoff, time.Second).Milliseconds(), r.Codes}, nil
-}
-
-// again reports whether there is another attempt after so many that have failed.
-func (r *retryRule) again(failed int, code int) bool {
-	codes := defaultCodes
-	if r != nil && len(r.Codes) > 0 {
-		codes = r.Codes
-	}
-	return r != nil && failed < r.Attempts && slices.Contains(codes, code)
 }
 
 type startOutput struct {
@@ -221,13 +185,6 @@ func readDue(in *startInput, now time.Time) (due time.Time, err error) {
 	return now, nil
 }
 
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
 // unique returns the unfinished job with the uniqueKey of s, or takes the key in a batch.
 func (j *Jobs) unique(b *store.Batch, s *spec) (*record, error) {
 	e, err := j.opts.Store.Get(s.uniqueName())
@@ -246,4 +203,13 @@ func (j *Jobs) unique(b *store.Batch, s *spec) (*record, error) {
 	b.IfRevision(s.uniqueName(), e.Revision)
 	b.Set(s.uniqueName(), []byte(s.ID))
 	return nil, nil
+}
+
+type stepInput struct {
+	ID        string         `json:"id" jsonschema:"minLength=1,maxLength=64,pattern=^[A-Za-z0-9_-]+$" jsonschema_description:"The name of the step: letters, digits, _ and -."`
+	Name      message.Type   `json:"name" jsonschema:"maxLength=256" jsonschema_description:"The syscall to run."`
+	Payload   jsontext.Value `json:"payload,omitzero" jsonschema_description:"Its data. {\"$from\": \"fetch.body\"} stands for a part of the result of the step fetch, which is then needed."`
+	Needs     []string       `json:"needs,omitzero" jsonschema:"maxItems=200" jsonschema_description:"The steps that have to be done before."`
+	Retry     *retryInput    `json:"retry,omitzero" jsonschema_description:"What to do about an attempt that fails. Default: that of the job."`
+	OnFailure string         `json:"onFailure,omitzero" jsonschema:"enum=fail,enum=continue,default=fail" jsonschema_description:"fail: the job has failed, and no other step begins. continue: the job continues; the result of the step is null."`
 }

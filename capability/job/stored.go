@@ -33,6 +33,9 @@ const (
 	keyHeld     = 'h' // the store was restored from a backup: see afterRestore
 )
 
+// queueLetter is that of the queue of jobs among the queues of a store.
+const queueLetter = 'j'
+
 func key(letter byte, parts ...string) []byte {
 	k := append(make([]byte, 0, 40), store.SpaceJobs, letter)
 	for _, p := range parts {
@@ -103,6 +106,34 @@ const (
 	statusCompleted Status = "completed"
 	statusFailed    Status = "failed"
 )
+
+// A step is a stepInput as it is stored.
+type step struct {
+	ID       string         `json:"id"`
+	Name     message.Type   `json:"name"`
+	Payload  jsontext.Value `json:"payload,omitzero"`
+	Needs    []string       `json:"needs,omitzero"`
+	Retry    *retryRule     `json:"retry,omitzero"`
+	Continue bool           `json:"continue,omitzero"`
+}
+
+// A stepState is what has become of a step. One that isn't there has not begun.
+type stepState struct {
+	Status  Status         `json:"status" jsonschema:"enum=pending,enum=running,enum=completed,enum=failed" jsonschema_description:"How far the step is."`
+	Result  jsontext.Value `json:"result,omitzero" jsonschema_description:"What it replied."`
+	Error   jsontext.Value `json:"error,omitzero" jsonschema_description:"Why it has failed."`
+	Attempt int            `json:"attempt,omitzero" jsonschema_description:"How many attempts have failed."`
+	Due     int64          `json:"due,omitzero" jsonschema_description:"When the next attempt begins, in milliseconds since 1970."`
+	Absent  int64          `json:"absent,omitzero" jsonschema_description:"Since when it waits for a program that serves its syscall, in milliseconds since 1970."`
+}
+
+func (s stepState) ended() bool { return s.Status == statusCompleted || s.Status == statusFailed }
+
+// A storedStep is a stepState as it is stored.
+type storedStep struct {
+	stepState
+	Fence uint64 `json:"fence,omitzero"` // the fence of the lease that has ended the step
+}
 
 type progress struct {
 	Note     string  `json:"note" jsonschema_description:"What the job is doing."`
@@ -219,6 +250,10 @@ func (r *record) current() Status {
 	return statusPending
 }
 
+// maxLooked is how many jobs one page of a list looks at. Such a page may be short, and has a
+// cursor.
+const maxLooked = 20_000
+
 // visible returns a job that the caller sees and controls, by its id or the short form of it;
 // another's is not told from one that doesn't exist.
 func (j *Jobs) visible(ctx context.Context, id string) (*record, error) {
@@ -261,15 +296,6 @@ func (j *Jobs) visibleShort(ctx context.Context, short, head, tail string) (r *r
 		return nil, notFound(short)
 	}
 	return r, nil
-}
-
-// errForgotten is the reason of the error for a job that doesn't exist, or no longer.
-var errForgotten = errors.New("the job is forgotten")
-
-func notFound(id string) error {
-	e := message.Errorf(404, "Job not found: %s (Job.List names the jobs; finished ones are forgotten after a week, or after their keep)", message.Clip(id, 64))
-	e.Reason = errForgotten
-	return e
 }
 
 // encode returns what JSON encodes, for a third of the time: each job is stored twice.

@@ -1,7 +1,6 @@
 package job
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"time"
@@ -12,11 +11,6 @@ import (
 	"kernos/internal/quantity"
 	"kernos/message"
 )
-
-// invalid is the error for a field that fits the schema and makes no sense.
-func invalid(field, format string, args ...any) *message.Error {
-	return message.Invalid(field, "%s: %s", field, fmt.Sprintf(format, args...))
-}
 
 // readSpan reads a length of time: milliseconds, or a text such as 1m30s. No value is 0; one that is
 // given and not 0 is at least a millisecond.
@@ -63,4 +57,14 @@ func readTime(field string, v jsontext.Value, from func(time.Duration) time.Time
 		return from(d), nil
 	}
 	return time.Time{}, invalid(field, "expected a time such as 2026-01-31T12:00:00Z, milliseconds since 1970, or a length of time such as 10m; got %s", message.Clip(string(v), 40))
+}
+
+// never is when a schedule that is paused is due.
+var never = time.UnixMilli(1<<53 - 1)
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }

@@ -1,0 +1,61 @@
+package job
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+type retryInput struct {
+	Attempts int            `json:"attempts" jsonschema:"minimum=1,maximum=100" jsonschema_description:"How many attempts there are in all."`
+	Backoff  jsontext.Value `json:"backoff,omitzero" jsonschema:"oneof_type=number;string" jsonschema_description:"The pause before the second attempt: milliseconds, or a text such as 5s. Each pause is twice as long as the one before, up to an hour, and varies by half. Default: 1s."`
+	Codes    []int          `json:"codes,omitzero" jsonschema:"maxItems=100" jsonschema_description:"The error codes after which there is another attempt. Default: 408, 425, 429, 500, 502, 503, 504 and 507."`
+}
+
+// A retryRule is a retryInput as it is stored.
+type retryRule struct {
+	Attempts int   `json:"attempts"`
+	Backoff  int64 `json:"backoff"` // ms
+	Codes    []int `json:"codes,omitzero"`
+}
+
+var defaultCodes = []int{408, 425, 429, 500, 502, 503, 504, 507}
+
+func (r *retryInput) read(field string) (*retryRule, error) {
+	if r == nil {
+		return nil, nil
+	}
+	backoff, err := readSpan(field+".backoff", r.Backoff)
+	if err != nil {
+		return nil, err
+	}
+	return &retryRule{r.Attempts, cmp.Or(backoff, time.Second).Milliseconds(), r.Codes}, nil
+}
+
+// again reports whether there is another attempt after so many that have failed.
+func (r *retryRule) again(failed int, code int) bool {
+	codes := defaultCodes
+	if r != nil && len(r.Codes) > 0 {
+		codes = r.Codes
+	}
+	return r != nil && failed < r.Attempts && slices.Contains(codes, code)
+}
+
+// maxBackoff is the longest pause between two attempts, before it varies.
+const maxBackoff = time.Hour
+
+// pauseAfter is the pause after so many attempts have failed: twice as long each time, and
+// between half and one and a half of that.
+func pauseAfter(rule *retryRule, failed int) time.Duration {
+	pause := time.Duration(rule.Backoff) * time.Millisecond
+	for range failed - 1 {
+		if pause = 2 * pause; pause >= maxBackoff {
+			break
+		}
+	}
+	pause = max(min(pause, maxBackoff), time.Millisecond)
+	return pause/2 + rand.N(pause)
+}
