@@ -46,8 +46,6 @@ import (
 
 	"kernos/internal/embed"
 	"kernos/kernel"
-	"kernos/kernel/principal"
-	"kernos/message"
 	"kernos/store"
 	"kernos/store/vectors"
 )
@@ -69,21 +67,6 @@ type Options struct {
 	// Log gets what is reported nowhere else: that records are lost, that the index is stuck.
 	// Nil means slog.Default.
 	Log *slog.Logger
-}
-
-// An Entry is a message as it was recorded.
-type Entry struct {
-	Seq      uint64     // number of the record: the first is 1, and none is left out
-	At       int64      // time of the record, in milliseconds since 1970; never goes back
-	Way      kernel.Way // where the message came from and went to
-	Redacted bool       // the data were changed before they were recorded
-	Claim    bool       // a reply or an error that a program sent without being asked: it answers nothing
-
-	Principal principal.ID // whom it acted for or, if it is an answer, whom it answers
-	Name      string       // the principal's name at that time
-	Wire      string       // the wire that the message or its request came over; "" within the process
-
-	Message message.Message
 }
 
 // A Journal keeps messages. It is safe for concurrent use.

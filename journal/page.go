@@ -3,13 +3,11 @@ package journal
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"iter"
 	"slices"
-	"strconv"
 
 	"github.com/klauspost/compress/s2"
 
@@ -83,6 +81,9 @@ type tail struct {
 	key  tailKey
 	data []byte // to let go of the blobs that they mention; nil if there are none
 }
+
+// A tailKey is the key of a tail. No other tail has it, and it sorts by time.
+type tailKey [2 + 8 + 8]byte
 
 func (p *page) size() int { return len(p.heads) + len(p.data) }
 
@@ -495,41 +496,4 @@ func (r *record) message() message.Message {
 			SchemaVersion:  string(r.version),
 		},
 	}
-}
-
-// entry is the record for a reader, which may keep it. Data that isn't JSON becomes a
-// string.
-func (r *record) entry(scan *jsonscan.Scanner) Entry {
-	e := Entry{Seq: r.seq, At: r.at, Way: r.way(), Redacted: r.redacted(), Message: r.message(),
-		Principal: r.principalID(), Name: string(principal.OwnerID), Wire: string(r.wire), Claim: r.claim}
-	e.Message.Metadata.Migrate()
-	if len(r.name) > 0 {
-		e.Name = string(r.name)
-	}
-	if r.data != nil {
-		e.Message.Data = bytes.Clone(r.data)
-		if scan.Text(r.data) != nil {
-			e.Message.Data = jsonscan.AppendQuoted(nil, string(r.data))
-		}
-	}
-	return e
-}
-
-// errorCode is the code in the data of an error, or 0.
-func errorCode(data []byte) int {
-	// As Error.Append writes it; otherwise as any program may.
-	if digits, ok := bytes.CutPrefix(data, []byte(`{"code":`)); ok {
-		n := 0
-		for n < len(digits) && (digits[n] == '-' || '0' <= digits[n] && digits[n] <= '9') {
-			n++
-		}
-		if code, err := strconv.Atoi(string(digits[:n])); err == nil {
-			return code
-		}
-	}
-	var e struct {
-		Code int `json:"code"`
-	}
-	_ = json.Unmarshal(data, &e) // data of another form have no code
-	return e.Code
 }

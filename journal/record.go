@@ -258,9 +258,6 @@ func (d *draft) free() {
 	drafts.Put(d)
 }
 
-// A tailKey is the key of a tail. No other tail has it, and it sorts by time.
-type tailKey [2 + 8 + 8]byte
-
 func (j *Journal) tailKey(now time.Time) (k tailKey) {
 	j.mu.Lock()
 	j.lastTail = max(j.lastTail+1, now.UnixNano())

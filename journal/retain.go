@@ -121,12 +121,6 @@ func (j *Journal) due(now time.Time) (bool, error) {
 	return first > 0 && at < now.Add(-keep.MaxAge).UnixMilli(), err
 }
 
-func (d *Dropped) add(o Dropped) {
-	d.Messages += o.Messages
-	d.Bytes += o.Bytes
-	d.Seq, d.At, d.Why = o.Seq, o.At, o.Why
-}
-
 // dropOldest drops the oldest span if it has to go, and begins with the message last or before.
 func (j *Journal) dropOldest(now time.Time, last uint64) (Dropped, error) {
 	x := &j.index
