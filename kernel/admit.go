@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"strings"
 
 	"kernos/internal/nearest"
+	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
 )
@@ -231,4 +233,26 @@ func InvalidOutput(err error, format string, args ...any) *message.Error {
 		e.Field, e.Expected = invalid.Problems[0].Path, invalid.Problems[0].Expected
 	}
 	return e
+}
+
+// Target is the syscall as the rules of a principal see it.
+func (d *Definition) Target() principal.Target {
+	return principal.Target{Type: d.Type, Kind: d.Kind, Access: d.Access}
+}
+
+// permit returns the error for a request that its sender may not send.
+func (s *Syscall) permit(m *message.Message, from Sender, nested bool) error {
+	if e := from.Principal().May(s.Target()); e != nil {
+		return e
+	}
+	if nested {
+		return nil
+	}
+	if key := m.Metadata.IdempotencyKey; strings.HasPrefix(key, "session/") || strings.HasPrefix(key, "job/") {
+		return &message.Error{Code: 403, Field: "metadata.idempotencyKey", Message: "Idempotency keys that begin with session/ or job/ are the kernel's; choose another key"}
+	}
+	if e := from.Principal().Admit(); e != nil {
+		return e
+	}
+	return nil
 }

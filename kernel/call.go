@@ -94,6 +94,27 @@ func CallOf(ctx context.Context) (*Call, bool) {
 // not run yet.
 func (c *Call) Detach() { c.request = c.request.Clone() }
 
+// SenderOf returns the sender that the call of ctx acts for, or that ctx does if it is of no call.
+func SenderOf(ctx context.Context) Sender {
+	if c, ok := CallOf(ctx); ok {
+		return c.sender
+	}
+	return SenderIn(ctx)
+}
+
+// PrincipalOf returns who the call of ctx acts for.
+func PrincipalOf(ctx context.Context) *principal.Principal { return SenderOf(ctx).Principal() }
+
+// ReceiverOf returns whose connection the answers to the call of ctx go to. It is not who the call
+// acts for if a program has made it to serve the request of another principal.
+func ReceiverOf(ctx context.Context) *principal.Principal {
+	c, ok := CallOf(ctx)
+	if !ok {
+		return SenderIn(ctx).Principal()
+	}
+	return c.Root().origin.Sender("").Principal()
+}
+
 // SetParent gives the call another context, with which it ends. It must not run yet.
 func (c *Call) SetParent(parent context.Context) { c.parent = parent }
 

@@ -107,12 +107,6 @@ func (k *Kernel) Fit(ctx context.Context, m message.Message, limit int, length f
 	return fitted
 }
 
-// The media types of what is moved to a blob.
-const (
-	jsonType = "application/json"
-	textType = "text/plain;charset=UTF-8"
-)
-
 // maxPut is how long a blob may take to be kept.
 const maxPut = 4 * time.Second
 

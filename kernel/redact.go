@@ -236,3 +236,11 @@ func (c *Call) hideSecrets(m *message.Message) {
 		m.Err = e
 	}
 }
+
+// WithoutSecrets returns the data of a request as it may be written to disk, and whether it
+// differs: something in it is meant to be a secret.
+func WithoutSecrets(s *Syscall, data []byte) (kept []byte, changed bool) {
+	m := message.Message{Kind: message.KindCommand, Type: s.Type, Data: data}
+	r := Record{Message: &m, Syscall: s}
+	return r.redact(anything)
+}

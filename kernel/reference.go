@@ -13,6 +13,12 @@ import (
 	"kernos/message"
 )
 
+// The media types of what is moved to a blob.
+const (
+	jsonType = "application/json"
+	textType = "text/plain;charset=UTF-8"
+)
+
 // A Reference is the data of a reply that doesn't fit into a line: the data itself is in a
 // blob. Blob.Read reads it.
 type Reference struct {

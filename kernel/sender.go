@@ -2,11 +2,8 @@ package kernel
 
 import (
 	"context"
-	"strings"
 
-	"kernos/kernel/idempotency"
 	"kernos/kernel/principal"
-	"kernos/message"
 )
 
 // A Sender is where a message comes from: the principal that it acts for, the wire that it came
@@ -71,57 +68,4 @@ func ActFor(ctx context.Context, s Sender) context.Context {
 func SenderIn(ctx context.Context) Sender {
 	s, _ := ctx.Value(senderKey{}).(Sender)
 	return s
-}
-
-// SenderOf returns the sender that the call of ctx acts for, or that ctx does if it is of no call.
-func SenderOf(ctx context.Context) Sender {
-	if c, ok := CallOf(ctx); ok {
-		return c.sender
-	}
-	return SenderIn(ctx)
-}
-
-// PrincipalOf returns who the call of ctx acts for.
-func PrincipalOf(ctx context.Context) *principal.Principal { return SenderOf(ctx).Principal() }
-
-// ReceiverOf returns whose connection the answers to the call of ctx go to. It is not who the call
-// acts for if a program has made it to serve the request of another principal.
-func ReceiverOf(ctx context.Context) *principal.Principal {
-	c, ok := CallOf(ctx)
-	if !ok {
-		return SenderIn(ctx).Principal()
-	}
-	return c.Root().origin.Sender("").Principal()
-}
-
-// Target is the syscall as the rules of a principal see it.
-func (d *Definition) Target() principal.Target {
-	return principal.Target{Type: d.Type, Kind: d.Kind, Access: d.Access}
-}
-
-// permit returns the error for a request that its sender may not send.
-func (s *Syscall) permit(m *message.Message, from Sender, nested bool) error {
-	if e := from.Principal().May(s.Target()); e != nil {
-		return e
-	}
-	if nested {
-		return nil
-	}
-	if key := m.Metadata.IdempotencyKey; strings.HasPrefix(key, "session/") || strings.HasPrefix(key, "job/") {
-		return &message.Error{Code: 403, Field: "metadata.idempotencyKey", Message: "Idempotency keys that begin with session/ or job/ are the kernel's; choose another key"}
-	}
-	if e := from.Principal().Admit(); e != nil {
-		return e
-	}
-	return nil
-}
-
-// idempotencyKey is the idempotency key of a call as it is kept: keys belong to principals. Those of
-// the owner are kept as they are.
-func (c *Call) idempotencyKey() idempotency.Key {
-	key := idempotency.Key{Text: c.request.Metadata.IdempotencyKey}
-	if p := c.sender.Principal(); !p.IsOwner() {
-		key.Scope = string(p.ID())
-	}
-	return key
 }

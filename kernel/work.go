@@ -145,11 +145,3 @@ func (o *workOrigin) send(m message.Message) {
 		o.event(o.current)
 	}
 }
-
-// WithoutSecrets returns the data of a request as it may be written to disk, and whether it
-// differs: something in it is meant to be a secret.
-func WithoutSecrets(s *Syscall, data []byte) (kept []byte, changed bool) {
-	m := message.Message{Kind: message.KindCommand, Type: s.Type, Data: data}
-	r := Record{Message: &m, Syscall: s}
-	return r.redact(anything)
-}
