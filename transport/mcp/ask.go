@@ -316,3 +316,6 @@ func (x *exchange) resume() bool {
 	}
 	return true
 }
+
+// maxWait is how long a call waits for what it has asked of the client.
+const maxWait = 10 * time.Minute

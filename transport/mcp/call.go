@@ -2,10 +2,7 @@ package mcp
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"net/http"
-	"slices"
 	"strings"
 
 	"kernos/internal/jsonscan"
@@ -113,24 +110,6 @@ func (t *toolset) through(arguments []byte) []byte {
 	return all.Text()
 }
 
-// agrees reports whether headers repeat the parameters that are to be repeated.
-func (t *tool) agrees(h http.Header, arguments []byte) bool {
-	if len(t.mirrored) == 0 {
-		return true
-	}
-	wanted := mcp.Headers(t.mirrored, arguments)
-	for _, m := range t.mirrored {
-		name := mcp.HeaderParam + m.Header
-		want, _ := mcp.DecodeHeader(wanted.Get(name))
-		if got, ok := mcp.DecodeHeader(h.Get(name)); !ok || got != want || len(h.Values(name)) != len(wanted.Values(name)) {
-			return false
-		}
-	}
-	return true
-}
-
-var emptyObject = []byte("{}")
-
 // describe gives a message what _meta says about it. If that can't be, it returns why.
 func (x *exchange) describe(m *message.Message) (wrong string) {
 	if x.Frame.Meta == nil {
@@ -226,34 +205,6 @@ func (x *exchange) emit(m message.Message) {
 	}
 }
 
-// appendResult appends the members of a result: what is shown of it as text, links to what isn't, and data as it is where the
-// client can take that.
-func (x *exchange) appendResult(dst, shown, data []byte, large []kernel.Moved) []byte {
-	dst = append(dst, `"content":[`...)
-	dst = append(x.appendLinks(appendText(dst, shown), large), ']')
-	if data[0] == '{' || x.client.modern {
-		dst = jsonscan.AppendCompact(append(dst, `,"structuredContent":`...), data)
-	}
-	return dst
-}
-
-// appendText appends a block of content: the text of a string, the JSON of anything else.
-func appendText(dst, data []byte) []byte {
-	dst = append(dst, `{"type":"text","text":`...)
-	if data[0] == '"' {
-		dst = append(dst, data...)
-	} else {
-		dst = jsonscan.AppendQuoted(dst, string(data))
-	}
-	return append(dst, '}')
-}
-
-// appendError appends the members of the result of a call that has failed. The error is in the text alone: as structured
-// content it would have to fit the tool's output schema.
-func appendError(dst, body []byte) []byte {
-	return append(appendText(append(dst, `"content":[`...), body), `],"isError":true`...)
-}
-
 // text returns a parameter of the request that must be a text.
 func (x *exchange) text(parameter string) (string, *jsonrpc.Failure) {
 	value := jsonscan.Member(x.Params, parameter)
@@ -327,59 +278,4 @@ func (x *exchange) progress(meta, fraction, note []byte) {
 		dst = append(append(dst, `,"message":`...), note...)
 	}
 	x.notify("notifications/progress", append(dst, '}'))
-}
-
-// log sends the client a log message. The data is JSON.
-func (x *exchange) log(level, logger string, data []byte) {
-	x.notify("notifications/message", logParams(level, logger, data))
-}
-
-func logParams(level, logger string, data []byte) []byte {
-	dst := jsonscan.AppendQuoted([]byte(`{"level":`), level)
-	dst = jsonscan.AppendQuoted(append(dst, `,"logger":`...), logger)
-	return append(jsonscan.AppendCompact(append(dst, `,"data":`...), data), '}')
-}
-
-// levels are those of log messages, from the least important.
-var levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
-
-// logs reports whether the client wants log messages of a level, given the _meta of its request. One that hasn't
-// asked for any gets none.
-func (c *client) logs(level string, meta []byte) bool {
-	wanted := jsonscan.Unquote(jsonscan.Member(meta, mcp.MetaLogLevel))
-	if s := c.session; s != nil {
-		wanted = s.logLevel()
-	}
-	least := slices.Index(levels, wanted)
-	return least >= 0 && slices.Index(levels, level) >= least
-}
-
-// setLevel answers logging/setLevel.
-func setLevel(x *exchange) {
-	level := jsonscan.Unquote(jsonscan.Member(x.Params, "level"))
-	if !slices.Contains(levels, level) {
-		x.fail(jsonrpc.Invalid("Invalid params: level must be one of " + strings.Join(levels, ", ")))
-		return
-	}
-	x.client.session.setLogLevel(level)
-	x.respond(nil)
-}
-
-// exchangeKey is the key under which the context of a call finds its exchanges.
-type exchangeKey struct{}
-
-// A conversation finds the exchange that has sent a message.
-type conversation interface{ exchangeOf(message.ID) *exchange }
-
-// exchangeOf implements [conversation] for a wire that carries one call.
-func (x *exchange) exchangeOf(message.ID) *exchange { return x }
-
-// exchangeIn returns the exchange that has caused the call of ctx, or nil.
-func exchangeIn(ctx context.Context) *exchange {
-	c, ok := kernel.CallOf(ctx)
-	talk, there := ctx.Value(exchangeKey{}).(conversation)
-	if !ok || !there {
-		return nil
-	}
-	return talk.exchangeOf(c.Root().Request().Metadata.ID)
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"strconv"
 	"sync"
-	"time"
 
 	"kernos/internal/mcp"
 	"kernos/kernel"
@@ -64,74 +62,6 @@ func (x *exchange) latest() (meta []byte, c *client) {
 	return x.Frame.Meta, x.client
 }
 
-// respond answers with a result, of which it gets the members.
-func (x *exchange) respond(members []byte) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.sendResult(append(x.beginResult(resultComplete, len(members)), members...))
-}
-
-// respondFor is respond with a result that the client may keep for a time. It is for the caller alone, as everything is.
-func (x *exchange) respondFor(fresh time.Duration, members []byte) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	dst := append(x.beginResult(resultComplete, len(members)), members...)
-	if x.client.modern {
-		dst = strconv.AppendInt(append(dst, `,"ttlMs":`...), fresh.Milliseconds(), 10)
-		dst = append(dst, `,"cacheScope":"private"`...)
-	}
-	x.sendResult(dst)
-}
-
-// membersOf returns the members of a Go value that is an object in JSON.
-func membersOf(object any) []byte {
-	text := marshal(object)
-	return text[1 : len(text)-1]
-}
-
-// marshal returns a Go value as JSON. It is for what a person waits for; calls of tools are written by hand.
-func marshal(v any) []byte {
-	text, _ := json.Marshal(v) // never fails: the values are strings, numbers, JSON, and lists and objects of them
-	return text
-}
-
-// Types of a result, which clients of the stateless era are told.
-const (
-	resultComplete      = "complete"
-	resultInputRequired = "input_required"
-	resultTask          = "task"
-)
-
-// beginResult returns the beginning of a response, with room for that many bytes of members; sendResult sends it. Both
-// are called with mu held.
-func (x *exchange) beginResult(resultType string, size int) []byte {
-	dst := make([]byte, 0, size+len(x.s.info)+len(x.meta)+len(x.ID)+256)
-	dst = append(append(append(dst, `{"jsonrpc":"2.0","id":`...), x.ID...), `,"result":{`...)
-	if x.client.modern {
-		dst = append(append(append(dst, `"resultType":"`...), resultType...), `",`...)
-	}
-	return dst
-}
-
-// sendResult appends _meta and the end of a response, and sends it.
-func (x *exchange) sendResult(dst []byte) {
-	if x.client.modern || len(x.meta) > 0 {
-		if c := dst[len(dst)-1]; c != '{' && c != ',' {
-			dst = append(dst, ',')
-		}
-		dst = append(dst, `"_meta":{`...)
-		dst = append(dst, x.meta...)
-		if x.client.modern {
-			if len(x.meta) > 0 {
-				dst = append(dst, ',')
-			}
-			dst = append(append(dst, `"`+mcp.MetaServerInfo+`":`...), x.s.info...)
-		}
-		dst = append(dst, '}')
-	}
-	x.send(append(dst, "}}"...), nil)
-}
-
 // pause sends a result after which the client comes back with another request. It reports whether it
 // could be sent.
 func (x *exchange) pause(members []byte) bool {
@@ -175,65 +105,6 @@ func (x *exchange) notify(method string, params []byte) {
 	}
 }
 
-// How long a client may keep a result.
-const (
-	never = 0
-	soon  = 5 * time.Second
-	hour  = time.Hour
-)
-
-// A method answers one kind of request. It responds once, before it returns or later.
-type method struct {
-	answer func(*exchange)
-	in     eras
-
-	// quick methods never wait: a connection reads on after them.
-	quick bool
-}
-
-type eras byte
-
-const (
-	both eras = iota
-	legacy
-	modern
-)
-
-var methods = map[string]method{
-	"initialize":      {initialize, legacy, true},
-	"ping":            {func(x *exchange) { x.respond(nil) }, legacy, true},
-	"server/discover": {discover, modern, true},
-	"tools/list":      {listTools, both, true},
-	"tools/call":      {callTool, both, true},
-
-	"logging/setLevel": {setLevel, legacy, true},
-
-	"resources/list":           {listResources, both, false},
-	"resources/templates/list": {listTemplates, both, true},
-	"resources/read":           {readResource, both, false},
-	"resources/directory/read": {readDirectory, both, false},
-	"prompts/list":             {listPrompts, both, false},
-	"prompts/get":              {getPrompt, both, false},
-	"completion/complete":      {complete, both, false},
-	"skills/list":              {listSkills, both, false},
-	"skills/get":               {getSkill, both, false},
-	"resources/subscribe":      {subscribe, legacy, false},
-	"resources/unsubscribe":    {unsubscribe, legacy, true},
-	"subscriptions/listen":     {subscriptionsListen, modern, false},
-	"tasks/get":                {getTask, modern, false},
-	"tasks/update":             {updateTask, modern, false},
-	"tasks/cancel":             {cancelTask, modern, false},
-}
-
-// find returns the method that a request asks for.
-func (c *client) find(name string) (method, *jsonrpc.Failure) {
-	m, ok := methods[name]
-	if !ok || m.in == legacy && c.modern || m.in == modern && !c.modern {
-		return m, &jsonrpc.Failure{Code: mcp.MethodNotFound, Text: "Method not found: " + message.Clip(name, 100)}
-	}
-	return m, nil
-}
-
 // unanswered answers a call that has ended, if it had no outcome.
 func (x *exchange) unanswered(err error) {
 	x.mu.Lock()
@@ -262,4 +133,23 @@ func (x *exchange) abandon() {
 	if cancel != nil {
 		cancel()
 	}
+}
+
+// exchangeKey is the key under which the context of a call finds its exchanges.
+type exchangeKey struct{}
+
+// A conversation finds the exchange that has sent a message.
+type conversation interface{ exchangeOf(message.ID) *exchange }
+
+// exchangeOf implements [conversation] for a wire that carries one call.
+func (x *exchange) exchangeOf(message.ID) *exchange { return x }
+
+// exchangeIn returns the exchange that has caused the call of ctx, or nil.
+func exchangeIn(ctx context.Context) *exchange {
+	c, ok := kernel.CallOf(ctx)
+	talk, there := ctx.Value(exchangeKey{}).(conversation)
+	if !ok || !there {
+		return nil
+	}
+	return talk.exchangeOf(c.Root().Request().Metadata.ID)
 }

@@ -78,3 +78,10 @@ func (x *exchange) fetch(p *message.BlobPointer) ([]byte, error) {
 	}
 	return x.s.opts.Resolve(blobs.WithRemote(x.ctx, nil), *p)
 }
+
+// nothingThere reports whether an error means that there is nothing for the caller: the folder doesn't
+// exist, isn't for this caller, or has no mount.
+func nothingThere(err error) bool {
+	e, _ := message.ErrorOf(err)
+	return e.Code == 403 || e.Code == 404 || e.Code == 502
+}

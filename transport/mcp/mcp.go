@@ -155,6 +155,3 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	return s.conns.Drain(ctx)
 }
-
-// maxWait is how long a call waits for what it has asked of the client.
-const maxWait = 10 * time.Minute

@@ -5,8 +5,24 @@ import (
 	"regexp"
 	"sync"
 
-	"kernos/internal/jsonscan"
 	"kernos/message"
+)
+
+// TaskSupport decides how the calls of a syscall become tasks, for clients that can follow tasks.
+type TaskSupport byte
+
+const (
+	// NoTask: they don't, unless the syscall is Job.Start or Job.Retry.
+	NoTask TaskSupport = iota
+
+	// TaskOptional: a call is a job. Other clients wait for the reply.
+	TaskOptional
+
+	// TaskRequired: a call is a job. Other clients are refused.
+	TaskRequired
+
+	// TaskReplied: the reply is one of Job.Start, and names the job.
+	TaskReplied
 )
 
 // An Offer shows a syscall as a prompt or as a resource, beside the tool that it is.
@@ -76,15 +92,4 @@ func (o *Offer) kind(s *Server) resourceKind {
 		return []contents{textContents(uri, o.MimeType, string(reply))}, nil
 	}
 	return k
-}
-
-// eachMember goes through the members of an object, which may be nil.
-func eachMember(object []byte, visit func(name string, value []byte)) {
-	if len(object) == 0 || object[0] != '{' {
-		return
-	}
-	jsonscan.Members(object, 0, func(name, value []byte) bool {
-		visit(jsonscan.Unquote(name), value)
-		return true
-	})
 }

@@ -28,49 +28,6 @@ type promptArgument struct {
 	Required    bool   `json:"required,omitempty"`
 }
 
-// contentRoots are the folders whose agents and skills are shown.
-var contentRoots = []string{"os://agents", "os://skills"}
-
-// An indexed is an agent or a skill, as Content.Index lists it.
-type indexed struct{ URI, Kind, Name, Description string }
-
-// A contentIndex is what Content.Index replies.
-type contentIndex struct {
-	Entries    []indexed
-	EntriesRef *message.BlobPointer
-	Cursor     string
-}
-
-// indexContent lists the agents and skills that the caller may read, in the order of their URIs.
-func (x *exchange) indexContent() (all []indexed, err error) {
-	for _, root := range contentRoots {
-		for next := ""; ; {
-			page, err := call[contentIndex](x, "Content.Index", map[string]string{"uri": root, "cursor": next})
-			if err == nil && page.EntriesRef != nil {
-				var text []byte
-				if text, err = x.fetch(page.EntriesRef); err == nil {
-					err = json.Unmarshal(text, &page.Entries)
-				}
-			}
-			if err != nil && !nothingThere(err) {
-				return nil, err
-			}
-			all = append(all, page.Entries...)
-			if next = page.Cursor; next == "" {
-				break
-			}
-		}
-	}
-	return all, nil
-}
-
-// nothingThere reports whether an error means that there is nothing for the caller: the folder doesn't
-// exist, isn't for this caller, or has no mount.
-func nothingThere(err error) bool {
-	e, _ := message.ErrorOf(err)
-	return e.Code == 403 || e.Code == 404 || e.Code == 502
-}
-
 // prompts returns those of the caller: what embedding programs offer, agents, and skills. A name that is
 // taken has its kind before it.
 func (x *exchange) prompts() (all []prompt, err error) {
@@ -178,19 +135,4 @@ func getPrompt(x *exchange) {
 		Description string `json:"description"`
 		Messages    []said `json:"messages"`
 	}{all[i].Description, []said{{"user", content{"text", text}}}}))
-}
-
-// hydrated returns the text of an agent or a skill.
-func (x *exchange) hydrated(uri string) (string, error) {
-	h, err := call[file](x, "Content.Hydrate", map[string]string{"uri": uri})
-	switch {
-	case err != nil:
-		return "", err
-	case h.Content != nil:
-		return *h.Content, nil
-	case h.ContentRef != nil:
-		text, err := x.fetch(h.ContentRef)
-		return string(text), err
-	}
-	return "", nil
 }

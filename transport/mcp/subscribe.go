@@ -223,14 +223,3 @@ func (n *session) hear(w watch, method string, params []byte) {
 		w.each(func() { n.tell(jsonrpc.AppendNotification(nil, method, params)) })
 	})
 }
-
-// eachElement goes through the elements of a list, which may be nil.
-func eachElement(list []byte, visit func(value []byte)) {
-	if len(list) == 0 || list[0] != '[' {
-		return
-	}
-	jsonscan.Elements(list, 0, func(value []byte) bool {
-		visit(value)
-		return true
-	})
-}

@@ -19,23 +19,6 @@ import (
 // tasksExtension is the name of the extension for tasks (SEP-2663). A task is a job.
 const tasksExtension = "io.modelcontextprotocol/tasks"
 
-// TaskSupport decides how the calls of a syscall become tasks, for clients that can follow tasks.
-type TaskSupport byte
-
-const (
-	// NoTask: they don't, unless the syscall is Job.Start or Job.Retry.
-	NoTask TaskSupport = iota
-
-	// TaskOptional: a call is a job. Other clients wait for the reply.
-	TaskOptional
-
-	// TaskRequired: a call is a job. Other clients are refused.
-	TaskRequired
-
-	// TaskReplied: the reply is one of Job.Start, and names the job.
-	TaskReplied
-)
-
 // tasks reports whether the client can follow tasks.
 func (c *client) tasks() bool {
 	return c.modern && jsonscan.Member(jsonscan.Member(c.capabilities, "extensions"), tasksExtension) != nil
