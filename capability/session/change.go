@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"context"
+	"errors"
 
 	"github.com/go-json-experiment/json"
 
@@ -163,3 +164,6 @@ func (c *change) end(status string, why *message.Error) (next bool, err error) {
 	_, err = c.append(q.Message)
 	return true, err
 }
+
+// errNothing means that nothing is to be changed.
+var errNothing = errors.New("nothing to change")

@@ -113,9 +113,6 @@ func boundary(path []Message, n int) int {
 	return best
 }
 
-// neverCompact is the setting of a session whose messages are summarized by Session.Compact only.
-const neverCompact = "never"
-
 // excess returns how many of the first messages of a path a summary is to stand for, so that a
 // request fits into the model: half of the room is left to the last messages. It is 0 if all of it
 // fits, or if nothing can be done about it.
@@ -220,10 +217,3 @@ func (r *runner) compact(s *session, path []Message, cut int) {
 		return err
 	})
 }
-
-// tooLong is the code of Model.Generate for a conversation that is longer than the model takes.
-const tooLong = 413
-
-var errTooLong = message.Errorf(tooLong, "The conversation is longer than the model takes, and no earlier messages are left to summarize; use a model with a larger context window, or Session.Rewind")
-
-var errCompact = message.Errorf(tooLong, "The conversation is longer than the model takes; Session.Compact summarizes its earlier messages, and Session.Continue resumes it")

@@ -274,3 +274,10 @@ func (c *change) keepParts(parts []part) error {
 	}
 	return nil
 }
+
+// tooLong is the code of Model.Generate for a conversation that is longer than the model takes.
+const tooLong = 413
+
+var errTooLong = message.Errorf(tooLong, "The conversation is longer than the model takes, and no earlier messages are left to summarize; use a model with a larger context window, or Session.Rewind")
+
+var errCompact = message.Errorf(tooLong, "The conversation is longer than the model takes; Session.Compact summarizes its earlier messages, and Session.Continue resumes it")

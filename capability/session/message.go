@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"encoding/base64"
+	stdjson "encoding/json"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -111,6 +112,11 @@ type Result struct {
 	Name   string         `json:"name,omitzero"`
 	Output jsontext.Value `json:"output"`
 	Error  jsontext.Value `json:"error,omitzero"`
+}
+
+// failed is the result of a call that has failed.
+func failed(e *message.Error) Result {
+	return Result{Output: jsontext.Value("null"), Error: e.Append(nil)}
 }
 
 // An Approval is what a request for one and the response to it say.
@@ -335,6 +341,21 @@ func (x *Sessions) grow(ctx context.Context, m *Message) error {
 		c.Args, c.ArgsRef = data, nil
 	}
 	return nil
+}
+
+// brief is what is recorded of a request or a reply in place of its data: the session and the turn,
+// and none of the texts, which Session.Delete deletes.
+func brief(data stdjson.RawMessage) stdjson.RawMessage {
+	out := []byte("{")
+	for _, name := range []string{"session", "turn", "status", "wait", "seq", "id"} {
+		if value := jsonscan.Member(data, name); value != nil {
+			if len(out) > 1 {
+				out = append(out, ',')
+			}
+			out = append(append(jsonscan.AppendQuoted(out, name), ':'), value...)
+		}
+	}
+	return append(out, '}')
 }
 
 // brief is a message as it is recorded: without its texts, which Session.Delete deletes.

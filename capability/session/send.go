@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	stdjson "encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -21,10 +20,6 @@ import (
 	"kernos/work"
 )
 
-type sessionInput struct {
-	Session string `json:"session" jsonschema:"maxLength=64" jsonschema_description:"The session, as Session.Create replied it."`
-}
-
 type turnOutput struct {
 	Session string         `json:"session" jsonschema_description:"The session."`
 	Turn    string         `json:"turn,omitzero" jsonschema_description:"The turn."`
@@ -33,23 +28,6 @@ type turnOutput struct {
 	Error   jsontext.Value `json:"error,omitzero" jsonschema_description:"With wait: why the turn has failed, or which budget is used up."`
 	Seq     uint64         `json:"seq,omitzero" jsonschema_description:"The last message of the session. Session.Watch takes it as after."`
 }
-
-// brief is what is recorded of a request or a reply in place of its data: the session and the turn,
-// and none of the texts, which Session.Delete deletes.
-func brief(data stdjson.RawMessage) stdjson.RawMessage {
-	out := []byte("{")
-	for _, name := range []string{"session", "turn", "status", "wait", "seq", "id"} {
-		if value := jsonscan.Member(data, name); value != nil {
-			if len(out) > 1 {
-				out = append(out, ',')
-			}
-			out = append(append(jsonscan.AppendQuoted(out, name), ':'), value...)
-		}
-	}
-	return append(out, '}')
-}
-
-var notFoundError = kernel.ErrorDefinition{Code: 404, When: "no session that the caller sees has this id"}
 
 type sendInput struct {
 	sessionInput

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -27,6 +28,9 @@ const (
 	keyChild   = 'a' // principal, idempotency key → turnOutput of the child session that Agent.Ask has begun
 	keyAlways  = 'r' // principal → types that are always allowed
 )
+
+// queueLetter is that of the queue of turns among the queues of a store.
+const queueLetter = 's'
 
 func key(letter byte, parts ...string) []byte {
 	k := append(make([]byte, 0, 64), store.SpaceSessions, letter)
@@ -69,6 +73,16 @@ type head struct {
 	Ended  []ending  `json:"ended,omitzero"` // the last of them
 }
 
+// An agentPin is the agent of a session, as it was when the session was created.
+type agentPin struct {
+	URI  string `json:"uri" jsonschema_description:"The agent file."`
+	Hash string `json:"hash" jsonschema_description:"The hash of the file."`
+	Now  string `json:"now,omitzero" jsonschema_description:"The hash of the file since it has changed. The session keeps what it has."`
+}
+
+// neverCompact is the setting of a session whose messages are summarized by Session.Compact only.
+const neverCompact = "never"
+
 // parentOf is the call that a child session answers.
 type parentOf struct {
 	Session string `json:"session"`
@@ -109,6 +123,16 @@ func (u *Usage) add(o Usage) {
 const (
 	thinking = "think"
 	acting   = "act"
+)
+
+// The ways in which a turn ends, and how far an open one is.
+const (
+	statusDone     = "done"
+	statusLimited  = "limited"
+	statusCanceled = "canceled"
+	statusFailed   = "failed"
+	statusRunning  = "running"
+	statusWaiting  = "waiting"
 )
 
 // A turn is one that is open.
@@ -163,6 +187,14 @@ type queued struct {
 	Remote      bool       `json:"remote,omitzero"`
 }
 
+// callKey is the idempotency key of a call.
+func callKey(session, call string) string { return "session/" + session + "/" + call }
+
+// callPrefix is what the ids begin with that the kernel gives to calls.
+const callPrefix = "call_"
+
+func isKernelCall(id string) bool { return strings.HasPrefix(id, callPrefix) }
+
 func readTurn(text []byte) (t turn, err error) { return t, json.Unmarshal(text, &t) }
 
 // A session is the state of one as it was read.
@@ -171,6 +203,12 @@ type session struct {
 	turn     *turn // nil if none is open
 	revision store.Revision
 }
+
+type sessionInput struct {
+	Session string `json:"session" jsonschema:"maxLength=64" jsonschema_description:"The session, as Session.Create replied it."`
+}
+
+var notFoundError = kernel.ErrorDefinition{Code: 404, When: "no session that the caller sees has this id"}
 
 func notFound(id string) error {
 	form := ""

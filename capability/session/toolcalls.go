@@ -2,7 +2,6 @@ package session
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -210,11 +209,6 @@ func (c *change) closeCalls(e *message.Error) error {
 	return nil
 }
 
-// failed is the result of a call that has failed.
-func failed(e *message.Error) Result {
-	return Result{Output: jsontext.Value("null"), Error: e.Append(nil)}
-}
-
 // suspend ends the lease of a turn whose calls all wait for a caller.
 func (r *runner) suspend() {
 	r.persist(func(c *change) error {
@@ -259,9 +253,6 @@ func (r *runner) call(s *session, call callState) {
 	r.mu.Unlock()
 	r.nudge()
 }
-
-// callKey is the idempotency key of a call.
-func callKey(session, call string) string { return "session/" + session + "/" + call }
 
 // storeResult stores the outcome of what never became a call, or could not be settled with it.
 func (r *runner) storeResult(w *attempt, outcome *message.Message) {
@@ -352,11 +343,6 @@ func (w *attempt) convert(kept *keptResult) {
 		}
 	}
 }
-
-// callPrefix is what the ids begin with that the kernel gives to calls.
-const callPrefix = "call_"
-
-func isKernelCall(id string) bool { return strings.HasPrefix(id, callPrefix) }
 
 // processOf is the process container of a job.
 func processOf(id, status string) []byte {

@@ -14,16 +14,6 @@ import (
 	"kernos/work"
 )
 
-// The ways in which a turn ends, and how far an open one is.
-const (
-	statusDone     = "done"
-	statusLimited  = "limited"
-	statusCanceled = "canceled"
-	statusFailed   = "failed"
-	statusRunning  = "running"
-	statusWaiting  = "waiting"
-)
-
 // maxTakeovers is how often a turn is begun again after the process died while it ran.
 const maxTakeovers = 5
 
@@ -158,9 +148,6 @@ func (r *runner) persist(fill func(*change) error) bool {
 	}
 	return false
 }
-
-// errNothing means that nothing is to be changed.
-var errNothing = errors.New("nothing to change")
 
 // finish does what follows when the change has been applied by the kernel itself.
 func (c *change) finish(k *kernel.Kernel, from kernel.Sender, cause *turn, commit *store.Commit) {
