@@ -243,7 +243,7 @@ func dialRelay() (conn net.Conn, stop func(), err error) {
 	return conn, stop, err
 }
 
-// handle registers Bench.Echo for a connection, which is what Echo is, says so, and answers it
+// handle registers Bench.Echo for a connection, which is what Echo is, reports that it is registered, and answers it
 // until the connection ends. It is what this program does in a process of its own.
 func handle(socket string) error {
 	conn, err := net.Dial("unix", socket)
@@ -425,7 +425,7 @@ func besideEcho(out io.Writer, binary string, count int) error {
 	return idle(out, d)
 }
 
-// idle measures what connections take that say nothing.
+// idle measures what idle connections cost.
 func idle(out io.Writer, d *daemon) error {
 	const connections = 9000 // this process may have so many files open
 	before, err := resident(d.cmd.Process.Pid)

@@ -62,7 +62,7 @@ func models(out io.Writer) error {
 	return w.Flush()
 }
 
-// canned is a provider that always says the same.
+// canned is a provider that always gives the same answer.
 type canned struct {
 	events  [][]byte
 	sent    time.Time     // when the first delta was read from it

@@ -127,7 +127,7 @@ func (p *provider) answer(conn net.Conn) error {
 	}
 }
 
-// said is how many bytes an answer has.
+// said returns how many bytes an answer has.
 func said(words int) int { return 20 + 5*(words-1) }
 
 // A remote is a provider in a process of its own.

@@ -259,7 +259,7 @@ func besideGeth(out io.Writer, idle int) error {
 	return idleConnections(out, idle)
 }
 
-// discovery measures how long a fresh server takes to say all that it has.
+// discovery measures how long a fresh server takes to describe all of its methods.
 func discovery(out io.Writer) error {
 	s, err := startRPC("kernos")
 	if err != nil {

@@ -155,7 +155,7 @@ var (
 	wholeMember  = []byte(`"text":"@`)
 )
 
-// say sends, and reads until the turn has ended. It looks at no more of a line than a client must.
+// say sends an input, and reads until the turn has ended. It looks at no more of a line than a client must.
 func (l *listener) say() error {
 	l.deltas, l.grown, l.bytes = 0, 0, 0
 	if _, err := fmt.Fprintf(l.conn, `{"kind":"command","type":"Session.Send","data":{"session":%q,"text":"Hi","wait":true},"metadata":{"id":"say","timestamp":1}}`+"\n", l.session); err != nil {

@@ -168,7 +168,7 @@ func pipeRun(binary string, lines [][]byte, count int, flags ...string) (piped, 
 	}, nil
 }
 
-// peak is the most memory that a running process has had, in MB. What its parent is told
+// peak returns the most memory that a running process has had, in MB. What its parent gets
 // when it ends is of no use: it begins with the memory of the parent.
 func peak(pid int) float64 {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

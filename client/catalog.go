@@ -124,7 +124,7 @@ func (c *Catalog) Add(other *Catalog) {
 	slices.SortFunc(c.Modules, func(a, b Module) int { return strings.Compare(a.Namespace, b.Namespace) })
 }
 
-// outdated reports whether the server has said meanwhile that it offers something else.
+// outdated reports whether the server has meanwhile announced another hash of what it offers.
 func (c *Catalog) outdated() bool {
 	if c.client == nil {
 		return false

@@ -72,7 +72,7 @@ type Client struct {
 	ctx      context.Context // ends with the client
 	cancel   context.CancelFunc
 	ended    chan struct{} // closed when the keeper has ended
-	wake     chan struct{} // tells an idle keeper that a caller wants a connection
+	wake     chan struct{} // wakes an idle keeper: a caller wants a connection
 
 	mu      sync.Mutex // guards what follows
 	link    *webSocket // nil while there is no connection

@@ -29,7 +29,7 @@ type notification struct {
 func (f *frame) notifies() bool { return f.Method != "" }
 
 // readFrames reads what has come: one frame, or a batch. Frames that are neither answers nor
-// about a subscription are left out: other servers may have more to say.
+// about a subscription are left out: other servers may send more.
 func readFrames(text []byte) ([]frame, error) {
 	text = bytes.TrimSpace(text)
 	if len(text) == 0 {
@@ -60,7 +60,7 @@ func readFrames(text []byte) ([]frame, error) {
 	return kept, nil
 }
 
-// A Request is a call, with what a kernel's message may say about it beside its parameters.
+// A Request is a call, with the metadata that a kernel's message may have beside its parameters.
 type Request struct {
 	Method string // such as memory_get
 	Params []any  // as they stand in the request's list; a method with named ones takes one object

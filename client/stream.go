@@ -160,7 +160,7 @@ func (s *Stream) Each(ctx context.Context, f func(*Item) error) error {
 }
 
 // Close ends the stream for a reader that wants no further items. If the stream has not ended, the server is
-// told to cancel it.
+// asked to cancel it.
 func (s *Stream) Close() error {
 	s.closing.Do(func() {
 		close(s.closed)
@@ -174,7 +174,7 @@ func (s *Stream) Close() error {
 		c.mu.Unlock()
 		s.finish(ErrClosed)
 		if running && l != nil {
-			_ = l.write(c.ctx, text) // a server that can't be told has lost its client anyhow
+			_ = l.write(c.ctx, text) // a server that can't be reached has lost its client anyhow
 		}
 	})
 	return nil
@@ -198,7 +198,7 @@ func (s *Stream) finish(err error) {
 }
 
 // resumable reports whether the server can be asked for the rest of the stream. One that
-// does not number its items can't tell which have come.
+// does not number its items can't know which have come.
 func (s *Stream) resumable() bool { return s.id != nil && (s.last > 0 || !s.any) }
 
 // repeats reports whether an item has come before.

@@ -333,7 +333,7 @@ func (l *webSocket) write(ctx context.Context, frame []byte) error {
 }
 
 // watch pings the server as long as the connection is read, and breaks a connection on which nothing
-// comes back: a machine that is gone does not say so.
+// comes back: a machine that is gone doesn't close its connections.
 func (l *webSocket) watch(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})

@@ -113,7 +113,7 @@ func (s *state) trim(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// reportDropped tells the operator what the journal has dropped since the last report. A
+// reportDropped logs what the journal has dropped since the last report. A
 // journal that is full is trimmed all the time, so that a line for each would be too many.
 func (s *state) reportDropped() {
 	d := s.dropped

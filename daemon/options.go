@@ -166,7 +166,7 @@ type Socket struct {
 	// this user is served.
 	Keys []ssh.PublicKey
 
-	// Info is what clients are told of this process beside what the daemon knows: Dir, Args
+	// Info is what clients get to know about this process beside what the daemon knows: Dir, Args
 	// and Env, with which it can be started again.
 	Info unix.Info
 }
@@ -186,7 +186,7 @@ type Web struct {
 	CertFile, KeyFile string   // certificate and key of TLS, in PEM; read again when they change
 	Hosts             []string // names of this machine, beside localhost and its address
 	Origins           []string // origins of web pages that are let in, with the token
-	Issuer            string   // the authorization server that MCP clients are told of; "" means none
+	Issuer            string   // the authorization server that is named to MCP clients; "" means none
 
 	// An address that other machines can reach is served with TLS and a token only, and beside
 	// the Keys of the Socket none is served, unless these allow it.

@@ -99,7 +99,7 @@ func (p *postings) value(dst []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(p.count)), p.list...)
 }
 
-// wakeIndexer tells the indexer that there are new pages. The caller has mu.
+// wakeIndexer wakes the indexer for new pages. The caller has mu.
 func (j *Journal) wakeIndexer() {
 	if j.closed {
 		return

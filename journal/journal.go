@@ -166,7 +166,7 @@ func (j *Journal) Close() error {
 // visible prepares for reading: it opens the journal and flushes.
 func (j *Journal) visible() error {
 	if err := j.Flush(); err != nil {
-		// What can't be written can't be found, and what is there can.
+		// What can't be written can't be found; what was written can.
 		j.flushMu.Lock()
 		defer j.flushMu.Unlock()
 		return j.openOnce()

@@ -67,7 +67,7 @@ func (j *Journal) texts(after uint64) iter.Seq2[vectors.Text, error] {
 	}
 }
 
-// about appends what a record is about, or nothing if it says no more than its type does, which its words find.
+// about appends what a record is about, or nothing if that is no more than its type, which its words find.
 // What has failed stands twice in the text of an error, most of which is about the cause.
 func (r *record) about(dst []byte) []byte {
 	start := len(dst)
@@ -82,7 +82,7 @@ func (r *record) about(dst []byte) []byte {
 	return dst
 }
 
-// wakeEmbedder tells the embedder that there are new pages. The caller has mu.
+// wakeEmbedder wakes the embedder for new pages. The caller has mu.
 func (j *Journal) wakeEmbedder() {
 	m := &j.meaning
 	if m.texts == nil || j.closed {

@@ -226,7 +226,7 @@ func invalidInput(err error) error {
 }
 
 // InvalidOutput returns the error for an answer that its schema doesn't allow, err being what [schema.Schema.Validate]
-// returned. The format says whose answer it is.
+// returned. The format names whose answer it is.
 func InvalidOutput(err error, format string, args ...any) *message.Error {
 	e := message.Errorf(502, format+": %v", append(args, err)...)
 	if invalid, ok := errors.AsType[*schema.Invalid](err); ok {

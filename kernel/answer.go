@@ -22,8 +22,8 @@ import (
 // An Origin is where calls come from, and where their answers go: a connection, or what has
 // called within the process.
 type Origin interface {
-	// Sender returns where messages of the connection come from. cause is what a request says
-	// it was caused by; "" for messages that ask nothing.
+	// Sender returns where messages of the connection come from. cause is the causation of a
+	// request; "" for messages that ask nothing.
 	Sender(cause message.ID) Sender
 
 	// Post sends a message, with what Admit was given, when a commit, which may be nil, is
@@ -47,7 +47,7 @@ func (c *Call) abandon() {
 	c.origin.Post(c.send, m, nil)
 }
 
-// emit sends what the handler, or the kernel in its place, has to say. What comes after the
+// emit sends a message of the handler, or of the kernel in its place. What comes after the
 // deadline is dropped, and the outcome is a 504, also if the timer that is to call Expire is late.
 func (c *Call) emit(m message.Message) {
 	if c.syscall.Output == schema.Any && m.Kind == message.KindReply {

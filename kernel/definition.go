@@ -45,7 +45,7 @@ type Definition struct {
 	// Redact returns the data of a request as it may be kept, for secrets that the
 	// schema can't mark because it depends on other fields whether they are any. It is also
 	// asked about other messages of this type that come from connections, whose data may be
-	// anything. It must not change the data. Nil means that the schema says it all.
+	// anything. It must not change the data. Nil means that the schema marks all of them.
 	Redact func(data json.RawMessage) json.RawMessage
 
 	// Brief returns what is recorded of a request or a reply in place of its data, which is
@@ -55,9 +55,9 @@ type Definition struct {
 	// EffectOf returns the effect of one request, where Effect isn't that of all. Nil means that it is.
 	EffectOf func(data json.RawMessage) Effect
 
-	// Guidance says, in a sentence for the caller, what to do about data that does not fit
-	// Input; "" if it has nothing to say. The error is an *schema.Invalid. Nil means that
-	// the descriptions in the schema say it all.
+	// Guidance returns a sentence for the caller about what to do about data that does not fit
+	// Input, or "". The error is an *schema.Invalid. Nil means that
+	// the descriptions in the schema suffice.
 	Guidance func(err error) string
 
 	// Repeat is what running a command a second time with the same data does.
@@ -124,7 +124,7 @@ const (
 	InStore Effect = iota
 
 	// External: in a file, a server, a program. A command with an idempotency key is noted
-	// on disk before its handler runs, so that a retry after a crash or a timeout is told that
+	// on disk before its handler runs, so that a retry after a crash or a timeout gets the error that
 	// the outcome is not known, and is not run again.
 	External
 
@@ -143,11 +143,11 @@ type Repeat byte
 
 const (
 	// Idempotent: a second run changes nothing more, unless something else has changed in between.
-	// Clients are told.
+	// Descriptions for clients have it.
 	Idempotent Repeat = 1 << iota
 
 	// Retried: an External effect may happen twice. A retry of a command whose outcome isn't known
-	// runs it again; without this promise, the retry is told that the outcome isn't known.
+	// runs it again; without this promise, the retry gets the error that the outcome isn't known.
 	Retried
 )
 
@@ -170,7 +170,7 @@ const (
 	Always Recording = iota
 
 	// InWorkflows: all but the queries that the owner sends, also from the console, without a
-	// correlation and without a causation. It is for syscalls that only look at what is there, so
+	// correlation and without a causation. It is for syscalls that only read, so
 	// that looking doesn't fill the journal. Commands, nested calls, and what other tokens send are
 	// always recorded.
 	InWorkflows
@@ -187,7 +187,7 @@ type EventDefinition struct {
 	Type    message.Type // a name in the past tense: Job.Completed
 	Summary string
 
-	// Unrecorded events are sent to the caller only: what they tell is recorded when it is whole.
+	// Unrecorded events are sent to the caller only: what they report is recorded when it is whole.
 	Unrecorded bool
 }
 
@@ -223,7 +223,7 @@ const (
 	ShutdownType message.Type = "Syscall.Shutdown"
 )
 
-// An Emit takes what a handler has to say: any number of events, then one outcome.
+// An Emit takes the messages of a handler: any number of events, then one outcome.
 // It may be called from several goroutines.
 type Emit func(message.Message)
 

@@ -44,7 +44,7 @@ func both[T any](first, second func(T)) func(T) {
 //
 // A handler reads, decides and stages, with conditions on what it has read. If a
 // condition no longer holds when the reply is given, everything that the handler
-// has staged and said since is forgotten, and it runs again.
+// has staged and emitted since is forgotten, and it runs again.
 //
 // The kernel keeps the batch. The error, if any, is for the caller.
 func Stage(ctx context.Context, b *store.Batch) error {
@@ -118,7 +118,7 @@ func (c *Call) decide(commit *store.Commit, err error) *store.Commit {
 		err = errFailed
 	}
 	if err != nil || commit == nil {
-		go tell(err, nil) // the outcome says it already
+		go tell(err, nil) // the outcome has the error already
 		return told
 	}
 	told.Revision = commit.Revision

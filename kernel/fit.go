@@ -61,7 +61,7 @@ func (k *Kernel) Share(ctx context.Context, data, asked []byte, from, to *princi
 // into a line. The code of this error is 413: the caller may ask for less at a time.
 const tooLong = "The answer does not fit into a line"
 
-// Fit returns a message that says the same as m in a line of at most limit bytes;
+// Fit returns a message with the content of m in a line of at most limit bytes;
 // length returns how long a message's line is. A field that the syscall's output
 // declares together with a reference (body and bodyRef) goes to a blob, the largest
 // first; if that is not enough, all of the data does, as dataRef.

@@ -32,12 +32,12 @@ import (
 )
 
 // DefaultTimeout is how long a call may take if neither its definition nor the
-// kernel's options say otherwise.
+// kernel's options set it.
 const DefaultTimeout = 30 * time.Second
 
 // Options are the settings of a Kernel. The zero value is usable.
 type Options struct {
-	// Timeout is how long a call may take if its definition does not say. 0 means
+	// Timeout is how long a call may take if its definition doesn't set it. 0 means
 	// DefaultTimeout.
 	Timeout time.Duration
 
@@ -169,7 +169,7 @@ func (k *Kernel) UntilStop(parent context.Context) (ctx context.Context, release
 	}
 }
 
-// Limits of slow calls, if the options do not say otherwise.
+// Limits of slow calls, if the options don't set them.
 const (
 	DefaultInFlight    = 64
 	DefaultInFlightAll = 4096

@@ -16,8 +16,8 @@ type Need struct {
 	Advice string         // what to do if no offer exists, or may be called
 }
 
-// Instead returns what a caller that asks for an unknown type may need, of what it may call, or "". It is what the
-// error of a message says about such a type, for the errors of other protocols.
+// Instead returns what a caller that asks for an unknown type may need, of what it may call, or "". It is the
+// part of a message's error about such a type, for the errors of other protocols.
 func (k *Kernel) Instead(t message.Type, caller *principal.Principal) string {
 	return k.registry.For(caller).Instead(t, k.opts.Needs)
 }
@@ -26,7 +26,7 @@ func (k *Kernel) Instead(t message.Type, caller *principal.Principal) string {
 func (v View) Instead(t message.Type, needs []Need) string { return v.catalog.instead(t, needs) }
 
 // instead returns what a caller that asks for an unknown type may need, or "". The first need with
-// a word of the name counts. The domain says more than the action.
+// a word of the name counts. The domain counts more than the action.
 func (c *catalog) instead(t message.Type, needs []Need) string {
 	for _, part := range []string{t.Domain(), t.Action()} {
 		for _, w := range ranked.Words(part) {

@@ -38,12 +38,12 @@ type NewCall struct {
 	Kept bool
 
 	// Event gets the events of the call. They are neither recorded nor passed on: the caller
-	// tells of them in its own words. Nil means that they are passed on. The data of an event
+	// reports them with events of its own. Nil means that they are passed on. The data of an event
 	// may be overwritten when Event has returned.
 	Event Emit
 }
 
-// InvokeAs is Invoke with more to say.
+// InvokeAs is Invoke with all options of a nested call.
 func InvokeAs(ctx context.Context, n NewCall) (json.RawMessage, error) {
 	t, data := n.Type, n.Data
 	c, ok := CallOf(ctx)

@@ -34,7 +34,7 @@ type Record struct {
 	Syscall *Syscall
 
 	// Refused means that the message was never given to a handler, or is the answer to
-	// such a message. What it says may be anything, and its data is not recorded;
+	// such a message. Its content may be anything, and its data is not recorded;
 	// that of an error that answers it is.
 	Refused bool
 

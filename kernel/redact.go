@@ -63,7 +63,7 @@ func Redact(r Record) (data json.RawMessage, changed bool) {
 	}
 	known := r.call.knownSecrets()
 	if r.Message.Kind.Asks() {
-		known = r.call.caller.knownSecrets() // the request's own are where its definition says
+		known = r.call.caller.knownSecrets() // the request's own are in the fields that its definition marks
 	}
 	if known == nil {
 		return data, changed
@@ -128,7 +128,7 @@ func (r *Record) redact(how secret.Strictness) (data json.RawMessage, changed bo
 }
 
 // marks returns the schemas that mark something in the message. An event has none of its own,
-// and tells of what was asked or is answered.
+// and repeats what was asked or is answered.
 func (r *Record) marks() (first, second *schema.Schema) {
 	if r.Syscall == nil {
 		return nil, nil
@@ -187,7 +187,7 @@ func isCrypto(t message.Type) bool {
 var noSecrets = new(secret.Values)
 
 // setSecrets notes what [Redact] has taken out of the call's request, which left data, and
-// what the calls that made this one know. Nothing that the call says may repeat these secrets
+// what the calls that made this one know. No message of the call may repeat these secrets
 // to readers of the journal. The outcome is the same whenever it is computed.
 func (c *Call) setSecrets(data json.RawMessage, changed bool) {
 	if c.secrets.Load() != nil {

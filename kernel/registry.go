@@ -191,15 +191,15 @@ func (r *Registry) CheckNames(patterns []string) error {
 }
 
 // BuiltIn reports whether a type is in a domain of the framework or of a module, or in none: programs
-// can't register it. Some callers can't tell upper and lower case apart, so neither does BuiltIn.
+// can't register it. Some callers don't distinguish upper and lower case, so neither does BuiltIn.
 func (r *Registry) BuiltIn(t message.Type) bool {
 	d := t.Domain()
 	return d == "" || Reserved(t) || slices.ContainsFunc(r.state.Load().domains, func(own string) bool { return strings.EqualFold(own, d) })
 }
 
 // Reserved reports whether a type belongs to the framework: code that is registered at run
-// time may not use it, nor may events from connections. Some callers can't tell upper and lower
-// case apart.
+// time may not use it, nor may events from connections. Some callers don't distinguish upper
+// and lower case.
 func Reserved(t message.Type) bool {
 	d := t.Domain()
 	return strings.EqualFold(d, "Syscall") || strings.EqualFold(d, "Sys") || strings.EqualFold(d, "Kernel")

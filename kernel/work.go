@@ -78,7 +78,7 @@ type WorkCall struct {
 
 // Do sends a request as a part of some work, and returns its outcome with the commit that the
 // outcome waits for, which may be nil. The request is refused if its sender may not send it
-// now. What never becomes a call isn't settled: the work is told of it by the outcome alone.
+// now. What never becomes a call isn't settled: the work learns of it from the outcome alone.
 func (k *Kernel) Do(ctx context.Context, w WorkCall) (outcome message.Message, commit *store.Commit) {
 	m := message.Message{Kind: message.KindCommand, Type: w.Type, Data: w.Data, Metadata: w.Metadata}
 	if s, ok := k.registry.Lookup(w.Type); ok {

@@ -180,7 +180,7 @@ func next(line []byte, i int) (int, bool, error) {
 	return i, false, jsonscan.Expected(line, i, "',' or '}' after a member")
 }
 
-// maxUnknown is how many unknown members are told apart one by one.
+// maxUnknown is how many unknown members are remembered, each by its name.
 const maxUnknown = 16
 
 // unknown adds the name of a member that an object should not have, at offset i of
@@ -306,7 +306,7 @@ func Describe(text []byte) string {
 	return "the number " + Clip(string(text), 40)
 }
 
-// kindName reports what kind of value a JSON text is, and nothing of what it says: it may be
+// kindName reports what kind of value a JSON text is, and nothing of its content: it may be
 // anything, a secret too.
 func kindName(text []byte) string {
 	switch {

@@ -27,8 +27,8 @@ type Error struct {
 	// written to the wire as such.
 	Via *Via
 
-	// Reason tells kinds of errors apart inside a process, through errors.Is. It is
-	// never written to the wire: a client tells errors apart by their code, or by the
+	// Reason distinguishes kinds of errors inside a process, through errors.Is. It is
+	// never written to the wire: a client distinguishes errors by their code, or by the
 	// type of the message.
 	Reason error
 }
@@ -125,7 +125,7 @@ type publicError interface {
 //	*Error                    itself; 500 if its code is none
 //	context.DeadlineExceeded  504
 //	context.Canceled          499
-//	one that has a Public     what that says, and known is false: it may have more to say
+//	one that has a Public     what that returns, and known is false: its own text may have more
 //	anything else             500 without its text, and known is false
 //
 // The text of an error that is not known belongs into the operator's log only.

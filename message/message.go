@@ -2,7 +2,7 @@
 // parts may be.
 //
 // A [Message] is a plain value. It has a kind, the reason why it was sent (a
-// [KindCommand], a [KindQuery], an [KindEvent], a [KindReply] or an [KindError]), a type that tells
+// [KindCommand], a [KindQuery], an [KindEvent], a [KindReply] or an [KindError]), a type that names
 // what it is about (Memory.Set), data as the JSON text that came, and metadata
 // that ties it to the message that caused it. Answers are built from the message
 // they answer, so that their lineage is always set:
@@ -70,7 +70,7 @@ type Message struct {
 	Data     json.RawMessage // one JSON value, never empty in a valid message
 	Metadata Metadata
 
-	// Err is what Data says in a message that Fail made, for readers that would have to
+	// Err is the error in Data of a message that Fail made, for readers that would have to
 	// parse it otherwise. It is nil in every other message and never on the wire.
 	Err *Error
 
@@ -96,7 +96,7 @@ func (m *Message) Fail(e *Error) Message {
 	return Message{Kind: KindError, Type: m.Type, Data: e.Append(nil), Metadata: m.answer(), Err: e}
 }
 
-// Failure returns what the data of an error message says, as [ParseError] does.
+// Failure returns the error in the data of an error message, as [ParseError] does.
 func (m *Message) Failure() (*Error, error) {
 	if m.Err != nil {
 		return m.Err, nil

@@ -21,8 +21,7 @@ const (
 // olderVersion is the version that is still read, and migrated.
 const olderVersion = "0.1"
 
-// Migrate makes the metadata say that the message is one of the current version, if it says
-// that it is one of the older.
+// Migrate sets the version in the metadata to the current one, if it is the older one.
 func (m *Metadata) Migrate() {
 	if m.SchemaVersion == olderVersion {
 		m.SchemaVersion = Current.Version

@@ -20,8 +20,8 @@ const (
 // broken is the error for a text that isn't a schema.
 func broken(err error) error { return fmt.Errorf("not a JSON Schema: %s", mistakes(err)) }
 
-// mistakes reports where a schema is wrong, and why. The library tells it as a tree, in which
-// only the leaves say something.
+// mistakes describes where a schema is wrong, and why. The library returns a tree of errors, in which
+// only the leaves describe a mistake.
 func mistakes(err error) string {
 	invalid, ok := errors.AsType[*jsonschema.SchemaValidationError](err)
 	if !ok {

@@ -84,7 +84,7 @@ func size(v any) int {
 }
 
 // check checks a value whose text has so many bytes. The error is the library's, or a
-// *Invalid if it can't be said whether the value is valid.
+// *Invalid if it can't be decided whether the value is valid.
 func (k *checker) check(instance any, bytes int) error {
 	steps := leastSteps + stepsPerByte*bytes
 	k.left, k.until = steps, time.Now().Add(maxChecking)

@@ -26,7 +26,7 @@ type compiled struct {
 // root is the URL under which the library knows a schema.
 const root = "kernos://schema/root"
 
-// compile compiles a schema. The library asks what it is told to be a vocabulary about every
+// compile compiles a schema. The library asks the vocabularies that it is given about every
 // part of the schema, those that only a dynamic reference finds included.
 func compile(text json.RawMessage) (*compiled, error) {
 	full := new(compiled)

@@ -13,10 +13,10 @@ import (
 )
 
 // Input returns the schema of a Go type that callers fill in. Fields are named by
-// their json tags and required unless the tag says omitempty or omitzero; the tag
+// their json tags and required unless the tag has omitempty or omitzero; the tag
 // jsonschema_description describes them, the tag jsonschema restricts them
 // (enum=…, minimum=…, maxLength=…, oneof_required=NAME with another NAME for each of several
-// fields of which exactly one must be there, writeOnly=true for a secret text; jsonschema_extras says
+// fields of which exactly one must be there, writeOnly=true for a secret text; jsonschema_extras has
 // writeOnly=true for other secrets). Integers get the bounds that their Go type, or
 // a JSON number in any language, can hold, so that what the schema accepts can be
 // decoded. Types that are [Shared] become definitions.
@@ -93,7 +93,7 @@ func (d *derivation) schema(t reflect.Type) *jsonschema.Schema {
 }
 
 // listed reports what is in the list of a field that takes one value or a list of such values (oneof_type=string;array):
-// some clients of models refuse a list that doesn't say so.
+// some clients of models refuse a list without it.
 func listed(forms []*jsonschema.Schema) {
 	if len(forms) == 2 && forms[1].Type == "array" && forms[1].Items == nil {
 		forms[1].Items = &jsonschema.Schema{Type: forms[0].Type}

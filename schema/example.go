@@ -113,7 +113,7 @@ func (e *exampler) value(dst, text []byte, name string, depth int) ([]byte, bool
 	return jsonscan.AppendQuoted(dst, word), ok
 }
 
-// kind is the type of the values, as far as the schema says.
+// kind returns the type of the values, as far as the schema restricts it.
 func (s *shape) kind() string {
 	var one string
 	var several []string
@@ -220,7 +220,7 @@ var described = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?:[Ee]\.g\.,?|[Ff]or example,?|[Ee]xample:)\s+(?:'([^']+)'|(\w[\w+.-]*://\S*[\w/]))`)
 })
 
-// text returns a text that the schema allows, or the word if nothing says more.
+// text returns a text that the schema allows, or the word if the schema has nothing more specific.
 func (s *shape) text(word string) (string, bool) {
 	if known, ok := formats[s.Format]; ok {
 		word = known

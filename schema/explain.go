@@ -143,7 +143,7 @@ func (x *explainer) about(path, expected, format string, args ...any) {
 	x.problems = append(x.problems, Problem{Path: path, Expected: expected, Text: cmp.Or(path, "the value") + rest, Predicate: rest, rank: 1})
 }
 
-// wants reports what should be at a path and what is there.
+// wants reports what should be at a path, and which value is.
 func (x *explainer) wants(v *jsonschema.ValidationError, format string, args ...any) {
 	path := x.path(v.InstanceLocation)
 	expected := fmt.Sprintf(format, args...)
@@ -247,7 +247,7 @@ func (x *explainer) leaf(v *jsonschema.ValidationError) {
 }
 
 // choices lists the fields of which one is required, if the forms of the schema at fault require
-// one field each and say nothing else; nil if they don't.
+// one field each and nothing else; nil if they don't.
 func (x *explainer) choices(v *jsonschema.ValidationError) (names []string) {
 	part := x.part(v)
 	for _, form := range slices.Concat(part.OneOf, part.AnyOf) {
@@ -269,8 +269,8 @@ func (x *explainer) part(v *jsonschema.ValidationError) *jsonschema.Schema {
 	return new(jsonschema.Schema)
 }
 
-// came reports what is at a location. If the schema has a secret anywhere, it says only
-// what kind of value that is: a secret must not come back in an error, and it may
+// came describes the value at a location. If the schema has a secret anywhere, it names only
+// the kind of the value: a secret must not come back in an error, and it may
 // have been put into the wrong field.
 func (x *explainer) came(location []string) string {
 	v := x.at(location)

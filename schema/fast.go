@@ -214,7 +214,7 @@ func (n *node) bits(list []byte) (bits uint64, ok bool) {
 	return bits, ok
 }
 
-// chooseType notes forms that are one type each, and say nothing else. Where exactly one must fit,
+// chooseType notes forms that are one type each, and restrict nothing else. Where exactly one must fit,
 // no value may be of two of the types.
 func (n *node) chooseType(forms []byte) (ok bool) {
 	if forms[0] != '[' {
@@ -243,7 +243,7 @@ func (n *node) chooseType(forms []byte) (ok bool) {
 	return ok
 }
 
-// choose notes forms that require properties and say nothing else, of objects.
+// choose notes forms of objects that require properties and restrict nothing else.
 func (n *node) choose(forms []byte) (ok bool) {
 	if forms[0] != '[' || n.kinds != isObject {
 		return false
@@ -315,8 +315,8 @@ func whole(text []byte, n *float64) bool {
 	return err == nil && v >= -safe && v <= safe
 }
 
-// accepts reports whether the value is surely valid. It is wrong to say so of a
-// value that is not; it is slow, but right, to deny it of a value that is.
+// accepts reports whether the value is surely valid. It must not report true for an
+// invalid value; to report false for a valid one is slow, but right.
 func (n *node) accepts(value []byte) bool {
 	if n == anything {
 		return true

@@ -12,7 +12,7 @@ import (
 )
 
 // Sensitive reports whether some field of the schema must not be shown or kept: its schema
-// says writeOnly, or that its format is a password.
+// has writeOnly, or the format password.
 func (s *Schema) Sensitive() bool {
 	s.sensitiveOnce.Do(func() {
 		text := s.JSON()

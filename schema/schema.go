@@ -12,8 +12,8 @@
 // The derived schema is the contract: it is what callers are shown and what their
 // input is held against. Validation proper is the work of a maintained library
 // (draft-04 to 2020-12). Beside it stands a compiled form of the plain schemas that
-// Go types give, which accepts valid input without building a value; it only ever
-// says yes, and everything else goes to the library, so that there is one source of
+// Go types give, which accepts valid input without building a value; it can
+// only accept, and everything else goes to the library, so that there is one source of
 // truth and one place where failures are put into words. A differential fuzz test
 // shows that the two agree.
 package schema
@@ -40,7 +40,7 @@ type Schema struct {
 	text     json.RawMessage
 
 	fastOnce sync.Once
-	fast     *node // nil if the schema says more than the fast path knows
+	fast     *node // nil if the schema has more than the fast path knows
 
 	fullOnce sync.Once
 	full     *compiled
@@ -53,7 +53,7 @@ type Schema struct {
 }
 
 // Parse reads a schema from JSON. It may be of any draft from draft-04 to 2020-12
-// and is 2020-12 if it does not say; it may refer to itself but to nothing outside. Checks
+// and is 2020-12 if it names none; it may refer to itself but to nothing outside. Checks
 // against it have a limit: one that would take too long fails.
 func Parse(text json.RawMessage) (*Schema, error) {
 	var scan jsonscan.Scanner
@@ -110,7 +110,7 @@ func (s *Schema) Quiet() *Schema {
 }
 
 // Example adds a value to the schema of an object that shows how it is used, where its fields
-// can't say that: which of two is wanted, for instance. It returns the schema, and is called
+// can't express that: which of two is wanted, for instance. It returns the schema, and is called
 // before the first use.
 func (s *Schema) Example(value string) *Schema {
 	return s.change(func(keywords jsonvalue.Object) jsonvalue.Object {
@@ -118,7 +118,7 @@ func (s *Schema) Example(value string) *Schema {
 	})
 }
 
-// Items sets what is in the list of a field whose Go type can't say it. It returns the schema, and is called before the
+// Items sets what is in the list of a field whose Go type can't express it. It returns the schema, and is called before the
 // first use.
 func (s *Schema) Items(field, schema string) *Schema {
 	return s.change(func(keywords jsonvalue.Object) jsonvalue.Object {
@@ -128,7 +128,7 @@ func (s *Schema) Items(field, schema string) *Schema {
 	})
 }
 
-// Or lets a value also be what another schema says, which is written out and has no
+// Or lets a value also be one of another schema, which is written out and has no
 // definitions. It returns the schema, and is called before the first use.
 func (s *Schema) Or(text string) *Schema {
 	return s.change(func(keywords jsonvalue.Object) jsonvalue.Object {

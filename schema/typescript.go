@@ -12,7 +12,7 @@ import (
 )
 
 // TypeScript returns the type of the values that a schema describes, as TypeScript writes it. Lines
-// after the first begin with the indent. What a type can't say, such as the length of a text, is
+// after the first begin with the indent. What a type can't express, such as the length of a text, is
 // left out: a value that has the type may still break the schema.
 func TypeScript(text json.RawMessage, indent string) string {
 	w := typeWriter{definitions: jsonvalue.Members(jsonvalue.Members(text).Get("$defs"))}

@@ -22,7 +22,7 @@ func NewCommit(r Revision) *Commit { return &Commit{Revision: r} }
 // Committed returns a commit that is durable.
 func Committed(r Revision) *Commit { return &Commit{Revision: r, resolved: true} }
 
-// Resolve tells all waiting callers that the batch is durable, or why it is not known
+// Resolve notifies all waiting callers that the batch is durable, or why it is not known
 // to be. Only the first call counts.
 func (c *Commit) Resolve(err error) {
 	if c.decide(err) {

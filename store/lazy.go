@@ -96,7 +96,7 @@ func (l *lazy) Barrier() *Commit {
 	return Committed(0)
 }
 
-// Watch of a store that can't be opened tells of nothing.
+// Watch of a store that can't be opened reports no changes.
 func (l *lazy) Watch(prefix []byte) *Watcher {
 	s, err := l.store()
 	if err != nil {

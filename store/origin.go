@@ -13,7 +13,7 @@ import (
 // origins never see each other's state: each has a folder of its own.
 type Origin string
 
-// DefaultOrigin is the origin of a kernel that is not told another one.
+// DefaultOrigin is the origin of a kernel whose options have none.
 const DefaultOrigin Origin = "https://kernos.local/"
 
 // ParseOrigin reads an origin: a URL as it is, or a plain name, which is lower-cased,

@@ -123,15 +123,15 @@ type Store interface {
 	// Batches become durable in the order in which they were applied.
 	//
 	// A condition that does not hold is an [ErrConflict], and nothing is changed. Apply
-	// copies what it needs of the batch. If the store can't write, it says so here and
-	// keeps reading; it writes again when it can.
+	// copies what it needs of the batch. If the store can't write, the error is returned here, and
+	// reading continues; it writes again when it can.
 	Apply(*Batch) (*Commit, error)
 
 	// Barrier returns a commit that is durable when everything applied so far is. It
 	// writes nothing.
 	Barrier() *Commit
 
-	// Watch tells of changes under a prefix until the watcher is stopped.
+	// Watch reports changes under a prefix until the watcher is stopped.
 	Watch(prefix []byte) *Watcher
 
 	// Close makes everything durable and lets go of the store.
@@ -141,7 +141,7 @@ type Store interface {
 // An Error is a failure of a store, with the code that a caller is answered with.
 type Error struct {
 	Code int    // an HTTP status
-	Text string // tells the caller what is wrong, and what to do
+	Text string // for the caller: what is wrong, and what to do
 	Err  error  // the cause, for the operator's log; or nil
 }
 

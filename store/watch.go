@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// A Watcher reports that something under a prefix has changed. It does not tell what: its
+// A Watcher reports that something under a prefix has changed. It does not report what: its
 // reader looks, from where it last was, so that nothing is missed or seen twice
 // however many changes fall together.
 type Watcher struct {
@@ -21,7 +21,7 @@ type Watcher struct {
 // Stop ends the watcher. C is not closed.
 func (w *Watcher) Stop() { w.all.remove(w) }
 
-// Watchers is the part of an engine that tells its watchers. The zero value has none.
+// Watchers is the part of an engine that notifies its watchers. The zero value has none.
 type Watchers struct {
 	mu   sync.Mutex
 	list atomic.Pointer[[]*Watcher] // never changed, only replaced
@@ -52,7 +52,7 @@ func (ws *Watchers) remove(w *Watcher) {
 	ws.list.Store(&list)
 }
 
-// Tell tells the watchers of a batch that has become visible.
+// Tell notifies the watchers of a batch that has become visible.
 func (ws *Watchers) Tell(b *Batch) {
 	for _, w := range ws.all() {
 		if len(w.c) == 0 && b.touches(w.prefix) {

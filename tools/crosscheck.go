@@ -173,7 +173,7 @@ func typed(p *packages.Package, bodies bool) (problems []string) {
 	if p.Module != nil && p.Module.GoVersion != "" {
 		config.GoVersion = "go" + p.Module.GoVersion
 	}
-	p.Types, _ = config.Check(p.PkgPath, &files, p.Syntax, p.TypesInfo) // Error has been told
+	p.Types, _ = config.Check(p.PkgPath, &files, p.Syntax, p.TypesInfo) // the function Error has got the error
 	return problems
 }
 
@@ -193,7 +193,7 @@ func (i imports) Import(path string) (*types.Package, error) {
 // files are the files that have been read.
 var files token.FileSet
 
-// parsed has the files by their names, as functions that parse a file when they are called first. What a file says is the
+// parsed has the files by their names, as functions that parse a file when they are called first. The content of a file is the
 // same for all systems.
 var parsed sync.Map
 

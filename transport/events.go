@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// keepAlive is how often a comment is sent on a stream of events that has nothing to say, so that what
-// stands between does not take it for dead, and a peer that has left is noticed.
+// keepAlive is how often a comment is sent on a stream of events that is idle, so that proxies
+// between don't take it for dead, and a peer that has left is noticed.
 const keepAlive = 20 * time.Second
 
 // Events are the server-sent events that answer a request of HTTP. They are safe for concurrent use.

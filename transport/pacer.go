@@ -13,7 +13,7 @@ import (
 	"kernos/message"
 )
 
-// Throttled is the event that tells a peer that it sends more than it may. The messages wait,
+// Throttled is the event for a peer that sends more than it may. The messages wait,
 // and none of them is lost.
 const Throttled message.Type = "Syscall.Throttled"
 
@@ -80,8 +80,8 @@ func (p *Pacer) Wait() {
 	p.last = time.Now()
 }
 
-// Notice returns the event for a peer that has exceeded the rate for some time; nil if there
-// is nothing to tell.
+// Notice returns the event for a peer that has exceeded the rate for some time; nil if the
+// peer has not.
 func (p *Pacer) Notice() *message.Message {
 	if p == nil || p.since.IsZero() {
 		return nil

@@ -9,7 +9,7 @@ import (
 )
 
 // Refuse answers a request of HTTP in place of a syscall. The name is for programs, and is part of the
-// interface; the text is for people, and says what to do.
+// interface; the text is for people, and describes what to do.
 func Refuse(w http.ResponseWriter, status int, name, text string) {
 	body, _ := json.Marshal(struct { // never fails
 		Code    int    `json:"code"`

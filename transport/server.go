@@ -44,7 +44,7 @@ type Conn interface {
 // Limits are the settings of a [Server].
 type Limits struct {
 	// Connections is how many connections there may be at a time. Extra is how many more
-	// are admitted to extra places: the wire serves them some other way, or tells them why
+	// are admitted to extra places: the wire serves them some other way, or sends them the reason why
 	// it does not serve them.
 	Connections, Extra int
 
@@ -74,7 +74,7 @@ func (s *Stats) Rejected() (n uint64) {
 // limit, counts them, paces them, drains them in order, and cuts off those that don't end.
 // The wire accepts, reads, writes and closes:
 //
-//	if _, reason := s.Admit(c); reason != "" { … } // tell the peer, and close
+//	if _, reason := s.Admit(c); reason != "" { … } // send the peer the reason, and close
 //	s.Accept()
 //	transport.Start(s.Work(), k, c, c, options, func(…) { s.Leave(c); s.Done() })
 //	…

@@ -37,7 +37,7 @@ type Output interface {
 
 // A Writer collects the lines or frames for one peer, and writes them together. It writes
 //
-//   - when it is told to, by Flush or by an Add after which nothing follows soon,
+//   - when it is asked to, by Flush or by an Add after which nothing follows soon,
 //   - when 64 KB have been collected,
 //   - when bytes have waited for 2 ms.
 //
@@ -80,7 +80,7 @@ func NewWriter(out Output, limit int) *Writer {
 }
 
 // Writable reports whether fewer bytes than the limit wait for the peer. With wait, it waits until
-// that is so, or until sending has ended.
+// fewer do, or until sending has ended.
 func (w *Writer) Writable(wait bool) bool {
 	if !w.full.Load() {
 		return true

@@ -35,7 +35,7 @@ import (
 // Options are the settings of a Queue.
 type Options struct {
 	Store  store.Store
-	Letter byte // tells the queues of a store apart
+	Letter byte // distinguishes the queues of a store
 
 	// Work does a task. When it returns, the place of the task is free for another; if the
 	// lease was neither ended nor given back by then, the task begins again after a pause. A
@@ -60,7 +60,7 @@ const DefaultSlots = 256
 // A Queue runs tasks. It is safe for concurrent use.
 type Queue struct {
 	opts    Options
-	process int64 // tells the leases of this process from those of earlier ones
+	process int64 // distinguishes the leases of this process from those of earlier ones
 
 	mu        sync.Mutex
 	subqueues map[string]*subqueue       // subqueues that may have tasks, by key prefix
@@ -82,7 +82,7 @@ type subqueue struct {
 	prefix  []byte
 	low     []byte // no task waits before it; nil means that none waits at all
 	group   string
-	limit   int // how many tasks of the group may run, as its latest task says
+	limit   int // how many tasks of the group may run, as its latest task has it
 	running int // how many tasks of the group run
 	paused  bool
 }
@@ -107,7 +107,7 @@ func New(o *Options) *Queue {
 }
 
 // Add adds a task to a batch, which also leases it if it can begin at once. The queue has no task of
-// this ID: it is a new one, or the batch depends on what says so. The caller calls added when the
+// this ID: it is a new one, or a condition of the batch ensures it. The caller calls added when the
 // batch has been applied, with its commit.
 func (q *Queue) Add(b *store.Batch, t Task) (added func(*store.Commit)) {
 	place := q.place(&t, q.opts.Now())

@@ -15,7 +15,7 @@ import (
 // maxFrontMatter is how many bytes front matter may have.
 const maxFrontMatter = 256 << 10
 
-// front is what front matter says.
+// front is parsed front matter.
 type front struct {
 	present     bool // the file has front matter
 	name        string

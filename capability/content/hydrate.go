@@ -106,8 +106,8 @@ func (c *Content) hydrate(ctx context.Context, in hydrateInput) (hydrateOutput, 
 	return c.compose(limited, in), ctx.Err()
 }
 
-// compose puts the reply for a URI together. There always is one: what could not be had, or
-// not before ctx was done, says so in its place.
+// compose puts the reply for a URI together. There always is one: a part that could not be had, or
+// not before ctx was done, is replaced by a note that explains it.
 func (c *Content) compose(ctx context.Context, in hydrateInput) hydrateOutput {
 	abs, problem := c.resolve(in.URI, "")
 	if problem != "" {

@@ -167,7 +167,7 @@ func (x *indexing) entries(files []Entry) []indexEntry {
 	return list
 }
 
-// entry returns what is to be said of a file, or nil if it is neither a skill nor an agent.
+// entry returns what the index lists of a file, or nil if it is neither a skill nor an agent.
 func (x *indexing) entry(e *Entry) *indexEntry {
 	var unread []string
 	d, ok := x.c.documents.Get(e.URI)

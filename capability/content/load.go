@@ -108,7 +108,7 @@ func (d *document) size() int {
 
 // dependencies resolves the URIs of a list, and returns them sorted and each once. Of more
 // than a limit, those that come first by their URIs are taken, so that the order in which
-// they are written does not matter; and an entry of its own says so.
+// they are written does not matter; an entry of its own reports that some are left out.
 func (c *Content) dependencies(base string, declared []string, limit int) []dependency {
 	list := make([]dependency, 0, len(declared))
 	for _, uri := range declared {

@@ -137,7 +137,7 @@ func (x *indexing) missed(named *dependency, folder string) string {
 	t := x.lookup.find(named, folder)
 	shown := message.Clip(t.uri, 200)
 	switch {
-	case t.problem == tooManyDependencies: // said before
+	case t.problem == tooManyDependencies: // reported before
 	case t.problem == noVersion:
 		return "NO_MATCHING_VERSION: " + shown + " is named, and there is " + message.Clip(t.found, 200)
 	case t.problem == unsupportedScheme:

@@ -14,7 +14,7 @@ import (
 	"kernos/message"
 )
 
-// describedTool is what a version of a tool has said of itself.
+// A describedTool is the description that a version of a tool has given of itself.
 type describedTool struct{ version, description string }
 
 func (c *Content) description(ctx context.Context, uri string) (string, problem) {

@@ -40,7 +40,7 @@ type Options struct {
 	// file serves.
 	Agent func(context.Context) (net.Conn, error)
 
-	// Key is what Crypto.Seal uses if it is not told: a kid as Crypto.Derive names it, or a
+	// Key is what Crypto.Seal uses if its input names none: a kid as Crypto.Derive names it, or a
 	// fingerprint as ssh-add -l does. "" means the first Ed25519 key of the agent, else its
 	// first RSA key.
 	Key string
@@ -101,7 +101,7 @@ func (k *Keyring) Close() {
 }
 
 // Open returns the plaintext of a sealed string for a use, and what it is sealed for. The
-// error is a *message.Error that says nothing of what is in it, or that of ctx:
+// error is a *message.Error that reveals nothing of the plaintext, or that of ctx:
 //
 //	403  it is sealed for another use, or for none and ctx acts for a token
 //	422  the text is not a sealed string, or does not open with the key that it names

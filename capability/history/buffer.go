@@ -22,7 +22,7 @@ func (m *missing) Error() string {
 	return fmt.Sprintf("the messages from %d to %d are left out", m.From, m.To)
 }
 
-// missingOf returns what an error of an iteration says is left out, or nil.
+// missingOf returns what an iteration that ended with err has left out, or nil.
 func missingOf(err error) *missing {
 	if m, ok := errors.AsType[*journal.Missed](err); ok {
 		return &missing{m.From, m.To, m.To - m.From + 1}

@@ -228,7 +228,7 @@ func (n *node) acts() bool { return n.principal != "" && n.principal != string(p
 // truncate cuts a text at its end if it has more characters than most.
 func truncate(s string, most int) string { return elide(s, most, 0) }
 
-// shorten cuts a text in its middle: ids often begin alike, and their ends tell them apart.
+// shorten cuts a text in its middle: ids often begin alike and differ at their ends.
 func shorten(s string, most int) string { return elide(s, most, most/2) }
 
 // elide cuts a text, and keeps some characters at its end.

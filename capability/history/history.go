@@ -1,4 +1,4 @@
-// Package history answers from the journal: what was said, by whom, why, and when.
+// Package history answers from the journal: what was sent, by whom, why, and when.
 //
 //	Message.Get     one message
 //	Message.List    those of a workflow, a type, a time, …

@@ -16,7 +16,7 @@ import (
 	"kernos/schema"
 )
 
-// defaultPage is how many messages a page has if the caller does not say.
+// defaultPage is how many messages a page has if the caller gives no limit.
 const defaultPage = 100
 
 // recorded is the form of a message in an answer. It is for the schema; what goes out is
@@ -63,8 +63,8 @@ func (r reader) get(ctx context.Context, in getInput) (kernel.Raw, error) {
 	return message.Append(nil, &e.Message), nil
 }
 
-// entry returns the message of an id, if the caller sees it. Another's message is not told
-// from one that does not exist.
+// entry returns the message of an id, if the caller sees it. To other
+// callers, the message doesn't exist.
 func (r reader) entry(ctx context.Context, id message.ID) (journal.Entry, error) {
 	e, err := r.journal.Get(ctx, id)
 	if err == nil && !kernel.PrincipalOf(ctx).Sees(e.Principal) {

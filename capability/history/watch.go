@@ -137,8 +137,8 @@ func reserveOf(ctx context.Context) reserve {
 	}
 }
 
-// withoutWatches leaves the calls of Message.Watch out, and their outcomes: watches that were told
-// of each other would have more to tell with each of them.
+// withoutWatches leaves the calls of Message.Watch out, and their outcomes: watches that reported
+// each other would have more to report with each of them.
 func withoutWatches(follow following) following {
 	return func(ctx context.Context, after uint64, f journal.Filter) iter.Seq2[journal.Entry, error] {
 		return func(yield func(journal.Entry, error) bool) {

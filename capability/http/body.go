@@ -120,7 +120,7 @@ func (t *taking) tooLarge() error {
 }
 
 // A source remembers how it failed: copying from it may fail for another reason, and the two must be
-// told apart.
+// distinguished.
 type source struct {
 	r      io.Reader
 	failed error
@@ -138,7 +138,7 @@ func (s *source) Read(p []byte) (int, error) {
 }
 
 // codingOf returns how the body is compressed, or "" if it is not, or in a way that
-// the caller has not asked for: such a body is kept as it came, with the header that says so.
+// the caller has not asked for: such a body is kept as it came, with its header Content-Encoding.
 func codingOf(r *nethttp.Response) string {
 	if r.StatusCode == nethttp.StatusPartialContent {
 		return "" // the beginning of a part may be missing
@@ -180,8 +180,8 @@ func decode(src io.Reader, coding string) (io.ReadCloser, error) {
 }
 
 // textOf returns a body as text, if it is text in the character set that its type
-// declares. What the type calls itself does not matter: a string says the same as the
-// bytes, or it is not given.
+// declares. What the type calls itself does not matter: a string that doesn't have the meaning of
+// the bytes is not returned.
 func textOf(body []byte, contentType string) (string, bool) {
 	if !strings.Contains(contentType, "=") { // no parameter, so no character set
 		return string(body), readable(body)
@@ -195,7 +195,7 @@ func textOf(body []byte, contentType string) (string, bool) {
 	if err != nil {
 		return "", false
 	}
-	// A byte order mark says more than the declaration.
+	// A byte order mark takes precedence over the declaration.
 	text, _, err := transform.Bytes(unicode.BOMOverride(encoding.NewDecoder()), body)
 	if err != nil || strings.ContainsRune(string(text), utf8.RuneError) {
 		return "", false
@@ -216,8 +216,8 @@ func readable(text []byte) bool {
 // progressStep is how many bytes of a body there are between two reports of progress.
 const progressStep = 1 << 20
 
-// A progress tells the caller how far a large body has come, in at most some twenty
-// events: in steps of a twentieth if the server has said how long the body is, and at each
+// A progress reports to the caller how far a large body has come, in at most some twenty
+// events: in steps of a twentieth if the length of the body is known, and at each
 // doubling if it has not.
 type progress struct {
 	src    io.Reader

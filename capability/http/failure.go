@@ -72,8 +72,7 @@ func (r *request) failure(err error, late bool) error {
 	return out.Map(r.secrets.Hide)
 }
 
-// reason puts a failure into words: what it means, and beneath that what was said where it
-// happened.
+// reason describes a failure: what it means, and as its cause the text of the error itself.
 func reason(e *networkError) *message.Error {
 	err := e.err
 	if outer, ok := errors.AsType[*url.Error](err); ok {

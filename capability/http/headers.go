@@ -13,7 +13,7 @@ import (
 )
 
 // headerObject returns the headers of an answer as one object: one text for each name, in
-// lower case and sorted. Several values are joined by a comma, as HTTP says; those of
+// lower case and sorted. Several values are joined by a comma, as HTTP defines; those of
 // Set-Cookie, which may have commas in them, by a line break, which none of them can have.
 // Headers no longer describe a body that was decoded.
 func headerObject(h nethttp.Header, decoded bool, secrets *secret.Values) json.RawMessage {

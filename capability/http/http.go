@@ -36,8 +36,8 @@ const (
 	defaultTimeout = 5 * time.Second
 	maxTimeout     = 30 * time.Second
 
-	// DefaultMaxBody is how many bytes a body may have, decompressed, if the options do
-	// not say.
+	// DefaultMaxBody is how many bytes a body may have, decompressed, if the options
+	// don't set it.
 	DefaultMaxBody = 256 << 20
 
 	// maxInline is how many bytes of text are given in the reply itself, if the line has room

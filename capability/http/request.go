@@ -88,8 +88,8 @@ func where(u *url.URL) string {
 	return message.Clip(u.Scheme+"://"+u.Host+u.EscapedPath(), 400)
 }
 
-// ours are the headers that belong to the connection or frame the message. What a caller
-// says there could only be wrong.
+// ours are the headers that belong to the connection or frame the message. A value that a caller
+// gives could only be wrong.
 var ours = map[string]bool{
 	"Connection": true, "Content-Length": true, "Keep-Alive": true, "Proxy-Connection": true,
 	"Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true,

@@ -6,7 +6,7 @@ import (
 )
 
 // Needs are what callers look for under names that the kernel doesn't have, in the order in which
-// [kernel.Options] wants them. What the kernel can't do is said, so that a caller stops looking for it.
+// [kernel.Options] wants them. What the kernel can't do is listed, too, so that a caller stops looking for it.
 var Needs = []kernel.Need{
 	{Words: "schedule scheduler timer cron remind reminder alarm delay sleep timeout wait later interval",
 		Offers: []message.Type{"Job.Start"},

@@ -149,7 +149,7 @@ func (p *pipeline) referred(pointer jsontext.Value, isText bool) (jsontext.Value
 	return p.open(at, isText)
 }
 
-// declaresText reports whether a member of the reply of a step is a text, as far as its syscall says.
+// declaresText reports whether a member of the reply of a step is a text, as far as the schema of its syscall declares it.
 func (p *pipeline) declaresText(id, name string) bool {
 	i := slices.IndexFunc(p.spec.Steps, func(s step) bool { return s.ID == id })
 	s, ok := p.k.Registry().Lookup(p.spec.Steps[i].Name)

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// defaultTimeout is how long an attempt may take if the job doesn't say.
+	// defaultTimeout is how long an attempt may take if the job doesn't set it.
 	defaultTimeout = time.Hour
 
 	// maxTakeovers is how many processes may die while a job runs, without the end of a step
@@ -143,7 +143,7 @@ func (s *spec) lineage() message.Metadata {
 	return message.Metadata{Causation: s.Starter, Correlation: s.Correlation}
 }
 
-// event records an event of a job. more is what it says beside the job's id and name.
+// event records an event of a job. more holds the members of its data beside the job's id and name.
 func (r *record) event(k *kernel.Kernel, from kernel.Sender, t message.Type, more []byte) {
 	k.Record(r.newEvent(k, t, more), kernel.Within, from)
 }

@@ -100,7 +100,7 @@ func (l *liveJob) run(s *spec, from kernel.Sender) {
 	l.spec, l.from = s, from
 }
 
-// stop notes that the job runs no more: what it still says isn't stored.
+// stop notes that the job runs no more: its further output isn't stored.
 func (l *liveJob) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

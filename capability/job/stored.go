@@ -24,7 +24,7 @@ import (
 // The keys of jobs begin with SpaceJobs and a letter.
 const (
 	keySpec     = 's' // id → spec
-	keyState    = 'o' // id → state; absent while there is nothing to say
+	keyState    = 'o' // id → state; absent while the job has none
 	keyStep     = 'p' // id, step → stepState; absent while the step has not begun
 	keyLog      = 'l' // id → the job's log
 	keyUnique   = 'u' // principal, uniqueKey → id, while the job is not finished
@@ -254,8 +254,8 @@ func (r *record) current() Status {
 // cursor.
 const maxLooked = 20_000
 
-// visible returns a job that the caller sees and controls, by its id or the short form of it;
-// another's is not told from one that doesn't exist.
+// visible returns a job that the caller sees and controls, by its id or the short form of it.
+// To other callers, the job doesn't exist.
 func (j *Jobs) visible(ctx context.Context, id string) (*record, error) {
 	if head, tail, short := strings.Cut(id, "…"); short {
 		return j.visibleShort(ctx, id, head, tail)
@@ -365,7 +365,7 @@ func (s *spec) uniqueName() []byte {
 	return key(keyUnique, string(s.Principal), "\x00", s.Unique)
 }
 
-// defaultKeep is how long a finished job is kept if it doesn't say.
+// defaultKeep is how long a finished job is kept if it doesn't set keep.
 const defaultKeep = 7 * 24 * time.Hour
 
 // expiry is the key that determines when a finished job is forgotten.

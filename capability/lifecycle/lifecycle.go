@@ -16,7 +16,7 @@ import (
 	"kernos/store/archive"
 )
 
-// Options are what the program that runs the kernel says about it.
+// Options describe the kernel, as the program that runs it knows it.
 type Options struct {
 	// Registry is what the kernel serves.
 	Registry *kernel.Registry

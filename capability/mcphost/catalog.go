@@ -20,7 +20,7 @@ import (
 	"kernos/message"
 )
 
-// Limits of what a server may offer. What exceeds them is left out, and Mcp.Show says so.
+// Limits of what a server may offer. What exceeds them is left out, and Mcp.Show reports it.
 const (
 	maxTools       = 1000
 	maxResources   = 1000

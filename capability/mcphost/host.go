@@ -15,10 +15,10 @@
 // listed and described without the server. A server that ends fails the requests that it has not
 // answered with 502, and is started again for the next one, after pauses that grow.
 //
-// A server is not trusted. What it says about itself is data: bounded, on one line, and marked as
+// A server is not trusted. Its description of itself is data: bounded, on one line, and marked as
 // its own. Its tools are commands that act outside of the kernel, whatever it claims, so that sessions
 // ask before they call one, until the owner has allowed it. When a tool is described in another way
-// than before, an event tells so, the earlier description stays in use, and sessions ask again, until
+// than before, an event reports it, the earlier description stays in use, and sessions ask again, until
 // the owner has accepted the change.
 package mcphost
 

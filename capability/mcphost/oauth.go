@@ -214,7 +214,7 @@ func (a *authorizer) Authorize(ctx context.Context, request *http.Request, respo
 	return a.keep(ctx)
 }
 
-// register reports what the authorization server knows this kernel by, if the owner has said so.
+// register sets what the authorization server knows this kernel by, if the owner has given it.
 func (a *authorizer) register(ctx context.Context, config *auth.AuthorizationCodeHandlerConfig) error {
 	switch c := a.r.Client; {
 	case c == nil:

@@ -34,7 +34,7 @@ const (
 
 	firstPause, longestPause = 250 * time.Millisecond, time.Minute // pauses before a failed server is started again
 
-	changeEvery = time.Second // how often changes that a server tells of are followed
+	changeEvery = time.Second // how often changes that a server announces are followed
 )
 
 // opens is the syscall that secrets of servers are sealed for.
@@ -249,7 +249,7 @@ func (s *server) answered() {
 	s.next = time.Time{}
 }
 
-// follow reads what the server offers when it tells of changes, until the connection has ended.
+// follow reads what the server offers when it announces changes, until the connection has ended.
 func (s *server) follow(conn *client.Conn, changed chan struct{}) {
 	for {
 		select {
@@ -276,7 +276,7 @@ func (s *server) follow(conn *client.Conn, changed chan struct{}) {
 	}
 }
 
-// reread asks the server what it offers, and tells of changes before they are used.
+// reread asks the server what it offers, and records events about changes before they are used.
 func (s *server) reread(ctx context.Context, conn *client.Conn) error {
 	x, err := readOffers(ctx, conn, s.now.Load())
 	if err != nil {
@@ -320,7 +320,7 @@ func sameRecord(a, b *record) bool {
 // maxTold is how many names an event has of each kind.
 const maxTold = 30
 
-// encode returns the data of the event that tells of a change.
+// encode returns the data of the event about a change.
 func (c *change) encode(name string) []byte {
 	few := func(types []message.Type) []message.Type { return types[:min(len(types), maxTold)] }
 	text, _ := json.Marshal(struct { // texts

@@ -34,7 +34,7 @@ type record struct {
 	Fill     bool              `json:"fill,omitzero"`
 	Timeout  int64             `json:"timeout,omitzero"` // milliseconds
 
-	// What it has said.
+	// What the server has reported.
 	Spoken       string     `json:"spoken,omitzero"` // the revision of the protocol
 	Title        string     `json:"title,omitzero"`
 	Version      string     `json:"version,omitzero"`

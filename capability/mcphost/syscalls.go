@@ -154,7 +154,7 @@ func (s *server) notMounted(ctx context.Context, err error) error {
 	return s.explain(err)
 }
 
-// mount adds a server that has said what it offers.
+// mount adds a server whose offers were read.
 func (s *server) mount(ctx context.Context, x *reading) error {
 	h := s.host
 	err := h.lock()

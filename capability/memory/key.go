@@ -49,7 +49,7 @@ func (k memoryKey) space() string {
 
 // parseKey brings a key into its normal form. A leading slash is optional, and slashes
 // that stand together are one. What could be read as another key than it is, is refused
-// with a 422 that says the rule. Above all, no key that is not in a reserved namespace
+// with a 422 that names the rule. Above all, no key that is not in a reserved namespace
 // looks like one that is, whatever is done to it on its way.
 func parseKey(s string) (memoryKey, error) {
 	if key, ok := ordinary(s); ok {
@@ -134,8 +134,7 @@ func badKey(s, format string, args ...any) *message.Error {
 	return message.Errorf(422, "Invalid key %q: "+format, append([]any{message.Clip(s, 64)}, args...)...)
 }
 
-// checkText checks what can be said of a key character by character and segment by
-// segment.
+// checkText checks the rules of keys that concern single characters and segments.
 func checkText(s, text string) error {
 	if text == "" {
 		return badKey(s, "it is empty; a key is a path such as notes/1")
@@ -179,7 +178,7 @@ func singleSlashes(s string) string {
 	return s
 }
 
-// invisible tells characters that do not show, or change how others show. The two
+// invisible reports whether a character does not show, or changes how others show. The two
 // joiners are letters' business in several scripts and stay.
 func invisible(r rune) bool {
 	if r < 0x80 {

@@ -231,7 +231,7 @@ const (
 	asText = "text"
 )
 
-// declared is what the media type of a data pointer says.
+// declared returns the form that the media type of a data pointer declares.
 func declared(p message.BlobPointer) string {
 	mediaType, _, _ := p.Inline() // no error: the pointer has been resolved
 	name, _, _ := strings.Cut(strings.ToLower(mediaType), ";")

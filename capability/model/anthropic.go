@@ -83,8 +83,8 @@ type anthropicTool struct {
 	InputSchema jsontext.Value `json:"input_schema"`
 }
 
-// defaultMaxTokens is the limit of an answer where neither the request nor the settings have one,
-// which this dialect must say.
+// defaultMaxTokens is the limit of an answer where neither the request nor the settings have one:
+// requests of this dialect must set a limit.
 const defaultMaxTokens = 8192
 
 // anthropicRequest is the body of a request.

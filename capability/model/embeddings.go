@@ -71,7 +71,7 @@ func (e *Embedder) ID() string {
 	return e.provider.identity()
 }
 
-// Dimensions implements embed.Model. They are 0 until the server has told them, if the settings don't.
+// Dimensions implements embed.Model. They are 0 until the server has answered, if the settings don't have them.
 func (e *Embedder) Dimensions() int { return max(e.settings.Dimensions, int(e.known.Load())) }
 
 // Embed implements embed.Model.

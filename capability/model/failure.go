@@ -25,12 +25,12 @@ import (
 type failure struct {
 	err   *message.Error // the error for the caller
 	again bool           // another attempt may succeed
-	wait  time.Duration  // how long the provider wants to be left alone; 0 means that it doesn't say
+	wait  time.Duration  // how long the provider wants to be left alone; 0 means that it has named no time
 }
 
 func (f *failure) Error() string { return f.err.Error() }
 
-// maxWait is how long a request waits because its provider says so. If that is longer, the caller decides.
+// maxWait is how long a request waits at the provider's wish. If the provider wants longer, the caller decides.
 const maxWait = time.Minute
 
 // pause waits before the next attempt. It returns false if ctx ends first.
@@ -145,7 +145,8 @@ func saidFailure(status int, words, kind string) *failure {
 }
 
 // tooLong reports whether an error means that the conversation doesn't fit into the model. Most
-// providers say so in words only.
+// providers have no code for it, so this is the one place that looks at the words of their errors. The
+// cassettes openai-too-long and anthropic-too-long have texts that providers send.
 func tooLong(words, kind string) bool {
 	if strings.Contains(kind, "context_length") {
 		return true
@@ -159,7 +160,7 @@ func tooLong(words, kind string) bool {
 	return false
 }
 
-// errorText finds what an error body says: {"error":{"message","type","code"}}, {"error":"…"}, or
+// errorText finds the text and the kind of an error in its body: {"error":{"message","type","code"}}, {"error":"…"}, or
 // {"message":"…"}; else it is the body itself.
 func errorText(text []byte) (words, kind string) {
 	if !jsonscan.Valid(text) {

@@ -35,7 +35,7 @@ type provider struct {
 	Pace          float64        `json:"pace,omitzero"`          // how fast it is played: 1 is as it was recorded; default: at once
 	Record        string         `json:"record,omitzero"`        // the cassette that exchanges are added to
 	ContextWindow int            `json:"contextWindow,omitzero"` // how many tokens a conversation may have
-	MaxTokens     int            `json:"maxTokens,omitzero"`     // how many tokens an answer may have, unless the request says
+	MaxTokens     int            `json:"maxTokens,omitzero"`     // how many tokens an answer may have, unless the request sets it
 	Price         price          `json:"price,omitzero"`
 	Quirks        []string       `json:"quirks,omitzero"`
 	Extra         jsontext.Value `json:"extra,omitzero"`   // members that are added to each request
@@ -65,7 +65,7 @@ var quirks = map[string]string{
 	"no-cache-control":      "cache_control is refused",
 }
 
-// A dialect asks a model and adds what it says to an answer.
+// A dialect asks a model and adds what it generates to an answer.
 type dialect func(ctx context.Context, m *models, g *generation, a *conversation.Answer) error
 
 var dialects = map[string]dialect{
@@ -178,7 +178,7 @@ func (p *provider) use() sealed.Use {
 	return sealed.Use{Syscall: string(generate.Type), Hosts: []string{net.JoinHostPort(p.url.Hostname(), port)}}
 }
 
-// identity tells models apart: what one of them has signed means nothing to another.
+// identity returns what distinguishes models: what one of them has signed means nothing to another.
 func (p *provider) identity() string {
 	if p.url == nil {
 		return string(p.Type) + "/" + p.Model

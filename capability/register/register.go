@@ -61,7 +61,7 @@ type Options struct {
 	Find func(principal.ID) (*principal.Principal, error)
 }
 
-// The events that tell of registrations.
+// The events about registrations.
 const (
 	Registered   message.Type = "Syscall.Registered"
 	Unregistered message.Type = "Syscall.Unregistered"
@@ -368,7 +368,7 @@ func (d *directory) remove(c *provider, types ...message.Type) {
 	d.registry.RemoveSyscall(last...)
 }
 
-// announcement is the data of the events that tell of registrations.
+// announcement returns the data of the events about registrations.
 func announcement(t message.Type, s *service) []byte {
 	text, _ := json.Marshal(struct { // never fails
 		Name        message.Type `json:"name"`

@@ -131,7 +131,7 @@ type outgoing struct {
 	over atomic.Bool // the call has failed before the outcome
 }
 
-// answer passes on what the program says, with the blobs in it.
+// answer passes on what the program sends, with the blobs in it.
 func (e *outgoing) answer(m message.Message) {
 	k, _ := kernel.Of(e.ctx)
 	if err := k.Share(e.ctx, m.Data, e.m.Data, e.holder, kernel.PrincipalOf(e.ctx)); err != nil {

@@ -37,7 +37,7 @@ const (
 	maxPaces      = 10_000
 )
 
-// A Source is code that is to be registered, with what its author says about it.
+// A Source is code that is to be registered, with its author's description of it.
 type Source struct {
 	Name          message.Type
 	Kind          message.Kind   // "" means what the code exports
@@ -62,7 +62,7 @@ type Prepared struct {
 	program *engine.Program
 }
 
-// Prepare compiles code and checks what is said about it, for a principal that is to be its author.
+// Prepare compiles code and checks its description, for a principal that is to be its author.
 // Errors are 422, with the place in the code, and 429 if the principal has registered too much
 // lately.
 func (s *Scripts) Prepare(ctx context.Context, author *principal.Principal, src Source) (*Prepared, error) {
@@ -165,7 +165,7 @@ func (s *Scripts) compile(ctx context.Context, src *Source) (*engine.Program, er
 	return program, nil
 }
 
-// Announcement is the data of the events that tell of registrations.
+// Announcement returns the data of the events about registrations.
 func Announcement(t message.Type, version string) []byte {
 	text, _ := json.Marshal(struct { // never fails
 		Name    message.Type `json:"name"`

@@ -86,7 +86,7 @@ func (l Limits) engine() engine.Limits {
 	return engine.Limits{Time: l.duration(), Memory: l.Memory, Calls: l.Calls, Output: l.Output, Log: l.Log}
 }
 
-// fingerprint returns what tells editions apart that do different things.
+// fingerprint returns a text that differs between editions which do different things.
 func (e edition) fingerprint(code string) (string, error) {
 	e.Version, e.Registered, e.Hash = "", 0, ""
 	e.Input, e.Output = jsonscan.AppendCanonical(nil, e.Input), jsonscan.AppendCanonical(nil, e.Output)

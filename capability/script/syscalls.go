@@ -104,7 +104,7 @@ var rollback = kernel.DefineCommand[rollbackInput, rollbackOutput](kernel.Defini
 	Emits: []kernel.EventDefinition{{Type: reverted, Summary: "A syscall that is code has gone back to an earlier version: {name, version}."}},
 })
 
-// reverted is the event that tells of a rollback.
+// reverted is the event about a rollback.
 const reverted message.Type = "Syscall.Reverted"
 
 func (s *Scripts) rollback(ctx context.Context, in rollbackInput) (rollbackOutput, error) {

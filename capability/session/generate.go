@@ -50,7 +50,7 @@ type generated struct {
 	} `json:"usage"`
 }
 
-// reply is the text that the model has said.
+// reply returns the text of the model's reply.
 func (g *generated) reply() (text string) {
 	for _, m := range g.Messages {
 		if m.Type == typeReply {
@@ -252,7 +252,7 @@ func (r *runner) readGenerated(data []byte) (g generated, err error) {
 	return g, nil
 }
 
-// keepParts appends what was said of messages that will not be completed.
+// keepParts appends the begun texts of messages that will not be completed.
 func (c *change) keepParts(parts []part) error {
 	for _, p := range parts {
 		text := string(p.text)

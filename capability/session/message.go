@@ -63,7 +63,7 @@ type Message struct {
 	Extra jsontext.Value `json:",embed"` // the members of registered types
 }
 
-// UnmarshalJSON implements json.Unmarshaler. The members of a registered type mean what its schema says,
+// UnmarshalJSON implements json.Unmarshaler. The members of a registered type mean what its schema describes,
 // whatever members of that name mean elsewhere: only a text is the kernel's, which may move it to a blob.
 func (m *Message) UnmarshalJSON(text []byte) error {
 	type plain Message
@@ -119,7 +119,7 @@ func failed(e *message.Error) Result {
 	return Result{Output: jsontext.Value("null"), Error: e.Append(nil)}
 }
 
-// An Approval is what a request for one and the response to it say.
+// An Approval is the content of a request for one, and of the response to it.
 type Approval struct {
 	CallID   string         `json:"call"`
 	Name     message.Type   `json:"name,omitzero"` // the syscall that is finally run

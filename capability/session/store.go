@@ -139,7 +139,7 @@ const (
 type turn struct {
 	ID          string      `json:"id"`
 	State       string      `json:"state"`
-	Long        bool        `json:"long,omitzero"`    // the model has said that the conversation is too long
+	Long        bool        `json:"long,omitzero"`    // the model has refused the conversation as too long
 	Waiting     bool        `json:"waiting,omitzero"` // the turn isn't in the queue: a caller has to act first
 	Began       int64       `json:"began"`
 	Used        Usage       `json:"used"`
@@ -248,8 +248,7 @@ func (x *Sessions) load(id string) (*session, error) {
 	return s, nil
 }
 
-// visible returns a session that the caller sees; another's is not told from one that doesn't
-// exist.
+// visible returns a session that the caller sees. To other callers, the session doesn't exist.
 func (x *Sessions) visible(ctx context.Context, id string) (*session, error) {
 	s, err := x.load(id)
 	if err == nil && !kernel.PrincipalOf(ctx).Sees(s.Principal) {

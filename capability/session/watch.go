@@ -252,7 +252,7 @@ func (x *Sessions) watch(ctx context.Context, in watchInput, stream *kernel.Stre
 	return watchOutput{f.seq}, err
 }
 
-// follow sends what is there and what comes, until a turn has ended, or for as long as ctx lasts.
+// follow sends the messages so far and those that come, until a turn has ended, or for as long as ctx lasts.
 func (f *follower) follow(ctx context.Context) error {
 	f.sent, f.writes = make(map[string]int), -1
 	return f.x.wait(ctx, f.id, func(l *liveSession) (bool, error) {

@@ -73,7 +73,7 @@ type Directory struct {
 // Options are the settings of a Directory.
 type Options struct {
 	Store store.Reader       // where the tokens are; it is read when they are needed
-	Ended func(principal.ID) // is told of each token that is revoked or expires; may be nil
+	Ended func(principal.ID) // is called for each token that is revoked or expires; may be nil
 	Now   func() time.Time   // nil means time.Now
 }
 

@@ -132,7 +132,7 @@ func (in *queryInput) check(h *head) error {
 	return nil
 }
 
-// near finds the nearest items. If there are no vectors to go by, it goes by words, and the reply says so.
+// near finds the nearest items. If there are no vectors to go by, it goes by words, and the reply has a note about that.
 func (v *Vectors) near(ctx context.Context, h head, f filter, in *queryInput, limit int, out *queryOutput) ([]vectors.KeyHit, error) {
 	n, x := h.name(), v.index(h)
 	waiting, cancel := context.WithTimeout(ctx, patience)

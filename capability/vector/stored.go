@@ -29,7 +29,7 @@ const (
 	// 'e' is taken: vectors of an endpoint; see package daemon.
 )
 
-// name tells collections apart.
+// A name identifies a collection.
 type name struct {
 	owner principal.ID
 	own   string

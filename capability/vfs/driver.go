@@ -33,7 +33,7 @@ func (c Can) String() string {
 // ..; the name of its root is "", for which only List is asked. It is safe for concurrent use.
 //
 // Its errors are *message.Error for the caller, or wrap [fs.ErrNotExist],
-// [fs.ErrPermission] or an error of the context. What else they say goes to the log.
+// [fs.ErrPermission] or an error of the context. The texts of other errors go to the log only.
 type Driver interface {
 	// Can describes what the driver can do now.
 	Can() Can
@@ -48,7 +48,7 @@ type Driver interface {
 	Stat(ctx context.Context, name string) (Info, error)
 }
 
-// A Lister is a driver that can tell what is in a directory: its children, from a name on,
+// A Lister is a driver that can list a directory: its children, from a name on,
 // with their names filled in and in the order of their keys. Some are left out that no URI
 // can name; they are reported with the error [ErrUnnamed], and the listing continues.
 type Lister interface {

@@ -96,7 +96,7 @@ func entryOf(i *Info) entry {
 	return e
 }
 
-// cursorKind tells the cursors of the two kinds of listings apart.
+// cursorKind returns the byte that distinguishes the cursors of the two kinds of listings.
 func cursorKind(recursive bool) byte {
 	if recursive {
 		return 'r'

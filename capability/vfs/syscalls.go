@@ -50,7 +50,7 @@ func (t *Tree) readCall(ctx context.Context, in readInput) (readOutput, error) {
 	}
 	out := readOutput{URI: f.URI, Size: int64(len(f.Data)), Version: f.Version, Modified: milliseconds(f.Modified)}
 	text := isText(f.Data)
-	if text && (len(f.Data) <= maxText || t.opts.Blobs == nil) { // the kernel says so if it is too long
+	if text && (len(f.Data) <= maxText || t.opts.Blobs == nil) { // the kernel refuses it if it is too long
 		s := string(f.Data)
 		out.Content = &s
 		return out, nil

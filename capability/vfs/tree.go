@@ -113,7 +113,7 @@ func (t *Tree) Stat(ctx context.Context, uri string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	info := Info{Dir: true} // whatever the driver says, if there is something below it
+	info := Info{Dir: true} // whatever the driver returns, if there is something below it
 	if at.path != "" && (at.mount == nil || at.name != "") && !t.isPoint(at.path) {
 		if err := at.readable(); err != nil {
 			return Info{}, err

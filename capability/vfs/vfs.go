@@ -106,7 +106,7 @@ func (t *Tree) Written(below string) <-chan struct{} {
 	return c
 }
 
-// wrote tells of a change.
+// wrote notifies about a change.
 func (t *Tree) wrote(uri string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

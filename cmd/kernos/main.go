@@ -19,7 +19,7 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) int {
-	// A pipe into kernos with nothing else said is meant for kernos pipe. A terminal or /dev/null,
+	// A pipe into kernos without arguments is meant for kernos pipe. A terminal or /dev/null,
 	// the input of programs that have none, isn't a pipe: help is printed.
 	if info, err := os.Stdin.Stat(); len(args) == 0 && err == nil && info.Mode()&os.ModeCharDevice == 0 {
 		args = []string{"pipe"}

@@ -126,7 +126,7 @@ func (g *grantFlags) add(c *cobra.Command, preset string) {
 	f.Float64Var(&g.Rate, "rate", 0, "how many requests per second it may send (default: any `NUMBER`)")
 }
 
-// grant returns what the flags say.
+// grant returns the grant that the flags describe.
 func (g *grantFlags) grant() principal.Grant {
 	g.Preset = principal.Preset(g.preset)
 	if g.expires > 0 {

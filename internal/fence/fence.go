@@ -6,10 +6,10 @@
 //	err = fence.Check(f, path) // ErrPrivate, and nothing of f has been read
 //
 // A file has no way up to its directory, so [Fence.Check] looks for the directory, and makes
-// sure by device and inode that it is the one that the file is in. Directories are told by
+// sure by device and inode that it is the one that the file is in. Directories are identified by
 // device and inode too, from the descriptor upwards, so that other spellings and links of them
 // are known. What is on another mount of the same device may be a bind mount of something in a
-// private directory; the list of mounts tells. A file with several hard links is compared with all
+// private directory; the list of mounts shows it. A file with several hard links is compared with all
 // files in there.
 package fence
 
@@ -38,7 +38,7 @@ var (
 // around nothing.
 type Fence []string
 
-// id is what tells files and directories apart.
+// An id identifies a file or a directory.
 type id struct{ dev, ino uint64 }
 
 func idOf(s *unix.Stat_t) id { return id{uint64(s.Dev), s.Ino} } //nolint:unconvert // the fields have other types on other systems

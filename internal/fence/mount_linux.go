@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sameMount reports whether a directory that is open is on the same mount as a path. An old
-// system that can't tell says no.
+// sameMount reports whether a directory that is open is on the same mount as a path. On an old
+// system that doesn't show it, the result is false.
 func sameMount(dir *os.File, path string) bool {
 	conn, err := dir.SyscallConn()
 	if err != nil {

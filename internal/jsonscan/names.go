@@ -84,8 +84,8 @@ func (n *names) add(o *object, name []byte) bool {
 	return n.insert(o.large, name)
 }
 
-// insert adds a name of a large object. Two different names with one hash are
-// told apart by trying the next hash.
+// insert adds a name of a large object. Of two different names with one hash,
+// the second one gets the next free hash.
 func (n *names) insert(large uint64, name []byte) bool {
 	h := maphash.Bytes(n.seed, name) ^ large*0x9E3779B97F4A7C15
 	for {

@@ -8,7 +8,7 @@ const (
 	closes
 )
 
-// structure tells the bytes that Skip has to look at from the others.
+// structure marks the bytes that Skip has to look at.
 var structure = [256]uint8{'"': quoted, '{': opens, '[': opens, '}': closes, ']': closes}
 
 // Skip returns the offset after the value at or after b[i], which Value has

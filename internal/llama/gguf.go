@@ -31,7 +31,7 @@ const (
 	mostDepth   = 4
 )
 
-// parse reads a GGUF file of version 3. It never reads outside data, whatever the file says.
+// parse reads a GGUF file of version 3. It never reads outside data, whatever the file contains.
 func parse(data []byte) (*file, error) {
 	r := &reader{data: data}
 	if magic := r.bytes(4); string(magic) != "GGUF" {

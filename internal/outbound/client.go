@@ -34,7 +34,7 @@ type Options struct {
 
 // NewClient returns a client whose connections follow a policy. It keeps no cookies, and uses no
 // proxy, which would make the connections itself and unseen by the policy. It has limits of its own for making a connection; how long
-// the answer may take is for the context of the request to say. Nil options mean defaults.
+// the answer may take is up to the context of the request. Nil options mean defaults.
 func NewClient(p Policy, opts *Options) *http.Client {
 	if opts == nil {
 		opts = new(Options)

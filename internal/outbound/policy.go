@@ -10,7 +10,7 @@ import (
 // addresses only.
 //
 // Link-local addresses and the metadata services of clouds, which give credentials to
-// any caller, are refused whatever else the policy says, unless Allow names the address.
+// any caller, are refused whatever else the policy allows, unless Allow names the address.
 type Policy struct {
 	Private  bool // addresses of private networks are allowed
 	Loopback bool // addresses of this machine are allowed
@@ -20,7 +20,7 @@ type Policy struct {
 	// the name need not be the owner of this machine.
 	Allow Rules
 
-	// Deny is refused, whatever Allow says.
+	// Deny is refused, even if Allow has it, too.
 	Deny Rules
 
 	// Only refuses everything that Allow does not name.

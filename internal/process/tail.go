@@ -13,6 +13,7 @@ type Tail struct {
 	text []byte
 }
 
+// Write implements [io.Writer].
 func (t *Tail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -17,8 +17,10 @@ const (
 	ByMeaning Mode = "meaning"
 )
 
-// Words and Meaning report which of the two a search goes by.
-func (m Mode) Words() bool   { return m != ByMeaning }
+// Words reports whether a search goes by words.
+func (m Mode) Words() bool { return m != ByMeaning }
+
+// Meaning reports whether a search goes by meaning.
 func (m Mode) Meaning() bool { return m != ByWords }
 
 // Why is the reason why a search found a text: words of the query, nearness of meaning, or both.

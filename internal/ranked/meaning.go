@@ -151,8 +151,8 @@ func About(query string) string {
 	return strings.TrimSpace(string(appendWords(nil, []byte(query), len(query)+1)))
 }
 
-// WordsOnly is what a caller is told if a search went by words because of an error, "" if there was none. What the error
-// says is for the operator.
+// WordsOnly returns the note for a caller whose search went by words because of an error, "" if there was none. The text
+// of the error is for the operator.
 func WordsOnly(err error) string {
 	if err == nil {
 		return ""

@@ -57,7 +57,7 @@ func appendStatus(dst, after []byte) []byte {
 	return dst
 }
 
-// appendWords appends the words of a string that say something.
+// appendWords appends the words of a string that have a meaning of their own.
 func appendWords(dst, text []byte, end int) []byte {
 	if n := len(text); n > 2 && text[0] == '[' && text[n-1] == ']' { // a redacted or omitted text
 		return dst

@@ -311,7 +311,7 @@ func (x *Index) byMeaning(ctx context.Context, m *Meaning, query string) (found 
 	return found[:min(len(found), Depth)], left, nil
 }
 
-// common are words that say nothing about what is meant.
+// common are words that occur in texts about everything.
 var common = map[string]bool{
 	"a": true, "all": true, "an": true, "and": true, "any": true, "are": true, "as": true, "at": true, "be": true, "by": true, "can": true, "do": true, "for": true,
 	"from": true, "how": true, "i": true, "if": true, "in": true, "is": true, "it": true, "its": true, "me": true, "my": true,

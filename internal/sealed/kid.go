@@ -16,7 +16,7 @@ const (
 	Local Source = "kernos-local" // a file of this kernel
 )
 
-// A Kid names a key. It says nothing about the key's bytes: Digest is the SHA-256 of a
+// A Kid names a key. It reveals nothing about the key's bytes: Digest is the SHA-256 of a
 // public key, or of the name of a local one. Kids can be compared with ==.
 type Kid struct {
 	Source Source

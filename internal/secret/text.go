@@ -240,7 +240,7 @@ func redactPairs(text string, pair *regexp.Regexp, place Location) string {
 	})
 }
 
-// fieldName is what the name of a parameter says: the last part of user[password], and that
+// fieldName returns the field that a parameter's name means: the last part of user[password],
 // without its escapes.
 func fieldName(name string) []byte {
 	if plain, err := url.QueryUnescape(name); err == nil {

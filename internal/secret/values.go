@@ -19,12 +19,12 @@ import (
 )
 
 const (
-	// MinValue is how many bytes a secret must have to be looked for. A shorter one can't be
-	// told from chance.
+	// MinValue is how many bytes a secret must have to be looked for. A shorter one may
+	// occur by chance.
 	MinValue = 4
 
 	// maxForms is how many forms of the secrets of a call are looked for. If a call has more,
-	// everything that it says is hidden.
+	// everything that it sends is hidden.
 	maxForms = 256
 )
 
@@ -222,7 +222,7 @@ func compareTexts(was, is string, found func(string)) {
 	}
 }
 
-// eachPart calls found for a secret, for what of it may stand alone, and for what it says if
+// eachPart calls found for a secret, for what of it may stand alone, and for its decoded form if
 // it was written in a URL.
 func eachPart(text string, found func(string)) {
 	for _, part := range parts(text) {

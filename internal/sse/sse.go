@@ -20,7 +20,7 @@ const maxID = 1024
 type Event struct {
 	Name  []byte
 	ID    []byte        // nil if the event has none
-	Retry time.Duration // how long a client waits before it connects again; -1 if the event doesn't tell
+	Retry time.Duration // how long a client waits before it connects again; -1 if the event doesn't set it
 	Data  []byte
 }
 

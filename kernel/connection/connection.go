@@ -36,7 +36,7 @@ type Source interface {
 	Flush()
 
 	// Writable reports whether the next answer can be sent without waiting for the peer. With wait,
-	// it waits until that is so, or until sending has ended. A wire whose answers wait
+	// it waits until it can be, or until sending has ended. A wire whose answers wait
 	// by themselves returns wait.
 	Writable(wait bool) bool
 
@@ -49,7 +49,7 @@ type Source interface {
 // Options are the settings of a connection. The zero value is usable.
 type Options struct {
 	// InFlight is how many slow calls may run at once. 0 means as many as the kernel's
-	// limits say.
+	// limits allow.
 	InFlight int
 
 	// NoRequests means that the wire carries no requests to its peer: [PeerOf] finds none.

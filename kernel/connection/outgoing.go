@@ -38,7 +38,7 @@ type request struct {
 	overrun bool              // the request was ended because too much was unread; set before the outcome
 }
 
-// serves reports whether calls of other connections wait for what the peer says, or may.
+// serves reports whether calls of other connections wait for the peer's answers, or may.
 func (o *outgoing) serves() bool { return o.offered.Load() > 0 || o.n.Load() > 0 }
 
 // CountServices implements [kernel.Connection].
@@ -156,7 +156,7 @@ func (o *outgoing) inherit(m *message.Message) {
 }
 
 // take hands a message to the request that it answers, and reports whether there is one. A
-// call that reads too slowly does not hold up what else the peer has to say.
+// call that reads too slowly does not hold up the peer's other messages.
 func (o *outgoing) take(m *message.Message) bool {
 	if o.n.Load() == 0 {
 		return false

@@ -31,11 +31,11 @@ func PeerOf(ctx context.Context) (*Peer, bool) {
 	return &Peer{conn: c, send: root.Send()}, true
 }
 
-// ID tells the connections of a kernel apart. Ids are not used again.
+// ID returns the id of the connection, which is unique in its kernel. Ids are not used again.
 func (p *Peer) ID() uint64 { return p.conn.id }
 
 // WhenGone calls f when the peer no longer sends, before the calls that wait for its
-// answers fail. It returns false, and f is not called, if that is so already. f must
+// answers fail. It returns false, and f is not called, if the peer has stopped sending already. f must
 // not wait for anything.
 func (p *Peer) WhenGone(f func()) bool {
 	o := &p.conn.outgoing
@@ -60,7 +60,7 @@ func (p *Peer) Publish(event message.Message) {
 func (p *Peer) Cancel(id message.ID) bool { return p.conn.Cancel(id) }
 
 // Offer notes that the peer serves a type, until withdraw is called: calls of other
-// connections may wait for what it says. A peer that is resting has failed, and gets requests only
+// connections may wait for its answers. A peer that is resting has failed, and gets requests only
 // if no other one is there; resting must not wait for anything.
 func (p *Peer) Offer(t message.Type, resting func() bool) (withdraw func()) {
 	o := &p.conn.outgoing
@@ -88,8 +88,8 @@ const maxEnvelope = 8 << 10
 // outcome, with the request as their cause, go to event.
 //
 // The error is a *message.Error: 502 if the peer has gone, 503 if it has too much to answer,
-// 413 if the request does not fit into a line; or that of ctx. Then the peer is told, with
-// the event Syscall.Cancelled, and what it says later is dropped. If it goes away before it
+// 413 if the request does not fit into a line; or that of ctx. Then the peer is notified with
+// the event Syscall.Cancelled, and what it sends later is dropped. If it goes away before it
 // answers, the outcome is an error message with code 502.
 func (p *Peer) Ask(ctx context.Context, t message.Type, data []byte, event func(message.Message)) (message.Message, error) {
 	call, ok := kernel.CallOf(ctx)

@@ -284,8 +284,8 @@ func Unknown(e *message.Error) bool {
 // ErrUnknown is the reason of an error that leaves open whether the effect has happened.
 var ErrUnknown = errors.New("it isn't known whether the effect has happened")
 
-// fingerprint tells commands apart. It is made with a key of the store's own, so that it
-// says nothing about a secret to a reader that has not got the store. How the data is spelt
+// fingerprint returns a hash that distinguishes commands. It is made with a key of the store's own, so that it
+// reveals nothing about a secret to a reader without the store. How the data is spelt
 // does not count.
 func (r *Runs) fingerprint(t message.Type, data []byte) (f [16]byte, err error) {
 	secret, err := r.secretKey()
@@ -327,7 +327,7 @@ func (r *Runs) secretKey() ([]byte, error) {
 }
 
 // Sweep forgets the outcomes that have expired and returns how many there were. forgotten is
-// told of each, with its key in the store, and may add to the batch.
+// called for each, with its key in the store, and may add to the batch.
 func (r *Runs) Sweep(ctx context.Context, now time.Time, forgotten func(b *store.Batch, data, key []byte)) (int, error) {
 	swept := 0
 	for ctx.Err() == nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // A Wire is the source of a connection that a test feeds. Like a real one it reuses the memory
-// of a message's data for the next one, unless it is told to leave it alone.
+// of a message's data for the next one, unless Detach was called.
 type Wire struct {
 	In    chan message.Message
 	Stuck chan struct{}              // unless nil, no answer is taken before Stuck is closed

@@ -48,8 +48,8 @@ const (
 	ForHandlers               // these, and handler
 	ForPeople                 // console, and viewer if the syscall is a query: a person decides
 	ByName                    // no preset: the owner, and tokens that are allowed it by a pattern
-	OwnerOnly                 // no token, whatever its grant says: making tokens, running programs with the owner's rights
-	ForAll                    // every token, whatever its grant says: a caller finds out what it may do
+	OwnerOnly                 // no token, whatever its grant has: making tokens, running programs with the owner's rights
+	ForAll                    // every token, whatever its grant has: a caller finds out what it may do
 )
 
 // A preset is what a principal may call, and what it reaches.

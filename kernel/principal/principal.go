@@ -27,7 +27,7 @@ import (
 	"kernos/message"
 )
 
-// An ID tells principals apart. A name that is created again gets another ID, and inherits
+// An ID identifies a principal. A name that is created again gets another ID, and inherits
 // nothing.
 type ID string
 
@@ -76,7 +76,7 @@ func New(id ID, name string, g Grant) (*Principal, error) {
 	return p, nil
 }
 
-// ID returns what tells the principal from all others, also from earlier ones of its name.
+// ID returns what distinguishes the principal from all others, also from earlier ones of its name.
 func (p *Principal) ID() ID { return p.id }
 
 // Name returns the name that people know the principal by.
@@ -112,7 +112,7 @@ func (p *Principal) Expired(now time.Time) bool {
 }
 
 // Admit returns nil if the principal may send one more request, or else a 429: it may send as
-// many as its grant says in a second, all at once if it likes.
+// many in a second as its grant allows, all at once if it likes.
 func (p *Principal) Admit() *message.Error {
 	if p.pace == nil || p.pace.Allow() {
 		return nil

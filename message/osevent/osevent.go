@@ -84,7 +84,7 @@ func jobs(data []byte) []byte {
 
 // Translate turns a message that was read in the older dialect into one of the
 // current one. Only the data of errors and the version that metadata names differ. It returns what
-// the current dialect can't say and had to be left behind, one sentence for each.
+// the current dialect can't express and had to be left behind, one sentence for each.
 func Translate(m message.Message) (_ message.Message, lost []string) {
 	m.Metadata.Migrate()
 	if m.Kind != message.KindError {
@@ -248,7 +248,7 @@ func NewEither(lenient bool, near func(name string) []message.Type) *Either {
 	}
 }
 
-// Decode reads the message that is all of line into m, and tells in which dialect it, or an
+// Decode reads the message that is all of line into m, and returns in which dialect it, or an
 // answer to it, is written. A message of the older dialect is not translated. The
 // error is a *message.Rejection.
 func (e *Either) Decode(line []byte, m *message.Message) (*message.Dialect, error) {

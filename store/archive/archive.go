@@ -14,7 +14,7 @@
 // entry, a revision, a window of the compression and, with [Reader.Limit], all of it together
 // have bounds.
 //
-// A file that has no trailer, or one that does not fit, is damaged: [Reader.Next] says so
+// A file that has no trailer, or one that does not fit, is damaged: [Reader.Next] reports it
 // at its end, and a restore then discards what came before.
 package archive
 
@@ -208,7 +208,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 	return a, nil
 }
 
-// A TooLarge is the error of a backup that unpacks to more than the reader was told to take.
+// A TooLarge is the error of a backup that unpacks to more than the reader's limit.
 type TooLarge struct{}
 
 func (*TooLarge) Error() string { return "the backup unpacks to more than there is room for" }

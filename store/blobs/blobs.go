@@ -60,7 +60,7 @@ type Blob struct {
 	Path string // absolute
 }
 
-// Pointer says in a message where the blob is.
+// Pointer returns the pointer to the blob for a message.
 func (b Blob) Pointer() message.BlobPointer { return message.FileBlob(b.Path) }
 
 // A Dir is a directory of blobs. It is made when the first blob is, readable by its
@@ -93,7 +93,7 @@ func (d *Dir) Path(h Hash) string {
 	return filepath.Join(d.path, name[:2], name)
 }
 
-// Pointer says in a message where a blob is.
+// Pointer returns the pointer to a blob for a message.
 func (d *Dir) Pointer(h Hash) message.BlobPointer { return message.FileBlob(d.Path(h)) }
 
 // Open opens a blob for reading. That of a blob which is not there is an
@@ -169,7 +169,7 @@ func makeDurable(path string, there bool, write func() error) error {
 	return write()
 }
 
-// maxCompared is how large a blob may be that is compared with what is there already.
+// maxCompared is how large a blob may be that is compared with an existing file.
 const maxCompared = 1 << 20
 
 // unkept is the error for a blob that could not be kept.

@@ -22,8 +22,8 @@ import (
 	"kernos/message"
 )
 
-// maxResolved is how large the data behind a pointer may be, if a resolver does not say
-// otherwise.
+// maxResolved is how large the data behind a pointer may be, if a resolver doesn't
+// set it.
 const maxResolved = 64 << 20
 
 // maxRedirects is how often an https server may send the reader elsewhere.
@@ -64,8 +64,8 @@ type Resolver struct {
 //	502  an https server that can't be reached, or does not answer with 200
 //	504  an https server that is too slow
 //
-// A pointer with a fragment means a part of the data. Which part is for the data's
-// format to say, and none is known here; the whole would be something else than what was
+// A pointer with a fragment means a part of the data. Which part depends on the data's
+// format, and none is known here; the whole would be something else than what was
 // asked for, so it is refused.
 func (r *Resolver) Resolve(ctx context.Context, p message.BlobPointer) ([]byte, error) {
 	if p.Fragment != "" {

@@ -9,7 +9,7 @@ import (
 // and whether or not something is there.
 func Within(dir, path string) bool { return within(dir, withoutLinks(path)) }
 
-// within is Within for a path without links. Directories are told by what they are, and not by
+// within is Within for a path without links. Directories are compared by device and inode, and not by
 // their names, which may have several spellings.
 func within(dir, path string) bool {
 	home, err := os.Stat(dir)

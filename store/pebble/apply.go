@@ -13,7 +13,7 @@ import (
 
 // maxPending is how many batches may be visible and not durable. Pebble has 4095
 // places for groups of them and waits when they are taken; Apply waits before, where it can
-// be told that the disk fails.
+// be woken if the disk fails.
 const maxPending = 4064
 
 // leaseSize is how many revisions are reserved at a time. After a restart, revisions

@@ -23,8 +23,8 @@ import (
 	"kernos/store"
 )
 
-// A directory of this engine has a file that says so. While it is being made, the file
-// has another name; so a directory that was never finished is told from one that has
+// A directory of this engine has a file that marks it. While the directory is being made, the file
+// has another name: this distinguishes a directory that was never finished from one that has
 // lost the file.
 const (
 	markerName     = "KERNOS"

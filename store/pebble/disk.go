@@ -20,7 +20,7 @@ import (
 //
 // Nothing can be repeated for ever when the engine is opened or closed. Then the disk is
 // frozen: from that moment on nothing reaches it, as if the power had been cut, while
-// Pebble is told that everything goes well. What is on the disk then is what a crash at
+// Pebble gets no errors. What is on the disk then is what a crash at
 // that moment would have left, and Pebble recovers from a crash.
 //
 // Errors of tables are passed on, since Pebble tries again by itself, but slowly.

@@ -319,12 +319,12 @@ func (e *Engine) prepare() error {
 	return e.readError(err)
 }
 
-// Watch tells of changes under a prefix until the watcher is stopped.
+// Watch reports changes under a prefix until the watcher is stopped.
 func (e *Engine) Watch(prefix []byte) *store.Watcher { return e.opts.Watchers.Watch(prefix) }
 
 // Close makes everything durable and lets go of the directory. If the disk fails for
 // longer than the engine waits for it, what is not durable by then is lost, and the error
-// says so.
+// reports that.
 func (e *Engine) Close() error {
 	e.closeOnce.Do(func() {
 		close(e.closing)

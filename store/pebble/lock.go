@@ -188,7 +188,7 @@ func (l *lock) release() error {
 	if l == nil {
 		return nil
 	}
-	_ = l.file.Truncate(0) // a name that is out of date is told from one that is not
+	_ = l.file.Truncate(0) // then the file names no process
 	return l.file.Close()
 }
 
@@ -205,7 +205,7 @@ func (l *lock) undo() {
 
 // Lock keeps all processes from the store in a directory, for a caller that moves it as a
 // whole, until release is called. A store that is in use can't be locked, and the error
-// says who uses it. Where there is no directory there is nothing to lock.
+// names the process that uses it. Where there is no directory there is nothing to lock.
 func Lock(dir string) (release func(), err error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return func() {}, nil

@@ -31,7 +31,7 @@ func (g *group) reset() {
 // writer passes its batch on itself, and saves the change of goroutines.
 type queue struct {
 	mu       sync.Mutex
-	news     sync.Cond // tells the syncer that there is something to do
+	news     sync.Cond // wakes the syncer when there is something to do
 	open     *group    // the group that batches join, or nil
 	applying *group    // the group that Pebble is being given, or nil
 	applied  []*group  // groups that Pebble has, and that may not be durable yet

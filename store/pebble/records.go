@@ -155,8 +155,8 @@ func checkLog(text []byte, number uint32) error {
 	return nil
 }
 
-// wasSynced reports whether the chunk at a place had been synced, by what the chunks after
-// it say.
+// wasSynced reports whether the chunk at a place had been synced, by the numbers in the chunks after
+// it.
 //
 // The number that they have is less than what was synced if blocks were filled between two
 // syncs, since Pebble does not count all of these. So it is of use, too, that it grows:

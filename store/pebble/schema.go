@@ -73,8 +73,8 @@ func (s schema) migrate(dir string, db *crdb.DB) error {
 			return err
 		}
 		// Pebble makes a store of its oldest form and then brings it to the present
-		// one. Its first log has no record of what was synced, so damage could not be told from
-		// a torn end (records.go). With the flush, another one begins.
+		// one. Its first log has no record of what was synced, so damage could not be distinguished
+		// from a torn end (records.go). With the flush, another one begins.
 		return db.Flush()
 	}
 	if err := s.check(dir, version, kernos); err != nil {

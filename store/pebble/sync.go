@@ -51,7 +51,7 @@ func (e *Engine) runSyncer() {
 		}
 		err := g.batch.SyncWait()
 		if e.disk.isFrozen() {
-			err = e.health.err() // nothing has reached the disk, though Pebble was told so
+			err = e.health.err() // nothing has reached the disk, though Pebble got no error
 		} else if err != nil {
 			err = unwritable(e.dir, err)
 		}

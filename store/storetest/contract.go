@@ -270,8 +270,8 @@ func told(w *store.Watcher) bool {
 	}
 }
 
-// silent reports whether there is no token. All those before it have been told of when
-// another watcher of the same change has been.
+// silent reports whether there is no token. When another watcher of a change has its token, all
+// watchers of that change have theirs.
 func silent(w *store.Watcher) bool {
 	select {
 	case <-w.C:

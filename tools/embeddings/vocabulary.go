@@ -118,7 +118,7 @@ func (v *vocabulary) text(s string, r *rand.Rand) text {
 	return x
 }
 
-// dress returns the words that questions and messages come with, which say nothing about what is meant: the table learns to disregard them.
+// dress returns the words that questions and messages come with, which don't matter for what is meant: the table learns to disregard them.
 func (v *vocabulary) dress() map[string][]text {
 	entries := map[string][]text{}
 	for where, texts := range map[string][]string{"question": questions, "type": types, "kind": kinds, "field": fields} {

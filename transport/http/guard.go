@@ -16,8 +16,8 @@ import (
 
 // A Guard decides which requests come in by an endpoint.
 //
-// A browser lets any page send requests to any address, this machine's among them. It says
-// which page it was, in Origin and Sec-Fetch-Site, so pages of other origins are refused. A
+// A browser lets any page send requests to any address, this machine's among them. It names
+// the page in Origin and Sec-Fetch-Site, so pages of other origins are refused. A
 // page whose server renames itself to an address of this machine (DNS rebinding) is of the
 // same origin as far as the browser knows, but the name stands in Host, so names that are
 // not ours are refused too. A client other than a browser may send any header, and needs the
@@ -45,10 +45,10 @@ type Guard struct {
 	Anyone func() *principal.Principal
 
 	// Issuer is the address of the authorization server that gives clients the secrets which Authenticate knows.
-	// Clients are told of it, for which the endpoint must have TLS. "" means that they aren't.
+	// It is named to clients, for which the endpoint must have TLS. "" means that there is none.
 	Issuer string
 
-	// Help tells a caller without such a secret what to do. "" means how to get a token.
+	// Help describes what a caller without such a secret can do. "" means how to get a token.
 	Help string
 
 	// Console lets the pages of the console in, which send a cookie. Nil means that there is
@@ -146,7 +146,7 @@ func (g *Guard) check(w http.ResponseWriter, r *http.Request) (p *principal.Prin
 	return g.authenticate(w, r)
 }
 
-// checkPage checks what a browser says, and reports whether it has answered the request.
+// checkPage checks the headers of a browser about the page, and reports whether it has answered the request.
 func (g *Guard) checkPage(w http.ResponseWriter, r *http.Request) (answered bool, why transport.Reason) {
 	if !g.knows(r) {
 		refuse(w, refusal{403, "host_not_allowed", fmt.Sprintf(
@@ -278,7 +278,7 @@ func (g *Guard) page(r *http.Request) (origin string, foreign, ok bool) {
 		return origin, true, false
 	}
 	if origin == "" {
-		// A browser says no origin where a page embeds or links to something. What is
+		// A browser sends no origin where a page embeds or links to something. What is
 		// embedded is refused, frames too; a link is followed by a person, who sees the result.
 		site, mode, dest := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Sec-Fetch-Mode"), r.Header.Get("Sec-Fetch-Dest")
 		if site == "cross-site" || site == "same-site" {
@@ -307,7 +307,7 @@ func (g *Guard) page(r *http.Request) (origin string, foreign, ok bool) {
 // exposed are the headers of answers that a page of another origin may see.
 const exposed = "Kernos-Request, Kernos-Stream, ETag, Content-Range, Retry-After"
 
-// preflight tells a browser what a page of another origin may send. The browser asks without
+// preflight answers a browser that asks what a page of another origin may send. The browser asks without
 // the token.
 func preflight(w http.ResponseWriter) {
 	h := w.Header()
@@ -321,7 +321,7 @@ func preflight(w http.ResponseWriter) {
 func health(r *http.Request) bool { return r.URL.Path == "/healthz" || r.URL.Path == "/readyz" }
 
 // tokenProtocol begins the protocol in which a web page, which can't set headers of a
-// WebSocket, says the token.
+// WebSocket, sends the token.
 const tokenProtocol = "kernos.token."
 
 // credentials takes the token out of a request, so that nothing behind the guard sees it.

@@ -118,7 +118,7 @@ func (f *flow) interrupt(why error) {
 }
 
 // left waits until the peer is gone, or until finished is closed. The end of the request's
-// context says so, but not after reading was interrupted: then it ends with that.
+// context shows it, but not after reading was interrupted: then it ends with that.
 func (f *flow) left(gone, finished <-chan struct{}) bool {
 	f.mu.Lock()
 	if f.end != nil {

@@ -20,7 +20,7 @@ import (
 // counted for metrics alone, they are read from counters that the server has anyway.
 type Metrics struct{ metrics []prometheus.Metric }
 
-// A Label is a name and a value that tell metrics of one name apart.
+// A Label is a name and a value that distinguish metrics of one name.
 type Label struct{ Name, Value string }
 
 // Gauge adds a number that goes up and down.

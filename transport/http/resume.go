@@ -30,8 +30,8 @@ func parseEventID(text string) (id string, after int64, ok bool) {
 	return text[:i], after, err == nil
 }
 
-// resume answers with the rest of a stream. What came already is said by a browser in
-// Last-Event-ID, by others in after as well.
+// resume answers with the rest of a stream. A browser names the last item that it got in
+// Last-Event-ID; other clients may use the parameter after as well.
 func (s *Server) resume(w http.ResponseWriter, r *http.Request) {
 	if _, no := s.parameters(w, r); no != nil { // a resume has no parameters
 		refuse(w, *no)

@@ -16,10 +16,10 @@ type watched[T any] struct {
 	err    error
 }
 
-// lookAgain is how long what was read is taken for what is there.
+// lookAgain is how long the last content that was read is taken for the content of the files.
 const lookAgain = time.Second
 
-// value returns what was last in the files, and why it can't be read if that is so.
+// value returns the last content of the files, and the error if they can't be read.
 func (w *watched[T]) value() (T, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

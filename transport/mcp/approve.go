@@ -114,7 +114,7 @@ func (x *exchange) decide(ctx context.Context, person *principal.Principal, a ap
 	return true
 }
 
-// explain tells a client that can't ask its person what the call waits for, and who decides: at once by notifications,
+// explain reports what the call waits for, and who decides, to a client that can't ask its person: at once by notifications,
 // and in the response if there is no decision for a time, since most clients show their models nothing else. What the
 // client has called continues, unless it only waits.
 func (x *exchange) explain(ctx context.Context, a approval) {

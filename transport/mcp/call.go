@@ -110,7 +110,7 @@ func (t *toolset) through(arguments []byte) []byte {
 	return all.Text()
 }
 
-// describe gives a message what _meta says about it. If that can't be, it returns why.
+// describe sets the metadata of a message from _meta. If _meta is invalid, it returns why.
 func (x *exchange) describe(m *message.Message) (wrong string) {
 	if x.Frame.Meta == nil {
 		return ""
@@ -165,7 +165,7 @@ func (t *toolset) unknown(name string, k *kernel.Kernel, caller *principal.Princ
 	return text
 }
 
-// emit takes what the kernel has to say about the call of a tool. It has the type [kernel.Emit].
+// emit takes the kernel's messages about the call of a tool. It has the type [kernel.Emit].
 func (x *exchange) emit(m message.Message) {
 	if m.Kind == message.KindEvent {
 		x.event(m)
@@ -246,7 +246,7 @@ func (x *exchange) failed(m message.Message) []byte {
 	return appendError(nil, body)
 }
 
-// event tells the client of an event: progress if it has asked for that, and else a log message if it wants those.
+// event passes an event on to the client: as progress if it has asked for that, and else a log message if it wants those.
 func (x *exchange) event(m message.Message) {
 	x.approval(&m)
 	meta, c := x.latest()
@@ -263,7 +263,7 @@ func (x *exchange) event(m message.Message) {
 	}
 }
 
-// progress tells the client how far the call is, if the _meta of its request asks for that. The note is a JSON string, or nil.
+// progress notifies the client how far the call is, if the _meta of its request asks for that. The note is a JSON string, or nil.
 func (x *exchange) progress(meta, fraction, note []byte) {
 	token := jsonscan.Member(meta, "progressToken")
 	if token == nil {

@@ -202,7 +202,7 @@ func (c *conn) Next() (*message.Message, kernel.Emit, error) {
 	}
 }
 
-// throttled tells a client that exceeds the frame rate, if it gets log messages.
+// throttled notifies a client that exceeds the frame rate, if it gets log messages.
 func (c *conn) throttled() {
 	notice := c.pacer.Notice()
 	if notice == nil || c.session.client.version == "" { // in the stateless era, log messages belong to requests

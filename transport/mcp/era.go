@@ -21,7 +21,7 @@ type client struct {
 	modern       bool
 	version      string // version of the protocol
 	capabilities []byte // JSON
-	info         []byte // JSON: {name, version}, as the client says
+	info         []byte // JSON: {name, version}, as the client sent it
 	session      *session
 }
 

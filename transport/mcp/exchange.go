@@ -42,7 +42,7 @@ type exchange struct {
 	lacks  *jsonrpc.Failure // names what the call needs and the client can't do, or nil
 
 	outcome   *message.Message              // an outcome that came while the exchange was paused
-	approvals map[string]context.CancelFunc // approvals that the client is asked for or told of, by the calls that wait
+	approvals map[string]context.CancelFunc // approvals that the client is asked for or notified of, by the calls that wait
 }
 
 // An outlet is where the messages of an exchange go. Its methods are called one at a time.

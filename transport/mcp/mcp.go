@@ -58,7 +58,7 @@ type Options struct {
 
 	// Watch watches a resource, or a folder of agents and skills, whose URI ends with a slash. The function that
 	// it returns waits for the next change after Watch was called, and reports false when ctx has ended, which acts
-	// for the caller; it is called until then. Nil means that clients aren't told.
+	// for the caller; it is called until then. Nil means that clients aren't notified.
 	Watch func(ctx context.Context, uri string) (next func() bool)
 
 	// MaxBody is how many bytes a message may have. 0 means 4 MB, which is also what package bridge repeats.

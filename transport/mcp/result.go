@@ -35,7 +35,7 @@ func (x *exchange) respondFor(fresh time.Duration, members []byte) {
 	x.sendResult(dst)
 }
 
-// Types of a result, which clients of the stateless era are told.
+// Types of a result, which clients of the stateless era get with it.
 const (
 	resultComplete      = "complete"
 	resultInputRequired = "input_required"

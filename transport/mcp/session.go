@@ -117,7 +117,7 @@ func (n *session) release() {
 	n.used = time.Now()
 }
 
-// session returns a session of HTTP for a request, or nil. The request calls release. The session of another principal can't be told from one that isn't there.
+// session returns a session of HTTP for a request, or nil. The request calls release. To other principals, the session doesn't exist.
 func (s *Server) session(id string, p *principal.Principal) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,8 +153,8 @@ func (n *session) end() {
 	}
 }
 
-// tell sends the client what belongs to no request. A client of HTTP that has opened no stream for that
-// isn't told.
+// tell sends the client a message that belongs to no request. A client of HTTP that has opened no stream for
+// these doesn't get it.
 func (n *session) tell(frame []byte) {
 	n.mu.Lock()
 	out, general := n.out, n.general

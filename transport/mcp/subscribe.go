@@ -16,8 +16,8 @@ import (
 )
 
 // A watch is of something that changes. It waits for the next change, and reports false when its context has
-// ended; it is called until then. Changes count from when the watch was made, so that a client which is told that
-// it will hear of changes hears of the next one.
+// ended; it is called until then. Changes count from when the watch was made, so that a client whose subscription was
+// acknowledged hears of the next one.
 type watch func() bool
 
 // watchTools watches the tools that a caller is shown.
@@ -189,7 +189,7 @@ func unsubscribe(x *exchange) {
 	x.respond(nil)
 }
 
-// follow tells a session of changes of its tools and prompts, from when its client is ready.
+// follow notifies a session of changes of its tools and prompts, from when its client is ready.
 func (n *session) follow(s *Server, c choice) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -216,7 +216,7 @@ func (n *session) missed(w watch) watch {
 	}
 }
 
-// hear tells the client of each change.
+// hear notifies the client of each change.
 func (n *session) hear(w watch, method string, params []byte) {
 	w = n.missed(w)
 	n.work.Go(func() {

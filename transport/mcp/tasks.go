@@ -269,7 +269,7 @@ func (t *Tasks) pending(job string) map[string]askRequest {
 	return requests
 }
 
-// answer takes what a client says to what a job has asked. What wasn't asked is ignored.
+// answer takes a client's responses to the requests of a job. Responses to other requests are ignored.
 func (t *Tasks) answer(job string, responses []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

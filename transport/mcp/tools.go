@@ -281,7 +281,7 @@ func (t *tool) append(dst []byte, caller principal.ID, modern, outputs bool) []b
 		dst = jsonscan.AppendCompact(dst, schema.OfTool(schema.WithoutReferences(d.Input.JSON())))
 	}
 	output := d.Output.JSON()
-	says := output[0] == '{' && len(output) > len(`{}`) // true and {} say nothing
+	says := output[0] == '{' && len(output) > len(`{}`) // true and {} describe nothing
 	if object := objectSchema(output); outputs && !t.content && d.Output != schema.Any && (object || modern && says) {
 		dst = append(dst, `,"outputSchema":{`...)
 		reply := d.Reply() // a large reply is a reference

@@ -19,7 +19,7 @@ type task struct {
 }
 
 // task prepares a call: what is to be done is something for the kernel, or for the service
-// itself, which may be to say on the stream why there is nothing to do.
+// itself, which may be to report on the stream why there is nothing to do.
 func (s *Service) task(st *stream, method string, params []byte) (t task) {
 	st.method = method
 	if own, ok := s.own(method); ok {

@@ -70,8 +70,8 @@ func (s *Service) moduleSchema(v kernel.View, namespace string) (json.RawMessage
 	}), true
 }
 
-// variant is the schema of one method: its input, with the property that tells it from the
-// others.
+// variant is the schema of one method: its input, with the property that distinguishes it from
+// the others.
 func variant(r *kernel.Route, input json.RawMessage) json.RawMessage {
 	in := members(input)
 	properties := jsonvalue.Object{{Name: methodField, Value: jsonvalue.Object{{Name: "const", Value: quoted(r.Method)}}.Text()}}

@@ -10,7 +10,7 @@ import (
 // maxItem is how many bytes of data an item may have. What is larger goes to a blob.
 const maxItem = 1<<20 - 4096
 
-// emit takes what the kernel has to say about the call. It has the type [kernel.Emit].
+// emit takes the kernel's messages about the call. It has the type [kernel.Emit].
 func (st *stream) emit(m message.Message) {
 	if len(m.Data) > maxItem && st.origin != nil {
 		m = st.svc.k.Fit(kernel.ActFor(context.Background(), kernel.From(st.caller, "")), m, maxItem, func(m *message.Message) int { return len(m.Data) })

@@ -85,7 +85,7 @@ func only(name string, spaces []kernel.Namespace) (only *kernel.Route) {
 	return only
 }
 
-// customGuidance is what the module has to say. One that panics has nothing to say: the call
+// customGuidance returns the module's own guidance. It is "" if the module panics: the call
 // has failed anyway, and nothing else may.
 func customGuidance(s *kernel.Definition, err error) (text string) {
 	if s.Guidance == nil {
@@ -100,7 +100,7 @@ func customGuidance(s *kernel.Definition, err error) (text string) {
 }
 
 // describedField is what the schema states about the field whose value is wrong; "" if it is
-// missing, or unknown, or nothing is said.
+// missing, or unknown, or has no description.
 func describedField(input []byte, err error) string {
 	invalid, ok := errors.AsType[*schema.Invalid](err)
 	if !ok {

@@ -50,8 +50,8 @@ func dataOf(route *kernel.Route, params []byte) (json.RawMessage, error) {
 	return append(data, '}'), nil
 }
 
-// A variant of a module's schema has a property called method, which tells the variants
-// apart. A field that a syscall itself calls method goes by another name there.
+// A variant of a module's schema has a property called method, which distinguishes the
+// variants. A field that a syscall itself calls method goes by another name there.
 const (
 	methodField  = "method"
 	renamedField = "method_"

@@ -49,7 +49,7 @@ type request struct {
 	bad *failure
 }
 
-// describe gives the message of the call what the request says about it. The error is a *message.Error.
+// describe sets the metadata of the call's message from the request. The error is a *message.Error.
 func (r *request) describe(s *Service, m *message.Message) error {
 	if jsonscan.Unquote(r.kind) == string(message.KindCommand) {
 		m.Kind = message.KindCommand

@@ -16,7 +16,7 @@ func (c *conn) all() []*stream {
 	return slices.AppendSeq(slices.Collect(maps.Values(c.streams)), maps.Keys(c.resumed))
 }
 
-// leave gives up what a peer had that said goodbye.
+// leave gives up the streams of a peer that has closed its connection.
 func (c *conn) leave() {
 	for _, st := range c.all() {
 		st.abandon(func() bool { return st.at == c })

@@ -45,7 +45,7 @@ import (
 // notification is the method of the notifications that carry items.
 const notification = "service_subscription"
 
-// Limits, if the options do not say otherwise.
+// Limits, if the options don't set them.
 const (
 	DefaultSubscriptions = 1000
 	DefaultKeepFor       = 2 * time.Minute
@@ -78,7 +78,7 @@ type Options struct {
 type Conn interface {
 	// Read returns the next frame, which is the caller's to keep. If it has to wait for it,
 	// it first sends what Write has taken. It is called by one goroutine at a time. io.EOF
-	// means that the peer has said goodbye and wants nothing more; any other error, that it is
+	// means that the peer has closed the connection and wants nothing more; any other error, that it is
 	// lost and may come back.
 	Read() ([]byte, error)
 

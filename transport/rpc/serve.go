@@ -26,9 +26,9 @@ func New(k *kernel.Kernel, opts *Options) *Service {
 }
 
 // Serve answers the frames of one connection. It returns when the wire has ended and
-// everything that it began is done: at once if the peer said goodbye, as late as KeepFor
-// if it was lost, and later still if its streams were resumed elsewhere. When the peer says
-// goodbye or does not come back, its queries are cancelled, and its commands completed.
+// everything that it began is done: at once if the peer closed the connection, as late as KeepFor
+// if it was lost, and later still if its streams were resumed elsewhere. When the peer closes
+// the connection or does not come back, its queries are cancelled, and its commands completed.
 //
 // If the wire's error is [ErrStopped], what has begun is finished and sent, and so is what was
 // resumed there.

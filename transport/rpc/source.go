@@ -26,8 +26,8 @@ func (c *conn) serve(ctx context.Context) error {
 	return served.Serve(ctx)
 }
 
-// Left implements [connection.Source]. A wire that is not stopped is read, and Read tells of a
-// peer that has left.
+// Left implements [connection.Source]. A wire that is not stopped is read, and Read reports
+// a peer that has left.
 func (c *conn) Left(finished <-chan struct{}) bool { return c.stopped && c.wire.Left(finished) }
 
 // Detach implements [connection.Source]. Each frame has memory of its own.

@@ -252,7 +252,7 @@ func (st *stream) cancel() {
 	st.abandon(func() bool { return !st.held })
 }
 
-// abandon ends a stream that will not be read, if that is so: a query is cancelled, a
+// abandon ends a stream if unread reports true: a query is cancelled, a
 // command completed.
 func (st *stream) abandon(unread func() bool) {
 	st.mu.Lock()
@@ -263,7 +263,7 @@ func (st *stream) abandon(unread func() bool) {
 	st.detach()
 	st.drop()
 	if !st.over {
-		st.over = true // whatever it may still say
+		st.over = true // whatever may still come
 		st.origin.finish(st)
 	}
 	query := st.route != nil && st.route.Syscall.Kind == message.KindQuery

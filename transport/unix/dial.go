@@ -164,8 +164,8 @@ func (c *Conn) answerChallenge(sign func(challenge []byte) ([]byte, error)) erro
 	return nil
 }
 
-// Disconnection returns why the daemon closes the connection, if m is the message that says
-// so. The reason of the error is [message.ErrServerStopping] or [ErrFull] where one of them is.
+// Disconnection returns why the daemon closes the connection, if m is the message about
+// that. The reason of the error is [message.ErrServerStopping] or [ErrFull] where one of them is.
 func Disconnection(m message.Message) (error, bool) {
 	if m.Type != transport.Disconnected || m.Kind != message.KindError {
 		return nil, false

@@ -38,7 +38,7 @@ type Info struct {
 	Args []string `json:"args,omitempty"`
 	Env  []string `json:"env,omitempty"`
 
-	// Stopping means that the daemon finishes what runs and takes nothing new. It is said
+	// Stopping means that the daemon finishes what runs and takes nothing new. It is written
 	// before the socket is gone.
 	Stopping bool `json:"stopping,omitempty"`
 }
@@ -75,8 +75,8 @@ type Listener struct {
 	err     error // the result of Close
 }
 
-// Listen makes the socket at path, in a directory that is there, and says in info who
-// serves it. Of any number of processes that do so at the same moment, exactly one
+// Listen makes the socket at path, in an existing directory, and keeps info beside it, which names the process
+// that serves it. Of any number of processes that do so at the same moment, exactly one
 // succeeds; the others get a *Running. A socket that a process has left behind is taken
 // over.
 func Listen(path string, info Info) (*Listener, error) {

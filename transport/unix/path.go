@@ -76,7 +76,7 @@ func unsafe(dir, reason string, args ...any) error {
 	return fmt.Errorf("%s is not safe for a socket: it %s; remove it, or set XDG_RUNTIME_DIR to a directory that only you can enter", dir, fmt.Sprintf(reason, args...))
 }
 
-// makePrivate makes a directory of mode 0700, or makes sure that the one that is there is ours
+// makePrivate makes a directory of mode 0700, or makes sure that the existing one is ours
 // and has that mode. It checks the directory that it has opened, which can't be exchanged for
 // another in the meantime.
 func makePrivate(dir string) error {

@@ -36,7 +36,7 @@ import (
 	"kernos/transport"
 )
 
-// Limits, if the options do not say otherwise.
+// Limits, if the options don't set them.
 const (
 	DefaultMaxConnections = 16384
 	DefaultLine           = time.Minute
@@ -271,7 +271,7 @@ func (s *Server) serve(c *serverConn) {
 	})
 }
 
-// explainEnd tells the peer of a connection why it ends, if it can't know.
+// explainEnd sends the peer of a connection the reason why it ends, if the peer can't know.
 func (s *Server) explainEnd(c *serverConn, err error) {
 	switch {
 	case err == nil && c.interrupted():

@@ -133,7 +133,7 @@ func (c *serverConn) ReadLazily(lend func() []byte, giveBack func()) (int, error
 	}
 }
 
-// await reads what is there, or comes.
+// await reads what has come, or comes.
 func (c *serverConn) await() error {
 	if !c.last {
 		return c.raw.Read(c.attempt)
@@ -150,7 +150,7 @@ func (c *serverConn) await() error {
 // goroutine that reads.
 func (c *serverConn) finish() { c.last = true }
 
-// try reads what is there, and reports whether that ends the wait.
+// try reads what has come, and reports whether that ends the wait.
 func (c *serverConn) try(fd uintptr) bool {
 	p := c.lend()
 	n, err := retry(func() (int, error) { return unix.Read(int(fd), p) })
@@ -322,19 +322,19 @@ func (c *serverConn) left(finished <-chan struct{}) bool {
 	return left || c.stalled
 }
 
-// refuse tells the peer why it is not served, and closes the connection.
+// refuse sends the peer the reason why it is not served, and closes the connection.
 func (c *serverConn) refuse(e *message.Error) {
 	_ = c.tell(transport.LastLine(c.s.k, e))
 	c.close()
 }
 
-// disconnect counts a connection that the server closes, and tells its peer why.
+// disconnect counts a connection that the server closes, and sends its peer the reason.
 func (c *serverConn) disconnect(reason transport.Reason, why *message.Error) {
 	c.s.conns.Close(c, reason)
 	c.refuse(why)
 }
 
-// close closes the connection so that what the peer was told arrives: a connection that is
+// close closes the connection so that what was sent to the peer arrives: a connection that is
 // closed while something is unread is reset instead.
 func (c *serverConn) close() {
 	_ = c.conn.CloseRead() // nothing more comes
@@ -342,8 +342,8 @@ func (c *serverConn) close() {
 	_ = c.conn.Close()
 }
 
-// interrupted reports, after the conversation, whether the peer had more to say, or might
-// have had, when it was stopped.
+// interrupted reports, after the conversation, whether the peer had more to send, or might
+// have had, when reading was stopped.
 func (c *serverConn) interrupted() bool {
 	if !c.halted {
 		return false

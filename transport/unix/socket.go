@@ -188,7 +188,7 @@ func (l *Listener) Beside(path string, log *slog.Logger) (net.Listener, error) {
 	if len(path) > maxPath {
 		return nil, fmt.Errorf("the path of a socket may have %d bytes, and %s has %d; set XDG_RUNTIME_DIR to a directory with a shorter one", maxPath, path, len(path))
 	}
-	s, err := bindSocket(path) // the lock is held, so what is there was left behind
+	s, err := bindSocket(path) // the lock is held, so an existing file was left behind
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // holds reports whether a process, by its number here, holds the lock of a file. These
-// systems do not say who does; the file does, and a number means the same process everywhere.
+// systems do not show which process does; the file names it, and a number means the same process everywhere.
 func holds(pid int, f *os.File) (bool, error) {
 	if flock(f, unix.LOCK_SH) == nil {
 		return false, nil
@@ -35,7 +35,7 @@ func credentials(fd int) (uid int, err error) {
 }
 
 // hungUp waits until the other end of a socket, which sends nothing more, does not read
-// either. These systems can't tell that from a half-closed socket, so it never comes to
+// either. These systems don't distinguish that from a half-closed socket, so it never comes to
 // that: a deadline of the socket ends the wait.
 func hungUp(c syscall.RawConn) bool {
 	return c.Read(func(uintptr) bool { return false }) == nil

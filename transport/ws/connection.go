@@ -130,7 +130,7 @@ func (c *connection) Stop() {
 }
 
 // Left implements [rpc.Conn]. What the peer still sends is dropped. If reading was interrupted
-// within a message, what follows can't be told apart, and only the end of the connection counts.
+// within a message, the frames that follow can't be recognised, and only the end of the connection counts.
 func (c *connection) Left(finished <-chan struct{}) bool {
 	_ = c.conn.SetReadDeadline(time.Time{})
 	gone := make(chan struct{})
@@ -198,7 +198,7 @@ func (c *connection) Read() ([]byte, error) {
 }
 
 // interrupted reports whether reading has ended because of Stop, and not because of the peer:
-// one that has said goodbye, or is lost, is not waited for although the server stops.
+// one that has closed the connection, or is lost, is not waited for although the server stops.
 func (c *connection) interrupted(err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -235,7 +235,7 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.reason }
 
-// read returns the next message. io.EOF means that the peer has said goodbye.
+// read returns the next message. io.EOF means that the peer has closed the connection.
 func (c *connection) read() (message []byte, err error) {
 	state := ws.StateServerSide
 	for {
@@ -318,7 +318,7 @@ func (c *connection) controlled(header ws.Header) error {
 const maxCloseCode ws.StatusCode = 4999
 
 // goodbye answers a close frame. A peer that goes away, as a browser does that leaves a
-// page, may come back and resume; one that is done, or says nothing of why, does not.
+// page, may come back and resume; one that is done, or gives no reason, does not.
 func (c *connection) goodbye(data []byte) error {
 	code, reason := ws.ParseCloseFrameData(data)
 	if len(data) == 0 {

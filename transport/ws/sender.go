@@ -91,7 +91,7 @@ func (o *output) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// drop tells a peer that does not read why it is dropped: it gets the rest of the frame that it
+// drop sends a peer that does not read the reason why it is dropped: it gets the rest of the frame that it
 // has begun to read, and the reason, if it reads on within reasonable time.
 func (o *output) drop(frame []byte) {
 	patience := o.c.h.opts.Patience
@@ -116,7 +116,7 @@ func closeFrame(code ws.StatusCode, reason string) []byte {
 	return appendFrame(nil, ws.OpClose, ws.NewCloseFrameBody(code, reason))
 }
 
-// hangUpTime is how long a peer has to hang up after it was told to.
+// hangUpTime is how long a peer has to hang up after it was asked to.
 const hangUpTime = time.Second
 
 // hangUp ends the connection. If the peer was sent a last frame, what it still sends is read:
@@ -128,7 +128,7 @@ func (c *connection) hangUp() {
 			_, _ = io.Copy(io.Discard, c.conn)
 		}
 	}
-	if c.out.Err() != errSlow { // otherwise the peer is being told
+	if c.out.Err() != errSlow { // otherwise drop sends the reason
 		_ = c.conn.Close()
 	}
 	_ = c.out.Close(nil)

@@ -10,7 +10,7 @@
 //
 // A connection costs one goroutine that reads, and one that waits for it. What is written
 // goes to a buffer, which is sent when the reader is about to wait, when a stream has
-// nothing more to say for the moment, or when it is large. So the answers to calls that
+// nothing more to send for the moment, or when it is large. So the answers to calls that
 // come in a row leave together, and one alone leaves at once.
 package ws
 
@@ -32,7 +32,7 @@ import (
 	"kernos/transport/rpc"
 )
 
-// Limits, if the options do not say otherwise.
+// Limits, if the options don't set them.
 const (
 	defaultPing     = 30 * time.Second
 	DefaultPatience = 10 * time.Second
@@ -164,8 +164,8 @@ func (h *Handler) serve(c *connection) {
 }
 
 // Shutdown closes the service and drains all connections ([transport.Server.Drain]): nothing
-// new is read, calls that have begun are finished and answered, and then the peers are told
-// with 1001. When ctx ends first, they are cut off, and the error is that of ctx, or names
+// new is read, calls that have begun are finished and answered, and then the peers get
+// the close code 1001. When ctx ends first, they are cut off, and the error is that of ctx, or names
 // the calls that still run.
 func (h *Handler) Shutdown(ctx context.Context) error {
 	h.service.Close()

@@ -37,7 +37,7 @@ const (
 	// one of the stateful era, of which some don't answer what they don't know.
 	probeTime = 5 * time.Second
 
-	// minSecret is how many bytes a secret has that is looked for in what a server says. A shorter one, such as test, may
+	// minSecret is how many bytes a secret has that is looked for in what a server sends. A shorter one, such as test, may
 	// be there by chance.
 	minSecret = 8
 
@@ -56,7 +56,7 @@ type Options struct {
 	Header http.Header // headers of each request
 	OAuth  Authorizer  // nil means that none is needed
 
-	// Secrets are texts that only the server may read. They are taken out of what the server says.
+	// Secrets are texts that only the server may read. They are taken out of what the server sends.
 	Secrets []string
 
 	// Revision is the revision of the protocol that the server speaks. "" finds it out.
@@ -65,8 +65,8 @@ type Options struct {
 	// Version is this program's version, which the server gets.
 	Version string
 
-	// Fill answers the form of an elicitation with its content. Nil means that the server is told
-	// that no person can be asked.
+	// Fill answers the form of an elicitation with its content. Nil means that the server gets
+	// the answer that no person can be asked.
 	Fill func(schema jsontext.Value) (content jsontext.Value, ok bool)
 
 	// Changed is called when a list of the server has changed: tools, resources or prompts. It
@@ -95,7 +95,7 @@ type About struct {
 
 	Tools, Resources, Prompts bool
 	Skills                    bool            // the server has skills, by the extension
-	listChanges               map[string]bool // tells of changes, by tools, resources and prompts
+	listChanges               map[string]bool // whether the server notifies of changes, by tools, resources and prompts
 }
 
 // A Conn is a connection to a server. It is safe for concurrent use. The caller closes it.
@@ -221,7 +221,7 @@ func Dial(ctx context.Context, o *Options) (*Conn, error) {
 	return c.begin(), nil
 }
 
-// open returns a connection that has said nothing yet.
+// open returns a connection on which nothing was sent yet.
 func open(o *Options) (c *Conn, err error) {
 	c = &Conn{opts: *o, pending: make(map[int64]*pending), answering: make(chan struct{}, maxAnswers)}
 	if c.opts.Log == nil {
@@ -244,7 +244,7 @@ func open(o *Options) (c *Conn, err error) {
 	return c, nil
 }
 
-// keep takes the secrets out of what the server says, and a token that it was given later.
+// keep takes the secrets out of what the server sends, and a token that it was given later.
 func (c *Conn) keep(token string) {
 	secrets := c.opts.Secrets
 	if token != "" {

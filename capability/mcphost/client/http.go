@@ -83,7 +83,7 @@ func (w *remote) sessionID() string {
 	return w.session
 }
 
-// keep keeps a token that is sent to the server out of what the server says.
+// keep takes a token that is sent to the server out of what the server sends.
 func (w *remote) keep(token string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -162,7 +162,7 @@ func (w *child) request(ctx context.Context, r *outgoing, p *pending) error {
 		case <-w.c.life.Done():
 			return w.c.Err()
 		case err := <-sent:
-			if err != nil { // how the process ends says more than that it doesn't read
+			if err != nil { // how the process ends explains more than that it doesn't read
 				_ = process.Kill(w.cmd)
 				<-w.c.life.Done()
 				return fmt.Errorf("it doesn't read: %w (%w)", w.c.Err(), err)
@@ -179,7 +179,7 @@ func (w *child) request(ctx context.Context, r *outgoing, p *pending) error {
 	}
 }
 
-// cancel tells the server that the answer to a request isn't waited for.
+// cancel notifies the server that the answer to a request isn't waited for.
 func (w *child) cancel(id int64) {
 	params, err := json.Marshal(map[string]any{"requestId": id}, json.Deterministic(true))
 	if err == nil {

@@ -239,8 +239,8 @@ func (b *playedBody) Read(into []byte) (int, error) {
 
 func (b *playedBody) Close() error { return nil }
 
-// mismatch is the error for a request that wasn't recorded. It says in what it differs from the
-// recorded one that is most like it.
+// mismatch returns the error for a request that wasn't recorded. It describes how the request differs
+// from the most similar recorded one.
 func (p *player) mismatch(path string, sent []byte) error {
 	e := message.Errorf(404, "The cassette %s has no answer to this request", p.name)
 	var nearest []string

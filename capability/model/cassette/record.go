@@ -26,7 +26,7 @@ type Recorder struct {
 	Provider  jsontext.Value    // the provider's settings without its key
 	Key       []byte            // the provider's key: an exchange that has it isn't kept
 	Transport http.RoundTripper // sends the requests
-	Log       *slog.Logger      // is told of exchanges that can't be kept
+	Log       *slog.Logger      // gets a line for each exchange that can't be kept
 }
 
 // RoundTrip implements [http.RoundTripper].

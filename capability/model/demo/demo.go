@@ -26,7 +26,7 @@ import (
 // Name is the name of the model inside, and of its dialect. The model needs no settings.
 const Name = "demo"
 
-// About is what lists of models say about the model.
+// About describes the model in lists of models.
 const About = "A demonstration model of 5 million parameters, inside of Kernos: it remembers, looks up, fetches, schedules and calls tools by name, and knows nothing else. Connect a real one: kernos model detect, kernos model add."
 
 // lost is what the model says in place of a call that it hasn't completed.
@@ -212,7 +212,7 @@ func (w *writer) write(t llama.Token) error {
 	return w.say()
 }
 
-// say says the text so far. White space between calls isn't a reply.
+// say adds the text so far to the answer. White space between calls isn't a reply.
 func (w *writer) say() error {
 	kind := conversation.PartReply
 	if w.kind == w.think {

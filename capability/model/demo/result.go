@@ -81,7 +81,7 @@ func shortError(code, text string) string {
 	return `{"error": {"code": ` + code + `, "message": ` + string(jsonscan.AppendQuoted(nil, text)) + `}}`
 }
 
-// withoutBlocks returns what the result of a tool of an MCP server says: its data, or else its texts. Any other value is
+// withoutBlocks returns the content of the result of a tool of an MCP server: its data, or else its texts. Any other value is
 // returned as it is.
 func withoutBlocks(value jsontext.Value) jsontext.Value {
 	blocks := jsontext.Value(jsonscan.Member(value, "content"))

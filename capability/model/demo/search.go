@@ -21,8 +21,8 @@ const (
 	memorySearch message.Type = "Memory.Search"
 )
 
-// missedKeys returns the keys of a turn that only asks the memory for keys, if the turn that follows it says that none
-// of them exists.
+// missedKeys returns the keys of a turn that only asks the memory for keys, if by the results in the turn that follows
+// none of them exists.
 func missedKeys(asks, results conversation.Turn) (keys []string) {
 	for _, b := range results.Blocks {
 		if b.Result == nil || !b.Result.IsError || string(jsonscan.Member([]byte(b.Result.Text), "code")) != "404" {
@@ -41,7 +41,7 @@ func missedKeys(asks, results conversation.Turn) (keys []string) {
 	return keys
 }
 
-// searchMissed calls for a search if the last turn says that keys don't exist, and reports whether it did.
+// searchMissed calls for a search if the results in the last turn are that keys don't exist, and reports whether it did.
 func searchMissed(c *conversation.Conversation, a *conversation.Answer) (bool, error) {
 	turns := c.Turns
 	n := len(turns)

@@ -63,7 +63,7 @@ func findTrained(name message.Type) *trainedTool {
 	return &trainedTools[i]
 }
 
-// tools is the line that tells of the tools that the input is about, as far as there is room: those that the
+// tools returns the line that describes the tools which the input is about, as far as there is room: those that the
 // model was trained with, and any other that the input names. The former are shown without being offered, too, if
 // they can be called through Syscall.Call.
 func (d *Model) tools(all []conversation.Tool, input string) string {

@@ -32,7 +32,7 @@ type Call struct {
 	Args string // JSON
 }
 
-// An Answer is what a model says to one request.
+// An Answer is a model's answer to one request.
 type Answer struct {
 	Reasoning string
 	Text      string
@@ -113,7 +113,7 @@ func (s *Server) Requests() [][]byte {
 // Open is how many requests the server is answering.
 func (s *Server) Open() int { return int(s.open.Load()) }
 
-// Problems are what a strict provider would have said about the requests, and forgets them.
+// Problems returns what a strict provider would have refused in the requests, and forgets it.
 func (s *Server) Problems() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

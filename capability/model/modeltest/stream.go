@@ -14,7 +14,7 @@ func (a *Answer) Stream(dialect string) string {
 	return a.openAI()
 }
 
-// pieces divides a text into pieces of a few bytes, as models say it.
+// pieces divides a text into pieces of a few bytes, as models stream it.
 func pieces(text string) (all []string) {
 	for len(text) > 0 {
 		n := min(len(text), 5)

@@ -63,7 +63,7 @@ func (w *rewriter) set(b []byte, code ...byte) []byte {
 	return w.at(append(append(b, code...), opConst, 1, opStore8))
 }
 
-// markRange marks what a function wrote at its first parameter, as many bytes as its third one says. Above the blocks that have
+// markRange marks what a function wrote at its first parameter, as many bytes as its third one counts. Above the blocks that have
 // marks of their own it marks nothing: an instance with so much memory isn't used again. The last block has no mark, since rewind restores
 // the block after a marked one too.
 func (w *rewriter) markRange() []byte {

@@ -58,7 +58,7 @@ type vm struct {
 	malloc, free, newString, newBuffer, newNumber, getString, freeString, isString, isException, isBuffer, getBuffer, isNumber, getNumber, dup, drop, throw, newError function
 }
 
-// A function is a function that QuickJS exports. All take and return numbers of 32 bits unless their name tells otherwise.
+// A function is a function that QuickJS exports. All take and return numbers of 32 bits unless their name indicates otherwise.
 type function struct {
 	vm *vm
 	f  api.Function

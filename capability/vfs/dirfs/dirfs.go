@@ -342,8 +342,8 @@ func (d *directory) List(ctx context.Context, name, from string) iter.Seq2[vfs.I
 	}
 }
 
-// list returns what is in a directory, in order, and how many of its entries no URI can name; of
-// these, only the first page tells.
+// list returns what is in a directory, in order, and how many of its entries no URI can name; only
+// the first page counts these.
 func (o *opened) list(ctx context.Context, name, from string) (found []vfs.Info, unnamed int, err error) {
 	f, _, err := o.openTo(name, isDir)
 	if err != nil {

@@ -50,7 +50,7 @@ func (o *opened) leadsHome(name string) bool {
 	return o.private.CheckDir(o.dir) != nil
 }
 
-// guarded puts what a fence says into words for the caller.
+// guarded returns the error of a fence in words for the caller.
 func guarded(err error) error {
 	switch {
 	case errors.Is(err, fence.ErrPrivate):

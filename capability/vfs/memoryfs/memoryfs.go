@@ -50,7 +50,7 @@ func (v *values) Read(ctx context.Context, name string) (vfs.File, error) {
 	return vfs.File{Data: data, Version: revisionOf(revision, updated, data), Modified: updated}, nil
 }
 
-// absent tells a folder from a key that is not there.
+// absent returns the error for a name without a value: it may be a folder, or not exist.
 func (v *values) absent(ctx context.Context, name string, err error) error {
 	if !notFound(err) {
 		return err

@@ -267,7 +267,7 @@ func readBackup(ctx context.Context, r *archive.Reader, dir string) (waits waiti
 	return waits, errors.Join(jobsErr, turnsErr, engine.Close())
 }
 
-// waiting tells which work of a restored store a person has to resume.
+// waiting is the kinds of work of a restored store that a person has to resume.
 type waiting struct{ jobs, turns bool }
 
 // beside returns an unused name for the old state.

@@ -14,16 +14,16 @@ import (
 // logsEvery is how often kernos job logs --follow looks for new lines while the job runs.
 const logsEvery = 300 * time.Millisecond
 
-// A JobLog shows what a job says.
+// A JobLog shows the output of a job.
 type JobLog struct {
 	Call   request.Caller
 	Screen *terminal.Screen
 	ID     string
 	Print  func(json.RawMessage) error // nil for lines that people read
-	shown  int                         // how many lines of all that it has said
+	shown  int                         // how many lines of its output were shown
 }
 
-// Show shows what the job has said, and with follow what it says until it has ended.
+// Show shows the output of the job so far, and with follow also what comes until the job has ended.
 func (l *JobLog) Show(ctx context.Context, follow bool) error {
 	if !follow {
 		return l.more(ctx)

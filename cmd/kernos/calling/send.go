@@ -74,7 +74,7 @@ func (c *call) send(ctx context.Context, params json.RawMessage) error {
 	return unsuccessful
 }
 
-// metadata is what the message of the call says about itself. A call without a correlation is a workflow
+// metadata returns the metadata of the call's message. A call without a correlation is a workflow
 // of its own, so that kernos graph and kernos replay find it. Servers that aren't kernels get no more than
 // was given.
 func (c *call) metadata() client.Metadata {

@@ -22,7 +22,7 @@ type known struct {
 	skills   map[string]string // skills and agents, by URI
 }
 
-// learn asks the kernel for the names. What it doesn't say isn't completed.
+// learn asks the kernel for the names. Names that it doesn't return aren't completed.
 func (m *screen) learn() tea.Msg {
 	k := known{syscalls: make(map[string]string), skills: make(map[string]string)}
 	k.models, _ = modelNames(m.ctx, m.client.call)

@@ -151,7 +151,7 @@ func (c *client) blob(ctx context.Context, ref json.RawMessage) (string, error) 
 	}
 }
 
-// info is what Session.Get says.
+// info is the reply of Session.Get.
 type info struct {
 	Session, Title, Model, Status, Turn string
 	Seq, Leaf                           uint64
@@ -206,7 +206,7 @@ func (c *client) create(ctx context.Context, agent, model, title string) (string
 	return out.Session, err
 }
 
-// input is what is said.
+// input is one input of the person.
 type input struct {
 	Session string `json:"session"`
 	Text    string `json:"text,omitzero"`
@@ -222,7 +222,7 @@ func (c *client) send(ctx context.Context, in input) (t turn, err error) {
 	return t, err
 }
 
-// do calls a command of a session that has nothing to say but whether it went well.
+// do calls a command of a session whose reply is of no interest.
 func (c *client) do(ctx context.Context, t message.Type, session string, in map[string]any) error {
 	in["session"] = session
 	_, err := request.Send(ctx, c.within(session), message.KindCommand, t, in, nil)
@@ -342,7 +342,7 @@ type listed struct {
 	Updated        int64
 }
 
-// list returns the sessions, the latest first, that keep says to keep, and at most so many.
+// list returns the sessions for which keep reports true, the latest first, and at most so many.
 func list(ctx context.Context, call request.Caller, most int, keep func(*listed) bool) (found []listed, err error) {
 	for cursor := ""; ; {
 		in := map[string]any{"limit": 200}

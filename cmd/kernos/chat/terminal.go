@@ -228,7 +228,7 @@ func (m *screen) print() tea.Cmd {
 
 const spinEvery = 120 * time.Millisecond
 
-// spin moves the spinner while the model says nothing.
+// spin moves the spinner while the model generates no text.
 func (m *screen) spin() tea.Cmd {
 	doing := ""
 	if m.busy() && len(m.asked) == 0 {
@@ -244,7 +244,7 @@ func (m *screen) spin() tea.Cmd {
 	return tea.Tick(spinEvery, func(time.Time) tea.Msg { return tick{} })
 }
 
-// send says something in the session, which is created with the first input.
+// send sends an input to the session, which is created with the first one.
 func (m *screen) send(text string) tea.Cmd {
 	files, err := attached(text, m.opts.keep)
 	if err != nil {

@@ -104,7 +104,7 @@ func (t *transcript) live() (lines []string) {
 	return lines
 }
 
-// doing reports what the model is at while it says nothing; "" if it speaks.
+// doing describes what the model does while it generates no text; "" if it generates some.
 func (t *transcript) doing() string {
 	for _, p := range t.growing {
 		switch {

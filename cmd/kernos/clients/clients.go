@@ -141,7 +141,7 @@ type format struct {
 	// drop returns the text without the entry.
 	drop func(text, under string) (string, error)
 
-	// values are all that the text says.
+	// values parses the whole text.
 	values func(text string) (map[string]any, error)
 
 	// render writes an entry as put takes it.
@@ -201,7 +201,7 @@ func (c *Client) change(text string, edit func() (string, error)) (string, error
 	return changed, nil
 }
 
-// others is all that a file says but the entry.
+// others returns all values of a file but the entry.
 func (c *Client) others(values map[string]any) map[string]any {
 	values = maps.Clone(values)
 	servers, _ := values[c.under].(map[string]any)

@@ -204,7 +204,7 @@ func (k *Kernel) Client() *client.Client {
 }
 
 // way returns the connection to the kernel, and the kernel if it is in this process. If the last one is gone, it is that
-// to the next one. If the daemon has no place left, the error says so.
+// to the next one. If the daemon has no place left, the error is about that.
 func (k *Kernel) way(ctx context.Context) (*client.Client, *daemon.Daemon, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -176,7 +176,7 @@ func (s *Server) dialOnce(ctx context.Context) (*client.Client, error) {
 	if !refused || r.Status != http.StatusUnauthorized || s.Daemon == nil || s.Target.Token != "" {
 		return conn, err
 	}
-	// The file that would have said that it wants a signature was deleted.
+	// The file by which a daemon asks for a signature was deleted.
 	if s.Target.Token, err = s.Daemon.ticket(ctx); err != nil {
 		return nil, err
 	}

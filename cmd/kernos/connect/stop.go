@@ -93,7 +93,7 @@ func (d *Daemon) HasEnded(pid int, locked bool) bool {
 	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return true
 	}
-	// A zombie has ended too. Systems other than Linux don't tell.
+	// A zombie has ended too. Systems other than Linux don't show it.
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && bytes.HasPrefix(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" Z"))
 }

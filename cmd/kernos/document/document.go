@@ -309,7 +309,7 @@ func (d Documents) writeLocal(name string, doc io.Reader) error {
 	if target, err := filepath.EvalSymlinks(name); err == nil {
 		to = target
 	}
-	// Not os.CreateTemp, which would keep the file from others whatever the umask says.
+	// Not os.CreateTemp, which would keep the file from others whatever the umask allows.
 	f, err := os.OpenFile(filepath.Join(filepath.Dir(to), ".kernos-"+ulid.Make().String()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("the directory %s doesn't exist", filepath.Dir(to))

@@ -35,7 +35,7 @@ type handler struct {
 	Timeout      time.Duration   // how long a request may take, from its arrival
 
 	Stderr io.Writer         // gets what the processes print to standard error
-	Report func(text string) // tells the operator that serving has begun, or was interrupted
+	Report func(text string) // informs the operator that serving has begun, or was interrupted
 
 	// Connect returns a connection to a daemon; nil if none is running, and serve tries again.
 	Connect func(context.Context) (connect.Lines, error)

@@ -100,7 +100,7 @@ func (r *renderer) blocks(parent ast.Node, width int, apart bool) (lines []strin
 func (r *renderer) block(n ast.Node, width int) []string {
 	switch n := n.(type) {
 	case *ast.Heading:
-		if !r.screen.Colour { // the weight of its letters can't say that it is one
+		if !r.screen.Colour { // without colour, the weight of the letters can't mark it
 			return wrapped(strings.Repeat("#", n.Level)+" "+r.inline(n, nil), width)
 		}
 		return wrapped(r.inline(n, []terminal.Style{terminal.Bold}), width)

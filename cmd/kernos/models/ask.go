@@ -107,7 +107,7 @@ func Add(ctx context.Context, call request.Caller, s *terminal.Screen, in io.Rea
 	return s.Line(fmt.Sprintf("%s is connected: %s at %s", f.Name, visible.Text(f.Model), visible.Text(f.Host())))
 }
 
-// choose returns the model with the name that is wanted, changed as the flags say.
+// choose returns the model with the name that is wanted, changed by the flags.
 func choose(wanted Found, known []Found) (Found, error) {
 	f := Found{Name: wanted.Name, Dialect: "openai-chat"}
 	at := slices.IndexFunc(known, func(k Found) bool { return k.Name == wanted.Name })

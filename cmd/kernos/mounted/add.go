@@ -60,7 +60,7 @@ func Pairs(field string, texts []string) (map[string]string, error) {
 	return all, nil
 }
 
-// silentTime is how long a server may take before a note tells the person what is waited for.
+// silentTime is how long a server may take before a note explains what is waited for.
 const silentTime = 5 * time.Second
 
 // Wait sends a request that may want a person to log in, and returns the data of its reply.

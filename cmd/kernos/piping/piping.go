@@ -30,7 +30,7 @@ const maxRefusals = 5
 // Run lets a server answer the messages that come from in. The daemon of this user is started if it
 // isn't running. With lenient set, messages without an id or a time get one.
 func Run(ctx context.Context, s *connect.Server, lenient bool, in io.Reader, out io.Writer) error {
-	signal.Ignore(syscall.SIGPIPE) // a reader that goes away is told by the error of the next write
+	signal.Ignore(syscall.SIGPIPE) // a reader that goes away is noticed by the error of the next write
 	if lenient {
 		in = newStamping(in)
 	}
@@ -332,7 +332,7 @@ var errDisconnected = errors.New("the daemon has closed the connection; its last
 // complete returns an error if not every message is answered. The daemon closes a connection
 // in order only if all are. On its socket a daemon that dies leaves the same end behind, so if there are
 // fewer answers than there could be, the daemon must show that it is still running. HTTP, which is how a server
-// elsewhere is reached, tells the two ends apart, and d is nil.
+// elsewhere is reached, distinguishes the two ends, and d is nil.
 func (p *piping) complete(ctx context.Context, d *connect.Daemon, info unix.Info) error {
 	if p.cut {
 		return errors.New("the daemon went away in the middle of an answer: the last line is not whole")

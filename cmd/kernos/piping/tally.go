@@ -2,7 +2,7 @@ package piping
 
 import "bytes"
 
-// A tally counts the lines of a stream by how they begin: that is enough to tell what
+// A tally counts the lines of a stream by how they begin: that is enough to classify what
 // kernos writes, in both dialects, and costs next to nothing.
 type tally struct {
 	asking       int  // lines that may be owed an outcome

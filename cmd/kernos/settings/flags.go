@@ -84,7 +84,7 @@ func AddTokenFile(c *cobra.Command, file *string) {
 	c.Flags().StringVar(file, "token-file", "", "the `FILE` with the token that callers over TCP must send; made if it doesn't exist (default token in the home directory)")
 }
 
-// Finish adds what no setting says to the options of a kernel, and checks them. The version is
+// Finish adds what no setting has to the options of a kernel, and checks them. The version is
 // that of the program.
 func Finish(o *daemon.Options, version string) error {
 	if o.Fetch.MaxBody == 0 {

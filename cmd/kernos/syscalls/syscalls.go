@@ -1,4 +1,4 @@
-// Package syscalls says which syscalls a kernel has and what they take and give, for people and for code.
+// Package syscalls describes which syscalls a kernel has and what they take and give, for people and for code.
 package syscalls
 
 import (

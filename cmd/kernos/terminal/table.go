@@ -52,7 +52,7 @@ func (s *Screen) squeeze(widths []int) {
 	for ; over > 0; over-- {
 		widest := 0
 		for i, w := range widths {
-			if w >= widths[widest] { // of equal ones the last, which tells least
+			if w >= widths[widest] { // of equal ones the last, which is the least informative
 				widest = i
 			}
 		}
