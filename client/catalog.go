@@ -101,7 +101,7 @@ func readCatalog(hash string, data json.RawMessage) (*Catalog, error) {
 		schemas: make(map[string]json.RawMessage), documents: make(map[string]*document), methods: make(map[string]*Method)}, nil
 }
 
-// cached is what is kept of the catalog.
+// cached returns what is kept of the catalog.
 func (c *Catalog) cached() cached { return cached{c.Hash, c.service, c.schemas} }
 
 // Add adds the methods of another catalog that this one doesn't list. It is called before the catalog is used.

@@ -43,7 +43,7 @@ func (e *Refused) Error() string {
 	return text
 }
 
-// Name is what the server calls its reason, such as too_many_connections; "" if it has no name.
+// Name returns what the server calls its reason, such as too_many_connections; "" if it has no name.
 func (e *Refused) Name() string { return e.body().Name }
 
 func (e *Refused) body() (b struct{ Name, Message string }) {

@@ -97,7 +97,7 @@ func reference(members jsonvalue.Object, m jsonvalue.Member, f *Field) (base str
 	return base, p, err == nil
 }
 
-// referred is the content behind a reference as the value of its member: JSON where the member may be
+// referred returns the content behind a reference as the value of its member: JSON where the member may be
 // something else than a text.
 func referred(f *Field, name string, content []byte) json.RawMessage {
 	if f != nil && f.Member(name).Scalar() != "string" && jsonvalue.Kind(string(content)) != "" {

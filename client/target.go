@@ -277,7 +277,7 @@ func (e *endpoint) dial(ctx context.Context) (*webSocket, error) {
 	return nil, e.failure(err)
 }
 
-// refusal is the error of a request that the server doesn't grant.
+// refusal returns the error of a request that the server doesn't grant.
 func (e *endpoint) refusal(response *http.Response) error {
 	r := &Refused{URL: e.shown, Status: response.StatusCode}
 	if response.Body != nil {
@@ -288,7 +288,7 @@ func (e *endpoint) refusal(response *http.Response) error {
 	return r
 }
 
-// failure is the error of a request that has no response.
+// failure returns the error of a request that has no response.
 func (e *endpoint) failure(err error) error {
 	if bad, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return &Untrusted{URL: e.shown, Err: bad.Err}

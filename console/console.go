@@ -163,7 +163,7 @@ func (c *Console) enter(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// cookie is the cookie of a browser. Behind a proxy, headers of the proxy name the path and scheme under which the
+// cookie returns the cookie of a browser. Behind a proxy, headers of the proxy name the path and scheme under which the
 // browser knows this server; both only narrow to whom the browser sends the cookie.
 func (c *Console) cookie(r *http.Request, secret string, life int) *http.Cookie {
 	at := path.Clean("/" + r.Header.Get("X-Forwarded-Prefix"))

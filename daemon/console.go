@@ -62,7 +62,7 @@ func (d *Daemon) ConsoleURL() (string, error) {
 	return "", message.Errorf(503, "This kernel is served at no address that a browser reaches; start it with kernos serve --addr 127.0.0.1:7420")
 }
 
-// consoleCookie is the name of the cookie of this home: browsers keep the cookies of all ports
+// consoleCookie returns the name of the cookie of this home: browsers keep the cookies of all ports
 // of a machine together.
 func (d *Daemon) consoleCookie() string {
 	sum := sha256.Sum256([]byte(d.home.State()))

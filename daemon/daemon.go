@@ -243,7 +243,7 @@ func (d *Daemon) StoreInUse() bool { return d.state.inUse.Load() }
 // Journal returns the message log.
 func (d *Daemon) Journal() *journal.Journal { return d.state.journal }
 
-// URLs are the addresses that are served.
+// URLs returns the addresses that are served.
 func (d *Daemon) URLs() (urls []string) {
 	for _, s := range d.servers {
 		urls = append(urls, s.urls...)

@@ -31,22 +31,22 @@ func FindHome(dir string, origin store.Origin) (Home, error) {
 	return Home{Dir: dir, Origin: origin}, err
 }
 
-// Origins is the folder that holds the folders of all origins.
+// Origins returns the folder that holds the folders of all origins.
 func (h Home) Origins() string { return filepath.Join(h.Dir, "origins") }
 
-// State is the folder of the origin.
+// State returns the folder of the origin.
 func (h Home) State() string { return filepath.Join(h.Origins(), h.Origin.Folder()) }
 
-// Store is the folder of the origin's store.
+// Store returns the folder of the origin's store.
 func (h Home) Store() string { return filepath.Join(h.State(), "store") }
 
-// Token is the file with the token that callers over TCP must send, by default.
+// Token returns the file with the token that callers over TCP must send, by default.
 func (h Home) Token() string { return filepath.Join(h.Dir, "token") }
 
-// Key is the file with the key that seals where no ssh-agent does.
+// Key returns the file with the key that seals where no ssh-agent does.
 func (h Home) Key() string { return filepath.Join(h.State(), "key") }
 
-// Clients is the folder with what undoes the installations in LLM clients of this machine.
+// Clients returns the folder with what undoes the installations in LLM clients of this machine.
 func (h Home) Clients() string { return filepath.Join(h.State(), "clients") }
 
 // Socket returns the path of the socket that a daemon of this home serves if it runs in the

@@ -84,10 +84,10 @@ func (s *state) maintain(ctx context.Context, k *kernel.Kernel, jobs *job.Jobs) 
 	}
 }
 
-// swept is a file that was written by the last sweep.
+// swept returns a file that was written by the last sweep.
 func (s *state) swept() string { return filepath.Join(s.home.State(), "swept") }
 
-// unused is how long a blob that nothing refers to is kept: longer than the outcome of an
+// unused returns how long a blob that nothing refers to is kept: longer than the outcome of an
 // idempotent command, which may point to it.
 func (s *state) unused() time.Duration { return s.outcomes + time.Hour }
 

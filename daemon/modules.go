@@ -38,7 +38,7 @@ type capability struct {
 	bind        func(*Daemon, *kernel.Registry) kernel.Module // with its handlers, after [Daemon.prepare]
 }
 
-// capabilities are the modules of Kernos. A new one is a line here.
+// capabilities returns the modules of Kernos. A new one is a line here.
 func capabilities() []capability {
 	return []capability{
 		{vfs.Definitions, func(d *Daemon, _ *kernel.Registry) kernel.Module { return d.state.tree.Module() }},

@@ -265,10 +265,10 @@ func (o *Options) policy() (outbound.Policy, error) {
 	return p, nil
 }
 
-// journalBytes is the limit of the journal as the journal takes it: 0 means none.
+// journalBytes returns the limit of the journal as the journal takes it: 0 means none.
 func (r Retention) journalBytes() int64 { return max(cmp.Or(r.MaxBytes, DefaultJournalBytes), 0) }
 
-// outcomes is how long the outcomes of idempotent commands are kept.
+// outcomes returns how long the outcomes of idempotent commands are kept.
 func (r Retention) outcomes() time.Duration { return cmp.Or(r.Outcomes, kernel.DefaultIdempotencyTTL) }
 
 // check reports settings that contradict each other. Signed means that clients of the socket

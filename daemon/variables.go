@@ -24,7 +24,7 @@ const (
 	minJournalSize = 1 << 20
 )
 
-// variables are the settings of a running kernel that can be changed under /sys. They have the
+// variables returns the settings of a running kernel that can be changed under /sys. They have the
 // names and the values of the flags.
 func (d *Daemon) variables(level *slog.LevelVar) []kernelfs.Variable {
 	j := d.state.journal
@@ -96,7 +96,7 @@ func numbered[T ~int | ~int64, F interface {
 	}
 }
 
-// changeable is a setting that principals with the right to it can change. The operator's log
+// changeable returns a setting that principals with the right to it can change. The operator's log
 // and the journal name every change, and who made it.
 func (d *Daemon) changeable(name string, get func() string, set func(text string) error) kernelfs.Variable {
 	return kernelfs.Variable{Name: name, Get: get, Set: func(ctx context.Context, text string) error {

@@ -51,7 +51,7 @@ const (
 	maxInBlock = 1 << pageBits // pages of a flush that writes blocks
 )
 
-// short is what a block keeps of a name: what it names, and 32 bits of the hash. The
+// short returns what a block keeps of a name: what it names, and 32 bits of the hash. The
 // records of a page that is found by it are compared anyway.
 func (n name) short() uint64 { return uint64(n)>>56<<32 | uint64(uint32(n)) }
 
@@ -156,7 +156,7 @@ func readBlock(first uint64, b []byte) (blockReader, error) {
 	return blockReader{first: first, names: rest[:n], lists: rest[n:]}, nil
 }
 
-// shortAt is the short name at the beginning of some.
+// shortAt returns the short name at the beginning of some.
 func shortAt(b []byte) uint64 {
 	return uint64(b[0])<<32 | uint64(binary.BigEndian.Uint32(b[1:shortLength]))
 }

@@ -26,7 +26,7 @@ type Entry struct {
 	Message message.Message
 }
 
-// entry is the record for a reader, which may keep it. Data that isn't JSON becomes a
+// entry returns the record for a reader, which may keep it. Data that isn't JSON becomes a
 // string.
 func (r *record) entry(scan *jsonscan.Scanner) Entry {
 	e := Entry{Seq: r.seq, At: r.at, Way: r.way(), Redacted: r.redacted(), Message: r.message(),
@@ -44,7 +44,7 @@ func (r *record) entry(scan *jsonscan.Scanner) Entry {
 	return e
 }
 
-// errorCode is the code in the data of an error, or 0.
+// errorCode returns the code in the data of an error, or 0.
 func errorCode(data []byte) int {
 	// As Error.Append writes it; otherwise as any program may.
 	if digits, ok := bytes.CutPrefix(data, []byte(`{"code":`)); ok {

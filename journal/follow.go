@@ -41,7 +41,7 @@ func (j *Journal) Follow(ctx context.Context, after uint64, f Filter) iter.Seq2[
 	}
 }
 
-// delay is how long a record may wait for others to be written with.
+// delay returns how long a record may wait for others to be written with.
 func (j *Journal) delay() time.Duration {
 	if j.followers.Load() > 0 {
 		return liveDelay

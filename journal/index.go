@@ -79,7 +79,7 @@ func readSpan(e store.Entry) (span, error) {
 	return s, nil
 }
 
-// wordKey is the key of a word's postings in the span that begins with a message.
+// wordKey returns the key of a word's postings in the span that begins with a message.
 func wordKey(dst []byte, word []byte, first uint64) []byte {
 	dst = append(append(dst, store.SpaceJournal, spaceWords), word...)
 	return binary.BigEndian.AppendUint64(append(dst, 0), first)

@@ -61,7 +61,7 @@ func readUvarints(b []byte, numbers ...*uint64) bool {
 	return len(b) == 0
 }
 
-// damaged is the error for what the journal has not written, or not so.
+// damaged returns the error for what the journal has not written, or not so.
 func damaged(err error, text string) error {
 	return store.Errorf(500, err, "%s; bring back a backup with kernos restore", text)
 }

@@ -64,7 +64,7 @@ func (j *Journal) workflowInMemory(m *matcher) string {
 	return ""
 }
 
-// workflow is the workflow that a record belongs to. A record that names no workflow belongs to the
+// workflow returns the workflow that a record belongs to. A record that names no workflow belongs to the
 // workflow of the request that it answers, or begins a workflow.
 func (r *record) workflow() string {
 	switch {

@@ -77,7 +77,7 @@ func (m *matcher) within(r *record) bool {
 	return bytes.Equal(r.id, m.correlation) || (m.whole || r.kind().Answers()) && bytes.Equal(r.causation, m.correlation)
 }
 
-// text is a text that all wanted records have, or nil.
+// text returns a text that all wanted records have, or nil.
 func (m *matcher) text() []byte {
 	for _, t := range [...][]byte{m.id, m.causation, m.correlation} {
 		if len(t) > 0 {
@@ -87,7 +87,7 @@ func (m *matcher) text() []byte {
 	return nil
 }
 
-// idByTime is the id of a wanted message that may be found by its time only, or nil: the one
+// idByTime returns the id of a wanted message that may be found by its time only, or nil: the one
 // that is looked for, or the one that began the workflow.
 func (m *matcher) idByTime() []byte {
 	switch {
@@ -107,7 +107,7 @@ func only[T any](list []T) (value T) {
 	return value
 }
 
-// name is the name that few pages are likely to have, of those that all wanted messages
+// name returns the name that few pages are likely to have, of those that all wanted messages
 // have, or 0. Of several kinds, codes or principals none has to be there.
 func (m *matcher) name() name {
 	kind, code := only(m.kinds), only(m.codes)
@@ -186,7 +186,7 @@ func (m *matcher) wantsType(typ []byte) bool {
 	return len(m.types) == 0 || slices.ContainsFunc(m.types, func(p pattern) bool { return p.matches(typ) })
 }
 
-// typeName is the name that all messages of the wanted types have, or 0 if there is none:
+// typeName returns the name that all messages of the wanted types have, or 0 if there is none:
 // several types, or an action, which are looked for on all pages.
 func (m *matcher) typeName() name {
 	if len(m.types) != 1 {

@@ -87,7 +87,7 @@ type tailKey [2 + 8 + 8]byte
 
 func (p *page) size() int { return len(p.heads) + len(p.data) }
 
-// space is how many bytes the page takes, filled or not.
+// space returns how many bytes the page takes, filled or not.
 func (p *page) space() int { return cap(p.heads) + cap(p.data) }
 
 func (p *page) reset() {
@@ -203,7 +203,7 @@ func (p *page) reader(seq uint64) pageReader {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checksum is that of a page that has its header but for the checksum.
+// checksum returns that of a page that has its header but for the checksum.
 func checksum(b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:checksumAt], castagnoli), castagnoli, b[pageHeader:])
 }
@@ -305,7 +305,7 @@ func (p *pageReader) records(seq uint64, b []byte) iter.Seq2[*record, error] {
 	}
 }
 
-// pageTime is the time of a page's first record, pageCount how many it has. The page has
+// pageTime returns the time of a page's first record, pageCount how many it has. The page has
 // a header.
 func pageTime(b []byte) int64 { return int64(binary.BigEndian.Uint64(b[5:])) }
 func pageCount(b []byte) int  { return int(binary.BigEndian.Uint32(b[1:])) }
@@ -469,7 +469,7 @@ func (r *record) kind() message.Kind { return kinds[r.flags>>flagKind] }
 func (r *record) way() kernel.Way    { return kernel.Way(r.flags & flagWay) }
 func (r *record) redacted() bool     { return r.flags&flagRedacted != 0 }
 
-// principalID is whom the message acts for.
+// principalID returns whom the message acts for.
 func (r *record) principalID() principal.ID {
 	if len(r.principal) == 0 {
 		return principal.OwnerID
@@ -477,12 +477,12 @@ func (r *record) principalID() principal.ID {
 	return principal.ID(r.principal)
 }
 
-// sender is where the message came from.
+// sender returns where the message came from.
 func (r *record) sender() sender {
 	return sender{principal: string(r.principal), name: string(r.name), wire: string(r.wire), claim: r.claim}
 }
 
-// message is the record as a message, but for its data.
+// message returns the record as a message, but for its data.
 func (r *record) message() message.Message {
 	return message.Message{
 		Kind: r.kind(),

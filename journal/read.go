@@ -60,7 +60,7 @@ const (
 	maxData  = 32 << 20
 )
 
-// limited is the limit of a query.
+// limited returns the limit of a query.
 func limited(limit int) int {
 	if limit <= 0 {
 		limit = defaultLimit

@@ -25,7 +25,7 @@ type Retention struct {
 // spansKept is how many spans there are in what is kept, at least, if they are full.
 const spansKept = 10
 
-// span is how long a span may last, and how many bytes of pages it may have. Retention drops whole
+// span returns how long a span may last, and how many bytes of pages it may have. Retention drops whole
 // spans, so a span must be a small part of what is kept.
 func (r Retention) span() (longest time.Duration, most uint64) {
 	longest, most = math.MaxInt64, spanBytes
@@ -222,7 +222,7 @@ func (r *record) isSetting() bool {
 	return message.Type(r.typ) == kernel.SettingChanged && r.way() == kernel.Within && !r.claim
 }
 
-// item is the record as a page takes it. It may be kept.
+// item returns the record as a page takes it. It may be kept.
 func (r *record) item() item {
 	m := r.message()
 	return item{message: &m, data: bytes.Clone(r.data), flags: r.flags, sender: r.sender()}

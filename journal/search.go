@@ -139,7 +139,7 @@ func (j *Journal) Search(ctx context.Context, q SearchQuery) (SearchResult, erro
 	return result, nil
 }
 
-// places are the hits in their order, with no more of their entries than their numbers.
+// places returns the hits in their order, with no more of their entries than their numbers.
 func (x *search) places() []Hit {
 	hits := make([]Hit, 0, len(x.best.list)+len(x.nearby))
 	if len(x.nearby) == 0 {
@@ -172,7 +172,7 @@ func (x *search) places() []Hit {
 // hasWords is which words of the query a message has, with a bit for each: [words.OfQuery] returns at most 32.
 type hasWords uint32
 
-// shown are the words that a message has.
+// shown returns the words that a message has.
 func (x *search) shown(has hasWords) (words []string) {
 	for i, w := range x.words {
 		if has&(1<<i) != 0 {
@@ -189,7 +189,7 @@ func (x *search) exact(has hasWords) bool {
 
 func (x *search) all() hasWords { return hasWords(1)<<len(x.words) - 1 }
 
-// cover is how much of the query the words of a message are.
+// cover returns how much of the query the words of a message are.
 func (x *search) cover(has hasWords) (cover float64) {
 	total := 0.0
 	for i, idf := range x.idf {

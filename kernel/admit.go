@@ -38,7 +38,7 @@ func (k *Kernel) reject(m *message.Message, emit Emit, origin Origin, sender Sen
 	origin.Post(emit, answer, nil)
 }
 
-// senderOf is the sender of a message that comes through an origin.
+// senderOf returns the sender of a message that comes through an origin.
 func senderOf(o Origin, m *message.Message) Sender {
 	if m.Kind.Asks() {
 		return o.Sender(m.Metadata.Causation)
@@ -168,7 +168,7 @@ func (k *Kernel) resolve(m *message.Message, from Sender) (*Syscall, error) {
 // ErrUnknownType is the reason of the error for a type that has no handler.
 var ErrUnknownType = errors.New("no handler for the type")
 
-// unknown is the error for a type that has no handler. It names the types that were probably
+// unknown returns the error for a type that has no handler. It names the types that were probably
 // meant, of those that the sender may call, and the way to add a handler.
 func unknown(m *message.Message, c *catalog, needs []Need, from Sender) error {
 	t := m.Type
@@ -235,7 +235,7 @@ func InvalidOutput(err error, format string, args ...any) *message.Error {
 	return e
 }
 
-// Target is the syscall as the rules of a principal see it.
+// Target returns the syscall as the rules of a principal see it.
 func (d *Definition) Target() principal.Target {
 	return principal.Target{Type: d.Type, Kind: d.Kind, Access: d.Access}
 }

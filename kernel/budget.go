@@ -54,7 +54,7 @@ func (b *Budget) Give(p *principal.Principal, n int) {
 	}
 }
 
-// Taken is how many bytes are taken by all principals.
+// Taken returns how many bytes are taken by all principals.
 func (b *Budget) Taken() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

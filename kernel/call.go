@@ -55,16 +55,16 @@ type Call struct {
 
 type callKey struct{} // the key under which a context finds its call
 
-// Request is the message that the call answers. It must not be changed.
+// Request returns the message that the call answers. It must not be changed.
 func (c *Call) Request() *message.Message { return &c.request }
 
-// Syscall is what the call asks for.
+// Syscall returns what the call asks for.
 func (c *Call) Syscall() *Syscall { return c.syscall }
 
-// Timeout is how long the call may take.
+// Timeout returns how long the call may take.
 func (c *Call) Timeout() time.Duration { return c.timeout }
 
-// Root is the call of a connection or of a work that has caused this call; it may be this call itself.
+// Root returns the call of a connection or of a work that has caused this call; it may be this call itself.
 func (c *Call) Root() *Call {
 	for c.caller != nil {
 		c = c.caller
@@ -72,16 +72,16 @@ func (c *Call) Root() *Call {
 	return c
 }
 
-// Origin is where the call came from.
+// Origin returns where the call came from.
 func (c *Call) Origin() Origin { return c.origin }
 
-// Send is what Admit was given to send answers with.
+// Send returns what Admit was given to send answers with.
 func (c *Call) Send() Emit { return c.send }
 
-// Principal is who the call acts for.
+// Principal returns who the call acts for.
 func (c *Call) Principal() *principal.Principal { return c.sender.Principal() }
 
-// Sender is where the call came from.
+// Sender returns where the call came from.
 func (c *Call) Sender() Sender { return c.sender }
 
 // CallOf returns the call whose handler was given ctx.
@@ -258,7 +258,7 @@ func (c *Call) logError(text string, args ...any) {
 	c.k.opts.Log.Error(text, append([]any{"type", c.request.Type, "id", c.request.Metadata.ID}, args...)...)
 }
 
-// internalError is the answer to a caller after a mistake in the program.
+// internalError returns the answer to a caller after a mistake in the program.
 func internalError(t message.Type) *message.Error {
 	return message.Errorf(500, "Internal error in %s; the kernel's log has the details", t)
 }

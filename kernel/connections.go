@@ -95,7 +95,7 @@ func (k *Kernel) Stats() Stats {
 	return s
 }
 
-// InFlight is how many slow requests of connections run.
+// InFlight returns how many slow requests of connections run.
 func (k *Kernel) InFlight() int { return int(k.connections.InFlight.Load()) }
 
 // A Service is a type that programs on connections serve.

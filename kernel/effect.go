@@ -221,7 +221,7 @@ func (c *Call) commitWith(m *message.Message) (*store.Commit, error) {
 	return c.commit, err
 }
 
-// records is what a call with an effect has recorded of it: the request, the events that
+// records returns what a call with an effect has recorded of it: the request, the events that
 // it published, those that wait for the commit, and the outcome.
 func (c *Call) records(m *message.Message) []Record {
 	rs := make([]Record, 0, 2+len(c.published)+len(c.delayed))

@@ -139,7 +139,7 @@ func (k *Kernel) put(ctx context.Context, data []byte) (message.BlobPointer, err
 	}
 }
 
-// unfit is what is sent for a message that can't be: an error for a reply. An event
+// unfit returns what is sent for a message that can't be: an error for a reply. An event
 // stays one, with the error as its data, since an outcome is still to come.
 func (k *Kernel) unfit(s *Syscall, m *message.Message, err error) message.Message {
 	e, ours := errors.AsType[*message.Error](err)

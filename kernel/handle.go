@@ -127,7 +127,7 @@ func (k *Kernel) SendDecided(send Emit, m *message.Message, err error, from Send
 	}
 }
 
-// undone is the error that is sent instead of an outcome whose commit has failed.
+// undone returns the error that is sent instead of an outcome whose commit has failed.
 func (k *Kernel) undone(m *message.Message, err error, from Sender) message.Message {
 	k.opts.Log.Error("a commit failed", "type", m.Type, "causation", m.Metadata.Causation, "error", err)
 	e, _ := message.ErrorOf(err)

@@ -188,7 +188,7 @@ func (k *Kernel) Sweep(ctx context.Context, now time.Time) (int, error) {
 	})
 }
 
-// idempotencyKey is the idempotency key of a call as it is kept: keys belong to principals. Those of
+// idempotencyKey returns the idempotency key of a call as it is kept: keys belong to principals. Those of
 // the owner are kept as they are.
 func (c *Call) idempotencyKey() idempotency.Key {
 	key := idempotency.Key{Text: c.request.Metadata.IdempotencyKey}

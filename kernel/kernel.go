@@ -134,7 +134,7 @@ func New(r *Registry, opts *Options) *Kernel {
 // Registry returns the registry that the kernel serves.
 func (k *Kernel) Registry() *Registry { return k.registry }
 
-// Kept is the budget of what lasts: calls that don't end by themselves, and what is kept of
+// Kept returns the budget of what lasts: calls that don't end by themselves, and what is kept of
 // streams.
 func (k *Kernel) Kept() *Budget { return k.kept }
 

@@ -44,7 +44,7 @@ func ToolName(t message.Type, longest int) string {
 	return string(name)
 }
 
-// MethodName is the name of a method as models write it: namespace_method.
+// MethodName returns the name of a method as models write it: namespace_method.
 func MethodName(t message.Type) string {
 	namespace, method := Method(t)
 	return namespace + "_" + method

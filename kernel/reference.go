@@ -86,7 +86,7 @@ func (k *Kernel) refer(ctx context.Context, s *Syscall, m *message.Message) {
 	m.Data = (&Reference{p, int64(len(m.Data)), jsonType}).Append(nil)
 }
 
-// TooLong is the error for a request that is longer than a line. If the syscall takes large data by
+// TooLong returns the error for a request that is longer than a line. If the syscall takes large data by
 // reference, the cause is how.
 func (k *Kernel) TooLong(t message.Type, text string) *message.Error {
 	e := &message.Error{Code: 413, Message: text}

@@ -15,7 +15,7 @@ type Route struct {
 	Syscall   *Syscall
 }
 
-// Name is what the method is called by: content_hydrate.
+// Name returns what the method is called by: content_hydrate.
 func (r *Route) Name() string { return r.Namespace + "_" + r.Method }
 
 // A Namespace is the methods of one domain, whichever modules they come from.

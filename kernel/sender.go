@@ -31,7 +31,7 @@ func (s Sender) In(session string) Sender {
 	return Sender{&sender{principal: s.Principal(), wire: s.Wire(), session: session}}
 }
 
-// Wire is the wire that the message came over: unix, ws, http, stdio; "" within the process.
+// Wire returns the wire that the message came over: unix, ws, http, stdio; "" within the process.
 func (s Sender) Wire() string {
 	if s.from == nil {
 		return ""
@@ -39,7 +39,7 @@ func (s Sender) Wire() string {
 	return s.from.wire
 }
 
-// Session is the session that has caused the message, or "".
+// Session returns the session that has caused the message, or "".
 func (s Sender) Session() string {
 	if s.from == nil {
 		return ""
@@ -47,7 +47,7 @@ func (s Sender) Session() string {
 	return s.from.session
 }
 
-// Principal is who the message acts for.
+// Principal returns who the message acts for.
 func (s Sender) Principal() *principal.Principal {
 	if s.from == nil || s.from.principal == nil {
 		return principal.TheOwner()

@@ -121,7 +121,7 @@ func decode(data stdjson.RawMessage, in any) error {
 	return err
 }
 
-// unreadable is the error for input that fits its schema and not its Go type. The
+// unreadable returns the error for input that fits its schema and not its Go type. The
 // decoder's own words quote the input and speak of Go: they are for the log.
 func unreadable(ctx context.Context, m message.Message, err error) *message.Error {
 	if c, ok := CallOf(ctx); ok {

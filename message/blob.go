@@ -28,7 +28,7 @@ type BlobPointer struct {
 	Fragment  string `json:"fragment,omitempty" jsonschema_description:"Part of the data that is meant."`
 }
 
-// SchemaName is what a pointer is called in schemas, which all have the same.
+// SchemaName returns what a pointer is called in schemas, which all have the same.
 func (BlobPointer) SchemaName() string { return "BlobPointer" }
 
 // MaxInlineBlob is how many bytes a data pointer may hold, decoded.
@@ -77,7 +77,7 @@ func badBlob(format string, args ...any) *Error {
 
 type blobPart struct{ name, value string }
 
-// parts are the members after the scheme, in their order.
+// parts returns the members after the scheme, in their order.
 func (p BlobPointer) parts() [4]blobPart {
 	return [...]blobPart{
 		{"authority", p.Authority}, {"path", p.Path}, {"query", p.Query}, {"fragment", p.Fragment},

@@ -64,7 +64,7 @@ func Errorf(code int, format string, args ...any) *Error {
 	return e
 }
 
-// Invalid is the error for a field of the input that fits the schema and makes no sense.
+// Invalid returns the error for a field of the input that fits the schema and makes no sense.
 func Invalid(field, format string, args ...any) *Error {
 	e := Errorf(422, "Schema validation failed: "+format, args...)
 	e.Field = field

@@ -104,7 +104,7 @@ func (m *Message) Failure() (*Error, error) {
 	return ParseError(m.Data)
 }
 
-// answer is the lineage of an outcome: the workflow only if the request named one.
+// answer returns the lineage of an outcome: the workflow only if the request named one.
 func (m *Message) answer() Metadata {
 	return Metadata{Causation: m.Metadata.ID, Correlation: m.Metadata.Correlation, Inherited: m.Metadata.Inherited}
 }
@@ -114,12 +114,12 @@ func (m *Message) Event(t Type, data json.RawMessage) Message {
 	return Message{Kind: KindEvent, Type: t, Data: data, Metadata: m.Caused()}
 }
 
-// Caused is the lineage of whatever m sets off: its workflow is m's, or begins with m.
+// Caused returns the lineage of whatever m sets off: its workflow is m's, or begins with m.
 func (m *Message) Caused() Metadata {
 	return Metadata{Causation: m.Metadata.ID, Correlation: cmp.Or(m.Metadata.Workflow(), string(m.Metadata.ID))}
 }
 
-// Workflow is the workflow that the message names or has inherited, or "".
+// Workflow returns the workflow that the message names or has inherited, or "".
 func (m *Metadata) Workflow() string { return cmp.Or(m.Correlation, m.Inherited) }
 
 // Clone returns a copy of m whose data is its own. Data of a message from a

@@ -17,7 +17,7 @@ const (
 	maxPlace    = 200 // bytes
 )
 
-// broken is the error for a text that isn't a schema.
+// broken returns the error for a text that isn't a schema.
 func broken(err error) error { return fmt.Errorf("not a JSON Schema: %s", mistakes(err)) }
 
 // mistakes describes where a schema is wrong, and why. The library returns a tree of errors, in which

@@ -72,7 +72,7 @@ func (k *checker) count(part *jsonschema.Schema) {
 	}
 }
 
-// size is how many members or elements a value has.
+// size returns how many members or elements a value has.
 func size(v any) int {
 	switch v := v.(type) {
 	case map[string]any:

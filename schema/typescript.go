@@ -75,7 +75,7 @@ func (w *typeWriter) typeOf(text json.RawMessage, indent string) string {
 	return strings.Join(all, " | ")
 }
 
-// referred is the type of a definition. One that refers to itself is unknown there.
+// referred returns the type of a definition. One that refers to itself is unknown there.
 func (w *typeWriter) referred(pointer json.RawMessage, indent string) string {
 	text, _ := jsonvalue.String(pointer)
 	name, ok := strings.CutPrefix(text, "#/$defs/")
@@ -134,7 +134,7 @@ func (w *typeWriter) object(keywords jsonvalue.Object, indent string) string {
 	return "{\n" + b.String() + indent + "}"
 }
 
-// Comment is a text as a comment for readers of TypeScript, on one line.
+// Comment returns a text as a comment for readers of TypeScript, on one line.
 func Comment(text string) string {
 	return "/** " + strings.ReplaceAll(strings.Join(strings.Fields(text), " "), "*/", "*\u200b/") + " */"
 }

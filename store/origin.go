@@ -48,7 +48,7 @@ func ParseOrigin(text string) (Origin, error) {
 	return Origin("https://" + name + ".local/"), nil
 }
 
-// Folder is the name of the origin's folder: readable, and different for every origin.
+// Folder returns the name of the origin's folder: readable, and different for every origin.
 func (o Origin) Folder() string {
 	readable := "origin"
 	if u, err := url.Parse(string(o)); err == nil && u.Host != "" {

@@ -62,7 +62,7 @@ type Range struct {
 	Reverse  bool // from the last key to the first
 }
 
-// Prefix is the range of the keys that begin with p.
+// Prefix returns the range of the keys that begin with p.
 func Prefix(p []byte) Range { return Range{From: p, To: After(p)} }
 
 // After returns the first key that does not begin with p, or nil if there is none.

@@ -22,7 +22,7 @@ func LastLine(k *kernel.Kernel, why *message.Error) []byte {
 // ErrIdle ends a connection on which nothing happens.
 var ErrIdle = errors.New("the peer was silent for too long")
 
-// IdleError is the error for the peer of such a connection, with what to do.
+// IdleError returns the error for the peer of such a connection, with what to do.
 func IdleError(idle time.Duration, next string) *message.Error {
 	return message.Errorf(408, "Nothing has come for %v, and nothing was under way; %s", idle, next)
 }

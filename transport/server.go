@@ -62,7 +62,7 @@ type Stats struct {
 	Closed      map[Reason]uint64 // connections that were served until the server closed them
 }
 
-// Rejected is how many connections were refused, for whatever reason.
+// Rejected returns how many connections were refused, for whatever reason.
 func (s *Stats) Rejected() (n uint64) {
 	for _, count := range s.Refused {
 		n += count
@@ -120,7 +120,7 @@ func NewServer(k *kernel.Kernel, limits Limits, refused, closed []Reason, log *s
 	return s
 }
 
-// Work is the context of all calls. It ends when a drain cuts them off.
+// Work returns the context of all calls. It ends when a drain cuts them off.
 func (s *Server) Work() context.Context { return s.work }
 
 // Stopping ends when a drain begins.
@@ -231,7 +231,7 @@ func (s *Server) MaxConnections() int {
 	return s.limits.Connections
 }
 
-// Full is the error of a client that finds every place taken, the same over every wire.
+// Full returns the error of a client that finds every place taken, the same over every wire.
 func (s *Server) Full() *message.Error {
 	return message.Errorf(429, "There are %d connections, and no more are taken; close some, or try again later", s.MaxConnections())
 }

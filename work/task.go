@@ -101,7 +101,7 @@ func (q *Queue) taskKey(id string) []byte { return append(q.key(keyTasks), id...
 
 func (q *Queue) begunKey(id string) []byte { return append(q.key(keyBegun), id...) }
 
-// order is the part of a place that sorts the tasks of a subqueue.
+// order returns the part of a place that sorts the tasks of a subqueue.
 func (t *Task) order() []byte {
 	b := make([]byte, 0, 9+len(t.ID))
 	b = append(b, byte(maxPriority-t.Priority))

@@ -43,7 +43,7 @@ func (c *Content) description(ctx context.Context, uri string) (string, problem)
 	return text, ""
 }
 
-// toolProblem is the reason why there is no file to execute.
+// toolProblem returns the reason why there is no file to execute.
 func toolProblem(err error) problem {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return timedOut

@@ -162,7 +162,7 @@ func (k *Keyring) open(ctx context.Context, box *sealed.Box) ([]byte, error) {
 	return nil, message.Errorf(422, "The sealed string does not open with the key that it names, %s: %v", kid, sealed.ErrAltered)
 }
 
-// because is the error for an operation whose key is not available.
+// because returns the error for an operation whose key is not available.
 func because(ctx context.Context, failed string, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err() // the call was cancelled; the keyring did not fail

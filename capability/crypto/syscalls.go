@@ -80,7 +80,7 @@ func parseKey(name string) (sealed.Kid, error) {
 	return sealed.ParseKid(name)
 }
 
-// slotOf is the slot of the key that a caller has named, or of the default one.
+// slotOf returns the slot of the key that a caller has named, or of the default one.
 func (k *Keyring) slotOf(name string) (slot, error) {
 	kid, err := parseKey(cmp.Or(name, k.opts.Key))
 	if err != nil {

@@ -214,7 +214,7 @@ const (
 	maxTreeText  = 80
 )
 
-// title is what a node is called.
+// title returns what a node is called.
 func (n *node) title() string {
 	if n.missing() {
 		return "not in this graph"

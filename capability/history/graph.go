@@ -169,7 +169,7 @@ func (g *graph) tie() {
 // missing reports whether the node stands for a message that is not in the journal.
 func (n *node) missing() bool { return n.kind == "" }
 
-// took is the time from a node's cause to the node, if both are known and in order.
+// took returns the time from a node's cause to the node, if both are known and in order.
 func (g *graph) took(n *node) (time.Duration, bool) {
 	if n.parent == none || n.cut || !n.ordered {
 		return 0, false

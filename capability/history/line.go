@@ -63,7 +63,7 @@ func (f *filter) readLine() (words []string, err error) {
 	return words, nil
 }
 
-// lineValue is a value of a line as the member of the filter has it.
+// lineValue returns a value of a line as the member of the filter has it.
 func lineValue(name, value string) (jsontext.Value, error) {
 	if name == "code" { // numbers
 		v := jsontext.Value("[" + value + "]")

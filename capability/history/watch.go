@@ -121,7 +121,7 @@ func (r reader) watch(ctx context.Context, in watchInput, stream *kernel.Stream)
 	return out, ctx.Err()
 }
 
-// reserveOf is the caller's part of the kernel's budget.
+// reserveOf returns the caller's part of the kernel's budget.
 func reserveOf(ctx context.Context) reserve {
 	k, ok := kernel.Of(ctx)
 	if !ok {

@@ -39,7 +39,7 @@ func isNetwork(err error) bool {
 	return !errors.As(e, new(*tls.CertificateVerificationError))
 }
 
-// failure is the error for a request that failed, with its causes. Late means that its time
+// failure returns the error for a request that failed, with its causes. Late means that its time
 // was over.
 func (r *request) failure(err error, late bool) error {
 	e, isNetwork := errors.AsType[*networkError](err)

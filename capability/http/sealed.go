@@ -12,7 +12,7 @@ import (
 	"kernos/message"
 )
 
-// useOf is the use of a secret that a request sends: both the host that it goes to and the one
+// useOf returns the use of a secret that a request sends: both the host that it goes to and the one
 // that it names, to which a server may hand it on, see it.
 func useOf(u *url.URL, named string) sealed.Use {
 	use := sealed.Use{Syscall: "Http.Fetch", Hosts: []string{net.JoinHostPort(u.Hostname(), portOf(u))}}

@@ -10,17 +10,17 @@ import (
 	"kernos/schema"
 )
 
-// unknownOutcome is the error of a job that may have been done.
+// unknownOutcome returns the error of a job that may have been done.
 func unknownOutcome(t message.Type) *message.Error {
 	return message.Errorf(409, "The kernel ended while %s ran, which acts outside of it: it isn't known whether it was done, and it isn't repeated. Check, then use Job.Retry; a job with repeat: true is repeated by itself", t)
 }
 
-// tokenEnded is the error of a job whose principal has ended.
+// tokenEnded returns the error of a job whose principal has ended.
 func tokenEnded(name string) *message.Error {
 	return message.Errorf(403, "The token %q, which has started the job, was revoked or has expired", name)
 }
 
-// notServed is the error of a job that has waited long enough. If an earlier process has begun the
+// notServed returns the error of a job that has waited long enough. If an earlier process has begun the
 // call, that has to be known first.
 func notServed(t message.Type, begun bool) *message.Error {
 	if begun {
@@ -41,12 +41,12 @@ func notFound(id string) error {
 	return e
 }
 
-// invalid is the error for a field that fits the schema and makes no sense.
+// invalid returns the error for a field that fits the schema and makes no sense.
 func invalid(field, format string, args ...any) *message.Error {
 	return message.Invalid(field, "%s: %s", field, fmt.Sprintf(format, args...))
 }
 
-// invalidPayload is the error for a payload that its syscall doesn't take.
+// invalidPayload returns the error for a payload that its syscall doesn't take.
 func invalidPayload(field string, t message.Type, broken *schema.Invalid, payload jsontext.Value) error {
 	text := broken.Error()
 	if payload.Kind() == '"' {

@@ -47,7 +47,7 @@ func (r *retryRule) again(failed int, code int) bool {
 // maxBackoff is the longest pause between two attempts, before it varies.
 const maxBackoff = time.Hour
 
-// pauseAfter is the pause after so many attempts have failed: twice as long each time, and
+// pauseAfter returns the pause after so many attempts have failed: twice as long each time, and
 // between half and one and a half of that.
 func pauseAfter(rule *retryRule, failed int) time.Duration {
 	pause := time.Duration(rule.Backoff) * time.Millisecond

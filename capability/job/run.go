@@ -135,10 +135,10 @@ func (s *spec) what() string {
 	return "the job"
 }
 
-// sender is whom the calls of the job act for.
+// sender returns whom the calls of the job act for.
 func (a *run) sender() kernel.Sender { return kernel.From(a.who, a.Wire).In(a.Session) }
 
-// lineage is the lineage of what the job sends.
+// lineage returns the lineage of what the job sends.
 func (s *spec) lineage() message.Metadata {
 	return message.Metadata{Causation: s.Starter, Correlation: s.Correlation}
 }
@@ -207,7 +207,7 @@ func (a *run) do(t message.Type, data jsontext.Value, w kernel.Work) (message.Me
 	})
 }
 
-// timeout is how long a call of the job may take.
+// timeout returns how long a call of the job may take.
 func (s *spec) timeout() time.Duration {
 	if s.Timeout == 0 {
 		return defaultTimeout

@@ -106,7 +106,7 @@ func (s *spec) task(due time.Time) work.Task {
 	return t
 }
 
-// groupName is the name of the job's concurrencyKey in the queue. Keys belong to a principal.
+// groupName returns the name of the job's concurrencyKey in the queue. Keys belong to a principal.
 func (s *spec) groupName() string { return string(s.Principal) + "/" + s.Group }
 
 // read checks what a job is started with.

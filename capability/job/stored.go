@@ -239,7 +239,7 @@ func (r *record) loadSteps(s store.Reader) error {
 	return nil
 }
 
-// current is the status of the job.
+// current returns the status of the job.
 func (r *record) current() Status {
 	switch {
 	case r.Status != "":
@@ -360,7 +360,7 @@ func (s *state) encode() []byte {
 // store adds the state of the job to a batch.
 func (r *record) store(b *store.Batch) { b.Set(key(keyState, r.ID), r.state.encode()) }
 
-// uniqueName is the key of a uniqueKey. Keys belong to a principal.
+// uniqueName returns the key of a uniqueKey. Keys belong to a principal.
 func (s *spec) uniqueName() []byte {
 	return key(keyUnique, string(s.Principal), "\x00", s.Unique)
 }
@@ -368,7 +368,7 @@ func (s *spec) uniqueName() []byte {
 // defaultKeep is how long a finished job is kept if it doesn't set keep.
 const defaultKeep = 7 * 24 * time.Hour
 
-// expiry is the key that determines when a finished job is forgotten.
+// expiry returns the key that determines when a finished job is forgotten.
 func (r *record) expiry() []byte {
 	expires := r.Ended + cmp.Or(r.Keep, defaultKeep.Milliseconds())
 	return append(binary.BigEndian.AppendUint64(key(keyExpiry), uint64(expires)), r.ID...)

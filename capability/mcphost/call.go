@@ -102,7 +102,7 @@ func (r *record) tool(name string) *tool {
 	return &r.Tools[i]
 }
 
-// failedCall is the error of a call that has no result.
+// failedCall returns the error of a call that has no result.
 func (s *server) failedCall(t *tool, err error) error {
 	e, ok := errors.AsType[*client.Error](err)
 	if !ok {
@@ -152,7 +152,7 @@ func (s *server) result(t *tool, text jsontext.Value) (json.RawMessage, error) {
 	return data, err
 }
 
-// toolError is the error of a tool that has failed. One that another kernel has written is passed on
+// toolError returns the error of a tool that has failed. One that another kernel has written is passed on
 // with its code.
 func (s *server) toolError(t *tool, content []jsontext.Value) error {
 	for _, block := range content {

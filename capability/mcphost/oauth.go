@@ -117,7 +117,7 @@ type challenge struct {
 	header http.Header
 }
 
-// outgoing is the context of requests to authorization servers.
+// outgoing returns the context of requests to authorization servers.
 func (s *server) outgoing() context.Context {
 	return context.WithValue(s.host.life, oauth2.HTTPClient, s.host.opts.HTTP)
 }

@@ -165,7 +165,7 @@ func (s *server) connect(ctx context.Context) (*client.Conn, error) {
 	}
 }
 
-// reason is an error as the cause of another one.
+// reason returns an error as the cause of another one.
 func reason(err error) *message.Error {
 	if err == nil {
 		err = errors.New("it isn't connected")
@@ -236,7 +236,7 @@ func (s *server) explain(err error) error {
 	return message.Errorf(502, "The MCP server %s can't answer: %w", s.name, reason(err))
 }
 
-// wantsLogin is the error of a call that needs a person to log in first.
+// wantsLogin returns the error of a call that needs a person to log in first.
 func (s *server) wantsLogin(err error) error {
 	return message.Errorf(503, "The MCP server %s needs credentials; the owner can give them: kernos mcp refresh %s: %w", s.name, s.name, reason(err))
 }
@@ -421,7 +421,7 @@ func (r *record) hosts() []string {
 	return []string{net.JoinHostPort(u.Hostname(), port)}
 }
 
-// destination is what the secrets of a server are sealed for.
+// destination returns what the secrets of a server are sealed for.
 func (r *record) destination() sealed.Destination {
 	to := sealed.Destination{opens}
 	for _, host := range r.hosts() {

@@ -144,7 +144,7 @@ var failures = []kernel.ErrorDefinition{
 	{Code: 503, When: "the MCP server has failed repeatedly and is started again later, or needs credentials"},
 }
 
-// definition is the syscall of a tool. Whatever the server claims, it is a command that acts outside
+// definition returns the syscall of a tool. Whatever the server claims, it is a command that acts outside
 // of the kernel.
 func (r *record) definition(t *tool) kernel.Definition {
 	d := kernel.Definition{

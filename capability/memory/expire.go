@@ -49,7 +49,7 @@ func (m *Memory) Expire(ctx context.Context) {
 	}
 }
 
-// untilNext is how long it takes until a key expires, or Expire looks anyway.
+// untilNext returns how long it takes until a key expires, or Expire looks anyway.
 func (m *Memory) untilNext() (time.Duration, error) {
 	for e, err := range m.store.Scan(store.Prefix([]byte{store.SpaceMemory, expires})) {
 		if err != nil {

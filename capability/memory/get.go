@@ -66,7 +66,7 @@ func (m *Memory) read(ctx context.Context, in *getInput) ([]byte, error) {
 	return v.describe(text), nil
 }
 
-// describe is the reply with withRevision.
+// describe returns the reply with withRevision.
 func (v *version) describe(text []byte) []byte {
 	reply := make([]byte, 0, len(text)+96)
 	reply = append(append(reply, `{"value":`...), text...)

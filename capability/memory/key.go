@@ -206,7 +206,7 @@ func checkSpaces(s, key, look string) error {
 	return nil
 }
 
-// bare is a segment without what a lenient program takes off a name: blanks around it, dots
+// bare returns a segment without what a lenient program takes off a name: blanks around it, dots
 // after it, what follows a colon or a semicolon, and accents.
 func bare(segment string) string {
 	if !isASCII(segment) {
@@ -240,7 +240,7 @@ func resembles(text, name string) bool {
 	return true
 }
 
-// skeleton is what is left of a text when everything is taken from it that an eye or a
+// skeleton returns what is left of a text when everything is taken from it that an eye or a
 // lenient program does not see: compatibility forms, invisible characters, letters of
 // other scripts that look like ours.
 func skeleton(s string) string {

@@ -168,7 +168,7 @@ func reachWritable(ctx context.Context, asked string) (memoryKey, error) {
 	return key, nil
 }
 
-// mismatch is the error for a key that is not at the revision that the caller expects.
+// mismatch returns the error for a key that is not at the revision that the caller expects.
 func mismatch(asked string, expected, actual uint64) *message.Error {
 	switch {
 	case expected == 0:

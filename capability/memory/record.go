@@ -256,7 +256,7 @@ func noteDeleted(b *store.Batch, key memoryKey, t versionSpan) {
 	b.Set(leftKey(key), binary.AppendUvarint(value, t.blobbed))
 }
 
-// versions is the range of a key's history, before a revision if that is not 0.
+// versions returns the range of a key's history, before a revision if that is not 0.
 func versions(key memoryKey, before uint64, reverse bool) store.Range {
 	r := store.Range{From: historyKey(key, 0), Reverse: reverse}
 	if before != 0 {

@@ -87,7 +87,7 @@ type anthropicTool struct {
 // requests of this dialect must set a limit.
 const defaultMaxTokens = 8192
 
-// anthropicRequest is the body of a request.
+// anthropicRequest returns the body of a request.
 func (g *generation) anthropicRequest() ([]byte, error) {
 	b := anthropicBody{Model: g.Model, MaxTokens: g.maxTokens, StopSequences: g.in.Stop, Stream: true}
 	if b.MaxTokens == 0 {

@@ -48,7 +48,7 @@ var (
 	errBadKey    = message.Errorf(422, "The key isn't one: it is too short, or has blanks or control characters in it; seal it again without a line break at its end")
 )
 
-// unreadable is the cause of a failure that lies in what the provider has sent.
+// unreadable returns the cause of a failure that lies in what the provider has sent.
 func unreadable(words string) *message.Error {
 	return message.Errorf(502, "%s", message.Clip(strings.ToUpper(words[:1])+words[1:], 500))
 }
@@ -76,7 +76,7 @@ func lower(text string) string {
 	return text
 }
 
-// networkFailure is the failure of a request that got no whole answer.
+// networkFailure returns the failure of a request that got no whole answer.
 func networkFailure(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), errSilent) {
 		return &failure{again: true, err: message.Errorf(504, "The provider has sent nothing for %v", maxSilence)}
@@ -109,7 +109,7 @@ func networkFailure(ctx context.Context, err error) error {
 	return &failure{again: again, err: &message.Error{Code: 502, Message: words, Cause: message.Errorf(502, "%s", message.Clip(text, 300))}}
 }
 
-// statusFailure is the failure of a request that was answered with an error.
+// statusFailure returns the failure of a request that was answered with an error.
 func statusFailure(r *nethttp.Response, g guard) error {
 	text, _ := io.ReadAll(io.LimitReader(r.Body, 64<<10))
 	words, kind := errorText(text)
@@ -118,7 +118,7 @@ func statusFailure(r *nethttp.Response, g guard) error {
 	return f
 }
 
-// saidFailure is the failure that a provider speaks of, in an answer of its own or within a stream.
+// saidFailure returns the failure that a provider speaks of, in an answer of its own or within a stream.
 func saidFailure(status int, words, kind string) *failure {
 	cause := message.Errorf(min(max(status, 400), 599), "%s", message.Clip(words, 1000))
 	e := &message.Error{Code: 502, Cause: cause}

@@ -149,7 +149,7 @@ func (m *models) check(ctx context.Context, in checkInput, _ *kernel.Stream) (ch
 	return out, nil
 }
 
-// brief is what is recorded of a generation for a session, which has the messages: recording the
+// brief returns what is recorded of a generation for a session, which has the messages: recording the
 // whole conversation at each step would grow with its square.
 func brief(data json.RawMessage) json.RawMessage {
 	if jsonscan.Member(data, "session") == nil {

@@ -100,7 +100,7 @@ type openAIDefinition struct {
 	Parameters  jsontext.Value `json:"parameters"`
 }
 
-// openAIRequest is the body of a request.
+// openAIRequest returns the body of a request.
 func (g *generation) openAIRequest() ([]byte, error) {
 	b := openAIBody{Model: g.Model, Temperature: g.in.Temperature, Stop: g.in.Stop, Stream: true}
 	if !g.has("no-stream-options") {
@@ -356,7 +356,7 @@ func (r *openAIReader) usage(value []byte) {
 	jsonvalue.Members(counts.Get("completion_tokens_details")).Read("reasoning_tokens", &u.Reasoning)
 }
 
-// streamFailure is the failure that a provider speaks of within a stream, where it has no status.
+// streamFailure returns the failure that a provider speaks of within a stream, where it has no status.
 func streamFailure(words, kind string) *failure {
 	status := 500
 	switch {

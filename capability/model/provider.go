@@ -172,7 +172,7 @@ func (p *provider) checkKey() error {
 	return nil
 }
 
-// use is what the key is opened for.
+// use returns what the key is opened for.
 func (p *provider) use() sealed.Use {
 	port := cmp.Or(p.url.Port(), map[string]string{"http": "80", "https": "443"}[p.url.Scheme])
 	return sealed.Use{Syscall: string(generate.Type), Hosts: []string{net.JoinHostPort(p.url.Hostname(), port)}}
@@ -312,7 +312,7 @@ func (m *models) setting(name string) (text json.RawMessage, source string, err 
 	return nil, "", missing
 }
 
-// names are the names of all models, in order.
+// names returns the names of all models, in order.
 func (m *models) names() ([]string, error) {
 	all := append(slices.Collect(maps.Keys(m.Configured)), demo.Name)
 	if m.Names != nil {

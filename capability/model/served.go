@@ -51,7 +51,7 @@ func served(ctx context.Context, m *models, g *generation, a *conversation.Answe
 // maxDirect is how long a request to a program may be that holds all of its data.
 const maxDirect = message.MaxLine / 2
 
-// servedRequest is the data of the request to a program: what came, without what belongs to other
+// servedRequest returns the data of the request to a program: what came, without what belongs to other
 // models. What doesn't fit into a line goes by pointer.
 func (m *models) servedRequest(ctx context.Context, g *generation) (jsontext.Value, error) {
 	in := *g.in

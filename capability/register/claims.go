@@ -104,7 +104,7 @@ func (c *claims) apply(b *store.Batch) error {
 	return err
 }
 
-// taken is the error of a name that belongs to another principal.
+// taken returns the error of a name that belongs to another principal.
 func taken(t message.Type, holder principal.Claim) error {
 	return message.Errorf(409, "%s belongs to %s, which registered it first; choose another name", t, holder)
 }

@@ -86,7 +86,7 @@ func (in *registerInput) read(r *kernel.Registry) (*definition, error) {
 // kind is given under one of two names.
 func (in *registerInput) kind() message.Kind { return cmp.Or(in.Kind, in.Type) }
 
-// outputSchema is the schema that is given, or what Syscall.Describe makes of it.
+// outputSchema returns the schema that is given, or what Syscall.Describe makes of it.
 func (in *registerInput) outputSchema() jsontext.Value {
 	if in.OutputSchema == nil {
 		return nil

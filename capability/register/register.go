@@ -152,7 +152,7 @@ type introspection struct {
 	Output jsontext.Value `json:"output" jsonschema_description:"JSON Schema of the response's payload."`
 }
 
-// registered is the reply to a registration.
+// registered returns the reply to a registration.
 func (d *directory) registered(ctx context.Context, t message.Type) registerOutput {
 	out := registerOutput{Registered: true, Name: string(t)}
 	if s, ok := d.registry.Lookup(t); ok && kernel.RequestOf(ctx).Type == olderRegister {
@@ -326,7 +326,7 @@ func (d *directory) freeEvents(name message.Type, events []kernel.EventDefinitio
 	return nil
 }
 
-// module is what a type is listed under.
+// module returns what a type is listed under.
 func module(d *definition) kernel.Module {
 	t := d.Type
 	return kernel.Module{Name: strings.ToLower(t.Domain()), Version: d.version, Summary: fmt.Sprintf("%s.*, served by connections.", t.Domain())}

@@ -77,7 +77,7 @@ func (s *service) leave(c *provider) int {
 	return len(all)
 }
 
-// now is how long after begun it is.
+// now returns how long after begun it is.
 func (s *service) now() int64 { return int64(time.Since(s.begun)) }
 
 func (s *service) coolingDown(one *server, now int64) bool { return one.cooldownEnd.Load() > now }

@@ -37,7 +37,7 @@ func Types(syscalls []Described) string {
 	return b.String()
 }
 
-// CompilerOptions are the arguments with which tsc checks code against declarations in a file; the files of the code follow.
+// CompilerOptions returns the arguments with which tsc checks code against declarations in a file; the files of the code follow.
 // The types of Node that may be installed nearby aren't those of a handler, so packages are looked for where there are none.
 func CompilerOptions(declared string) []string {
 	return []string{"--noEmit", "--strict", "--target", "es2023", "--lib", "es2023", "--module", "esnext", "--moduleResolution", "bundler",

@@ -292,7 +292,7 @@ func parseVersion(text string) *semver.Version {
 	return v
 }
 
-// nextVersion is the version after the highest: 1.2.4 after 1.2.3, 1.2.3 after 1.2.3-rc.1.
+// nextVersion returns the version after the highest: 1.2.4 after 1.2.3, 1.2.3 after 1.2.3-rc.1.
 func (sc *script) nextVersion() string {
 	var highest *semver.Version
 	for _, v := range sc.all {

@@ -95,7 +95,7 @@ func New(r *kernel.Registry, opts *Options) *Scripts {
 	return s
 }
 
-// Schemas is the budget that schemas are charged to.
+// Schemas returns the budget that schemas are charged to.
 func (s *Scripts) Schemas() *kernel.Budget { return s.opts.Schemas }
 
 // Definitions returns the module without its handlers.
@@ -187,10 +187,10 @@ func (sp *split) pick() *version {
 	return sp.versions[i]
 }
 
-// current is the newest version that is called.
+// current returns the newest version that is called.
 func (sp *split) current() *version { return sp.versions[len(sp.versions)-1] }
 
-// addition is the script as the registry has it.
+// addition returns the script as the registry has it.
 func (s *Scripts) addition(sc *script) kernel.Addition {
 	sp := sc.split()
 	now := sp.current()

@@ -163,7 +163,7 @@ type askedData struct {
 	Rule    string         `json:"rule,omitzero"`
 }
 
-// question is what the callers that wait for a turn are sent of a call that waits for a decision.
+// question returns what the callers that wait for a turn are sent of a call that waits for a decision.
 func (c *callState) question(session string) question {
 	name, args := c.final()
 	if len(args) > maxAskedArgs {

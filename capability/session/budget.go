@@ -42,14 +42,14 @@ func (s *session) exceeded(now time.Time) *message.Error {
 	return nil
 }
 
-// timeLeft is what is left of the time of the open turn, at least a little; 0 if it has no limit.
+// timeLeft returns what is left of the time of the open turn, at least a little; 0 if it has no limit.
 func (s *session) timeLeft(now time.Time) time.Duration {
 	return time.Duration(left(s.Budget.Time, now.UnixMilli()-s.turn.Began)) * time.Millisecond
 }
 
 type number interface{ ~int | ~int64 | ~float64 }
 
-// left is what is left of a limit, at least a little; 0 means no limit.
+// left returns what is left of a limit, at least a little; 0 means no limit.
 func left[N number](limit, used N) N {
 	if limit == 0 {
 		return 0

@@ -76,7 +76,7 @@ func (c *change) done() {
 	c.then(func() { c.x.stored(s.ID) })
 }
 
-// recordsOf are the events that record the change, which a turn has caused.
+// recordsOf returns the events that record the change, which a turn has caused.
 func (c *change) recordsOf(t *turn) (all []message.Message) {
 	for _, m := range c.appended {
 		event := message.Message{Kind: message.KindEvent, Type: appendedEvent, Data: c.s.appendedData(m.brief())}

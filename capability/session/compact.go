@@ -81,7 +81,7 @@ func (x *Sessions) compact(ctx context.Context, in compactInput) (out compactOut
 
 const summarize = "Summarize the conversation so far for yourself, so that you can go on without it: what was asked, what was found out and decided, which names, numbers and files matter, and what is left to do. Reply with the summary only."
 
-// summaryOf is the request for a summary of the first messages of a path.
+// summaryOf returns the request for a summary of the first messages of a path.
 func (x *Sessions) summaryOf(s *session, path []Message, cut int) *generation {
 	earlier := slices.Clone(path[:cut])
 	if i := slices.IndexFunc(path[cut:], func(m Message) bool { return m.Type == typeSummary }); i >= 0 {

@@ -60,7 +60,7 @@ func (g *generated) reply() (text string) {
 	return text
 }
 
-// used is what it took.
+// used returns what the generation has used up of the budget.
 func (g *generated) used() Usage {
 	return Usage{Steps: 1, Tokens: g.Usage.Input + g.Usage.Output, Cost: g.Usage.Cost}
 }

@@ -114,7 +114,7 @@ type Result struct {
 	Error  jsontext.Value `json:"error,omitzero"`
 }
 
-// failed is the result of a call that has failed.
+// failed returns the result of a call that has failed.
 func failed(e *message.Error) Result {
 	return Result{Output: jsontext.Value("null"), Error: e.Append(nil)}
 }
@@ -343,7 +343,7 @@ func (x *Sessions) grow(ctx context.Context, m *Message) error {
 	return nil
 }
 
-// brief is what is recorded of a request or a reply in place of its data: the session and the turn,
+// brief returns what is recorded of a request or a reply in place of its data: the session and the turn,
 // and none of the texts, which Session.Delete deletes.
 func brief(data stdjson.RawMessage) stdjson.RawMessage {
 	out := []byte("{")
@@ -358,7 +358,7 @@ func brief(data stdjson.RawMessage) stdjson.RawMessage {
 	return append(out, '}')
 }
 
-// brief is a message as it is recorded: without its texts, which Session.Delete deletes.
+// brief returns a message as it is recorded: without its texts, which Session.Delete deletes.
 func (m *Message) brief() Message {
 	b := Message{ID: m.ID, Seq: m.Seq, Parent: m.Parent, Timestamp: m.Timestamp, Type: m.Type, Turn: m.Turn, Partial: m.Partial, Covers: m.Covers}
 	for _, c := range m.Calls {

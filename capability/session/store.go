@@ -187,7 +187,7 @@ type queued struct {
 	Remote      bool       `json:"remote,omitzero"`
 }
 
-// callKey is the idempotency key of a call.
+// callKey returns the idempotency key of a call.
 func callKey(session, call string) string { return "session/" + session + "/" + call }
 
 // callPrefix is what the ids begin with that the kernel gives to calls.

@@ -344,7 +344,7 @@ func (w *attempt) convert(kept *keptResult) {
 	}
 }
 
-// processOf is the process container of a job.
+// processOf returns the process container of a job.
 func processOf(id, status string) []byte {
 	type state struct {
 		JobID string `json:"jobId"`

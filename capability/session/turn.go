@@ -69,7 +69,7 @@ func (x *Sessions) work(ctx context.Context, l *work.Lease) {
 	}
 }
 
-// revoked is the error of a turn whose principal has ended.
+// revoked returns the error of a turn whose principal has ended.
 func (s *session) revoked() *message.Error {
 	return message.Errorf(403, "The token %q, which has created the session, was revoked or has expired", s.Token)
 }

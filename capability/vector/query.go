@@ -169,7 +169,7 @@ func isOwn(err error) bool {
 	return errors.As(err, &failed) || errors.Is(err, context.Canceled)
 }
 
-// reason is the text of a failure for callers.
+// reason returns the text of a failure for callers.
 func reason(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return "it hasn't answered within " + patience.String()

@@ -107,7 +107,7 @@ type Info struct {
 	Link       bool      // reached by a symbolic link
 }
 
-// Key is what entries are ordered by: with it, a walk that goes down where a directory
+// Key returns what entries are ordered by: with it, a walk that goes down where a directory
 // stands gives URIs in plain order.
 func (i *Info) Key() string {
 	if i.Dir {
@@ -116,7 +116,7 @@ func (i *Info) Key() string {
 	return i.Name
 }
 
-// Digest is the version of a content that has no other.
+// Digest returns the version of a content that has no other.
 func Digest(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:12])

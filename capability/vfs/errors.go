@@ -53,7 +53,7 @@ var systemErrors = []struct {
 	{syscall.ENOSPC, errFull}, {syscall.EDQUOT, errFull},
 }
 
-// NoMount is the error for a path that is in no mount.
+// NoMount returns the error for a path that is in no mount.
 func NoMount(path string) error {
 	return message.Errorf(502, "VFS fetch failed: no matching mount for os:///%s and root is undefined", message.Clip(path, 400))
 }

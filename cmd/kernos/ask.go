@@ -162,10 +162,10 @@ func (a *answer) send(ctx context.Context, kind message.Kind, t message.Type, in
 	return a.write(ctx, data, show)
 }
 
-// named is the input of a request that names what it is about, which is the only argument of the command.
+// named returns the input of a request that names what it is about, which is the only argument of the command.
 func named(args []string) any { return map[string]string{"name": args[0]} }
 
-// nothing is the input of a request without parameters.
+// nothing returns the input of a request without parameters.
 func nothing([]string) any { return struct{}{} }
 
 // shows makes a function that decodes a reply and shows it.

@@ -84,7 +84,7 @@ func addServerFlags(c *cobra.Command, i *connect.Item) {
 	c.Flags().StringVar(&i.CAFile, "ca-file", "", "a `FILE` in PEM with the certificates that may sign for the server, in place of those that this machine trusts")
 }
 
-// changeContext is a command that changes the contexts, given the name of one.
+// changeContext returns a command that changes the contexts, given the name of one.
 func changeContext(use, short string, change func(all *connect.Contexts, name string) error) *cobra.Command {
 	return &cobra.Command{
 		Use:   use + " NAME",

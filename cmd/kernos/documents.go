@@ -17,7 +17,7 @@ import (
 	"kernos/cmd/kernos/terminal"
 )
 
-// documentCommands are the commands for memory and files as a person handles them.
+// documentCommands returns the commands for memory and files as a person handles them.
 func documentCommands(k *kernels) []*cobra.Command {
 	return []*cobra.Command{catCommand(k), cpCommand(k), editCommand(k)}
 }

@@ -19,7 +19,7 @@ func (a *answer) recorded(ctx context.Context) *recorded.Listing {
 	return recorded.New(a.call, a.screen, a.Writer(ctx, a.screen, true))
 }
 
-// historyCommands are the commands that show what is in the journal, and replay, which may add
+// historyCommands returns the commands that show what is in the journal, and replay, which may add
 // to it.
 func historyCommands(k *kernels) []*cobra.Command {
 	all := []*cobra.Command{logCommand(k), showCommand(k), graphCommand(k), searchCommand(k), replayCommand(k), watchCommand(k)}

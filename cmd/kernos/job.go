@@ -9,7 +9,7 @@ import (
 	"kernos/cmd/kernos/callline"
 )
 
-// jobCommand is the module job, and what the command line has beyond its methods.
+// jobCommand returns the module job, and what the command line has beyond its methods.
 func jobCommand(k *kernels) *cobra.Command {
 	c := moduleCommand(&cobra.Command{
 		Use:   "job",

@@ -15,7 +15,7 @@ import (
 	"kernos/message"
 )
 
-// mcpHostCommands are the commands about servers that this kernel is the host of.
+// mcpHostCommands returns the commands about servers that this kernel is the host of.
 func mcpHostCommands(k *kernels) []*cobra.Command {
 	of := func(c *cobra.Command) *cobra.Command {
 		c.Args = oneListed("server")

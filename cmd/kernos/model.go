@@ -13,7 +13,7 @@ import (
 	"kernos/cmd/kernos/terminal"
 )
 
-// modelCommand is the module model, and what connects models.
+// modelCommand returns the module model, and what connects models.
 func modelCommand(k *kernels) *cobra.Command {
 	c := moduleCommand(&cobra.Command{
 		Use:   "model",

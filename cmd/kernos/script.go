@@ -18,7 +18,7 @@ import (
 	"kernos/cmd/kernos/terminal"
 )
 
-// scriptCommands are those for syscalls that are code. They are calls with the code of a file.
+// scriptCommands returns those for syscalls that are code. They are calls with the code of a file.
 func scriptCommands(k *kernels) []*cobra.Command {
 	register := fileCommand(k, "register", &cobra.Command{
 		Use:   "register FILE [--PARAMETER VALUE …]",
@@ -49,7 +49,7 @@ example of what they reply.`,
 	}
 }
 
-// nameCommand is a method of the module syscall that takes a name.
+// nameCommand returns a method of the module syscall that takes a name.
 func nameCommand(method, short, long string) *cobra.Command {
 	return methodCommand(&cobra.Command{
 		Use: method + " TYPE", Short: short, Long: long,

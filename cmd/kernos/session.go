@@ -10,7 +10,7 @@ import (
 	"kernos/cmd/kernos/terminal"
 )
 
-// sessionCommand is the module session, and how a person reads a session.
+// sessionCommand returns the module session, and how a person reads a session.
 func sessionCommand(k *kernels) *cobra.Command {
 	c := moduleCommand(&cobra.Command{
 		Use:   "session",

@@ -228,7 +228,7 @@ func digits(b []byte, i int) int {
 	return i
 }
 
-// Expected is the error for a text that has something else at b[i], or nothing.
+// Expected returns the error for a text that has something else at b[i], or nothing.
 func Expected(b []byte, i int, what string) error {
 	if i >= len(b) {
 		return fail(i, "the text ends, expected %s", what)

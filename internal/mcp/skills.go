@@ -13,7 +13,7 @@ import (
 // SkillsExtension is the name of the extension for skills (SEP-2640).
 const SkillsExtension = "io.modelcontextprotocol/skills"
 
-// Digest is how the extension names the content of a file.
+// Digest returns how the extension names the content of a file.
 func Digest(data []byte) string {
 	sum := sha256.Sum256(data)
 	return "sha256:" + hex.EncodeToString(sum[:])

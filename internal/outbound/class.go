@@ -42,7 +42,7 @@ func mustParse(entries ...string) Rules {
 	return r
 }
 
-// classOf is the class of an address as it stands.
+// classOf returns the class of an address as it stands.
 func classOf(a netip.Addr) addressClass {
 	if !a.IsValid() {
 		return special

@@ -114,7 +114,7 @@ func Fuse[K comparable](words []Worded[K], near []K) []Fused {
 	return places
 }
 
-// Rounded is a score or a nearness as it is shown.
+// Rounded returns a score or a nearness as it is shown.
 func Rounded(score float64) float64 { return math.Round(score*1e4) / 1e4 }
 
 // Names returns the parts of a query, between white space, that are written as names, codes and

@@ -130,7 +130,7 @@ func quantize(v []float32) vector {
 	return q
 }
 
-// near is the cosine of two vectors.
+// near returns the cosine of two vectors.
 func near(a, b vector) float64 {
 	if len(a) != len(b) || len(a) == 0 {
 		return 0

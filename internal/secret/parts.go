@@ -41,7 +41,7 @@ func parts(value string) []string {
 	return found
 }
 
-// password is what Basic credentials hold: user and password, and the password alone.
+// password returns what Basic credentials hold: user and password, and the password alone.
 func password(encoded string) []string {
 	encoded = strings.TrimRight(encoded, "=")
 	plain, err := base64.RawStdEncoding.DecodeString(encoded)

@@ -33,7 +33,7 @@ func Poll(is func() bool) bool {
 	return true
 }
 
-// Engine is the folder in which test processes share the compiled script engine.
+// Engine returns the folder in which test processes share the compiled script engine.
 func Engine() string { return filepath.Join(os.TempDir(), "kernos-test-engine") }
 
 // ShareEngine lets the home whose state is in a folder, which is made, share the compiled script engine.

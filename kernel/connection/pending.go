@@ -62,7 +62,7 @@ const (
 	maxReady = 8 << 10
 )
 
-// size is how many bytes an answer takes, more or less.
+// size returns how many bytes an answer takes, more or less.
 func (a *answer) size() int { return perAnswer + len(a.m.Data) }
 
 // Post implements [kernel.Origin]. It waits while too much waits already.
@@ -172,7 +172,7 @@ func (p *pending) wakeSender() {
 	}
 }
 
-// allowed is how many bytes the queue may hold before Post waits. If the queues of all connections
+// allowed returns how many bytes the queue may hold before Post waits. If the queues of all connections
 // hold much, because many peers do not read, it is little.
 func (c *Connection) allowed() int {
 	if c.k.Connections().PendingBytes.Load() > maxPendingAll {

@@ -170,7 +170,7 @@ func (c *Connection) await(s *slowCall, parent context.Context, places int) *mes
 	return nil
 }
 
-// tooLate is the error for a call that was to begin after its context had ended.
+// tooLate returns the error for a call that was to begin after its context had ended.
 func (c *Connection) tooLate() *message.Error {
 	if c.ctx.Err() != nil {
 		return message.Errorf(503, "The kernel is shutting down")

@@ -49,7 +49,7 @@ type Key struct {
 	Text  string // the key as it was sent
 }
 
-// stored is the key as it is in the store.
+// stored returns the key as it is in the store.
 func (k Key) stored() string {
 	if k.Scope == "" {
 		return k.Text
@@ -135,7 +135,7 @@ func (run *Run) End() {
 	close(run.ended)
 }
 
-// Key is where the outcome is in the store.
+// Key returns where the outcome is in the store.
 func (run *Run) Key() []byte { return outcomeKey(run.key) }
 
 // A Kept is what the command with a key has come to: data of a kind or, if that is not

@@ -106,12 +106,12 @@ func (b Blobs) Put(_ context.Context, data []byte) (message.BlobPointer, error) 
 	return blob.Pointer(), err
 }
 
-// Module is a module of these syscalls.
+// Module returns a module of these syscalls.
 func Module(name string, syscalls ...kernel.Syscall) kernel.Module {
 	return kernel.Module{Name: name, Version: "1.0.0", Summary: "A module of a test.", Syscalls: syscalls}
 }
 
-// Raw is a query of any data with a handler of its own.
+// Raw returns a query of any data with a handler of its own.
 func Raw(t message.Type, h kernel.Handler) kernel.Syscall {
 	return kernel.Definition{
 		Type: t, Kind: message.KindQuery, Summary: "A syscall of a test.", Input: schema.Any, Output: schema.Any,
@@ -157,17 +157,17 @@ func Within(d time.Duration, s kernel.Syscall) kernel.Syscall {
 	return s
 }
 
-// Request is a message of a kind.
+// Request returns a message of a kind.
 func Request(kind message.Kind, id message.ID, t message.Type, data string) message.Message {
 	return message.Message{Kind: kind, Type: t, Data: json.RawMessage(data), Metadata: message.Metadata{ID: id, Timestamp: 1735000000000}}
 }
 
-// Query is a query.
+// Query returns a query.
 func Query(id message.ID, t message.Type, data string) message.Message {
 	return Request(message.KindQuery, id, t, data)
 }
 
-// Command is a command.
+// Command returns a command.
 func Command(id message.ID, t message.Type, data string) message.Message {
 	return Request(message.KindCommand, id, t, data)
 }

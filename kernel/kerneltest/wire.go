@@ -144,14 +144,14 @@ func (w *Wire) Times() []time.Duration {
 	return slices.Clone(w.times)
 }
 
-// Detached is how often the data of a message was left alone.
+// Detached returns how often the data of a message was left alone.
 func (w *Wire) Detached() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.detached
 }
 
-// Flushed is how many of the answers were written.
+// Flushed returns how many of the answers were written.
 func (w *Wire) Flushed() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -59,7 +59,7 @@ type Principal struct {
 // owner has a life without an end, which costs nothing to wait for.
 var owner = &Principal{id: OwnerID, name: "owner", grant: Grant{Preset: Owner}, life: context.Background()}
 
-// TheOwner is the principal that may do everything.
+// TheOwner returns the principal that may do everything.
 func TheOwner() *Principal { return owner }
 
 // New returns the principal of a token. The error is a *message.Error that names which part

@@ -155,7 +155,7 @@ var errDamaged = errors.New("the file is damaged, or not a whole backup of kerno
 // errForeign is the error of a file that is something else.
 var errForeign = fmt.Errorf("%w: it does not begin as one", errDamaged)
 
-// broken is the error of a file that can't be read on.
+// broken returns the error of a file that can't be read on.
 func broken(err error) error {
 	if _, ok := errors.AsType[*TooLarge](err); ok {
 		return err

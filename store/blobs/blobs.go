@@ -110,7 +110,7 @@ func (d *Dir) Open(h Hash) (*os.File, error) {
 	return os.Open(d.Path(h))
 }
 
-// aside is where a blob is while it is decided whether it goes.
+// aside returns where a blob is while it is decided whether it goes.
 func (d *Dir) aside(h Hash) string {
 	dir, name := filepath.Split(d.Path(h))
 	return filepath.Join(dir, asidePrefix+name)
@@ -172,7 +172,7 @@ func makeDurable(path string, there bool, write func() error) error {
 // maxCompared is how large a blob may be that is compared with an existing file.
 const maxCompared = 1 << 20
 
-// unkept is the error for a blob that could not be kept.
+// unkept returns the error for a blob that could not be kept.
 func unkept(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return store.Errorf(507, err, "The disk is full: make room, and try again")

@@ -232,7 +232,7 @@ func (e *Engine) enter(place chan struct{}, c *condition) error {
 	}
 }
 
-// failure is why a condition has ended.
+// failure returns why a condition has ended.
 func (e *Engine) failure(c *condition) error {
 	if c.err != nil {
 		return c.err

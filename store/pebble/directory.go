@@ -207,7 +207,7 @@ func readInto(text *bytes.Buffer, fs vfs.FS, path string, limit int64) error {
 	return errors.Join(err, f.Close())
 }
 
-// unreadable is the error for a directory or file that this user can't read.
+// unreadable returns the error for a directory or file that this user can't read.
 func unreadable(dir string, err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return store.Errorf(503, err, "The store in %s can't be read: allow this user to read and write there, or use another KERNOS_HOME", dir)
@@ -270,7 +270,7 @@ func (e brief) Error() string {
 
 func (e brief) Unwrap() error { return e.error }
 
-// quoted is a text that may be long, as errors show it.
+// quoted returns a text that may be long, as errors show it.
 func quoted(s string) string { return strconv.Quote(message.Clip(s, 60)) }
 
 // full reports whether an error means that the disk is full.

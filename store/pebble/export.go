@@ -312,7 +312,7 @@ func copyFile(from, to string) error {
 	return errors.Join(err, out.Close())
 }
 
-// besidePrefix is what the temporary directories beside a store begin with.
+// besidePrefix returns what the temporary directories beside a store begin with.
 func besidePrefix(dir, what string) string { return "." + filepath.Base(dir) + "." + what + "-" }
 
 func makeTemporary(place, dir, what string) (string, error) {

@@ -43,7 +43,7 @@ func newHealth(dir string) *health {
 	return h
 }
 
-// err is why nothing can be written, or nil.
+// err returns why nothing can be written, or nil.
 func (h *health) err() error { return h.now.Load().err }
 
 func (h *health) update(change func()) {
@@ -77,7 +77,7 @@ func (h *health) update(change func()) {
 	}
 }
 
-// unwritable is the error for callers that want to write.
+// unwritable returns the error for callers that want to write.
 func unwritable(dir string, err error) *store.Error {
 	if e, ok := errors.AsType[*store.Error](err); ok {
 		return e

@@ -29,13 +29,13 @@ func (m *memtableSpace) renewed(limit int64) {
 	m.tables.Add(1)
 }
 
-// spaceFor is how much a batch takes, and how much Pebble wants to be free for it.
+// spaceFor returns how much a batch takes, and how much Pebble wants to be free for it.
 func spaceFor(b *store.Batch, bytes int) (takes, wants int64) {
 	takes = int64(bytes + perEntry*len(b.Ops))
 	return takes, takes + int64(perWish*len(b.Ops))
 }
 
-// group is how much the batches that gather may want, before the last one.
+// group returns how much the batches that gather may want, before the last one.
 func (m *memtableSpace) group() int64 { return min(maxGroup, m.size.Load()/8) }
 
 // take notes a batch and reports whether there is plenty of space for it, whatever has

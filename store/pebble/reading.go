@@ -39,7 +39,7 @@ func (e *Engine) refuse(cause error) {
 	e.retryAt = time.Now().Add(again)
 }
 
-// refusal is the error of Apply while nothing can be written.
+// refusal returns the error of Apply while nothing can be written.
 func (e *Engine) refusal(cause error) error {
 	if e.retryAt.IsZero() || time.Now().Before(e.retryAt) {
 		return cause

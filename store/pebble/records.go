@@ -77,7 +77,7 @@ func changed(text []byte) bool {
 	return length > 0 && length < 4096 && end <= len(text) && text[end-1] != 0
 }
 
-// checksum is that of Pebble's files.
+// checksum returns that of Pebble's files.
 func checksum(b []byte) uint32 { return mask(crc32.Update(0, castagnoli, b)) }
 
 func mask(crc uint32) uint32   { return bits.RotateLeft32(crc, -15) + 0xa282ead8 }

@@ -31,7 +31,7 @@ type schema struct {
 	migrations map[uint64]func(*crdb.DB, *crdb.Batch) error
 }
 
-// current is the schema of this engine. Version 1: a value is stored after its revision,
+// current returns the schema of this engine. Version 1: a value is stored after its revision,
 // a uvarint.
 func current() *schema { return &schema{version: 1, kernos: "0.2.0"} }
 

@@ -192,7 +192,7 @@ func (f *fixture) set(key, value string) store.Revision {
 	return f.apply(sets(key, value)).Revision
 }
 
-// sets is a batch of keys and values.
+// sets returns a batch of keys and values.
 func sets(pairs ...string) *store.Batch {
 	b := new(store.Batch)
 	for i := 0; i < len(pairs); i += 2 {

@@ -120,7 +120,7 @@ func (x *Index) floor(r store.Reader) (uint64, error) {
 	return binary.BigEndian.Uint64(e.Value), nil
 }
 
-// added is the range of the rows that aren't packed.
+// added returns the range of the rows that aren't packed.
 func (x *Index) added(m *manifest) store.Range {
 	return store.Range{From: x.key(spaceRows, m.last+1), To: store.After(x.space(spaceRows))}
 }

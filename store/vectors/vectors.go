@@ -105,7 +105,7 @@ func unit(vector []float32) []float32 {
 	return u
 }
 
-// words is how many words of 64 bits the signs of a vector take: a power of two.
+// words returns how many words of 64 bits the signs of a vector take: a power of two.
 func words(dimensions int) int { return 1 << bits.Len(uint(dimensions-1)>>6) }
 
 // A mixer turns vectors into other coordinates, to which each of their numbers contributes alike. Angles stay as they are. Models put
@@ -312,7 +312,7 @@ func (m *manifest) entries() (n uint64) {
 	return n
 }
 
-// damaged is the error for what the index has not written.
+// damaged returns the error for what the index has not written.
 func damaged(err error, format string, args ...any) error {
 	return store.Errorf(500, err, "%s; bring back a backup with kernos restore", fmt.Sprintf(format, args...))
 }

@@ -129,7 +129,7 @@ func hostOf(text string) (string, bool) {
 	return host, host != ""
 }
 
-// authority is a Host as it stands in a BlobPointer.
+// authority returns a Host as it stands in a BlobPointer.
 func authority(host string) string { return strings.TrimSuffix(strings.ToLower(host), ":443") }
 
 // check returns the principal that a request acts for. If there is none, it has answered the
@@ -203,7 +203,7 @@ func (g *Guard) authenticate(w http.ResponseWriter, r *http.Request) (p *princip
 	return nil, refusedToken
 }
 
-// help is the text for a caller that has given no secret, or one that doesn't count.
+// help returns the text for a caller that has given no secret, or one that doesn't count.
 func (g *Guard) help(given bool) string {
 	source := "kernos token prints one"
 	if g.Issuer != "" {

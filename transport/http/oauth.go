@@ -47,7 +47,7 @@ func (g *Guard) describe(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// challenge is the value of WWW-Authenticate for a client without a token.
+// challenge returns the value of WWW-Authenticate for a client without a token.
 func (g *Guard) challenge(r *http.Request) string {
 	text := `Bearer realm="kernos"`
 	if g.Issuer != "" {

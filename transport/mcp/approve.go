@@ -70,7 +70,7 @@ func (c *client) showsForms() bool {
 	return len(able) > 0 && (jsonscan.Member(able, "form") != nil || jsonscan.Member(able, "url") == nil)
 }
 
-// text is what a person sees of the call.
+// text returns what a person sees of the call.
 func (a *approval) text() string {
 	text := "The agent of session " + a.session + " wants to call " + string(a.name)
 	if a.rule != "" {
@@ -94,7 +94,7 @@ func (a *approval) elsewhere() string {
 const decisionForm = `{"type":"object","properties":{"decision":{"type":"string","title":"Decision","enum":["deny","once","session"],` +
 	`"enumNames":["Deny","Allow once","Allow in this session"]}},"required":["decision"]}`
 
-// request is the form that a person sees.
+// request returns the form that a person sees.
 func (a *approval) request() askRequest {
 	return askRequest{Method: "elicitation/create", Params: marshal(struct {
 		Message         string          `json:"message"`
@@ -154,7 +154,7 @@ func (x *exchange) explain(ctx context.Context, a approval) {
 // decideType is the syscall that decides about an approval.
 const decideType message.Type = "Session.Decide"
 
-// person is the person at the client, who decides for the principal; nil if the client can't ask, or the owner doesn't
+// person returns the person at the client, who decides for the principal; nil if the client can't ask, or the owner doesn't
 // want that.
 func (x *exchange) person() *principal.Principal {
 	_, c := x.latest()

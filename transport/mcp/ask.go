@@ -136,7 +136,7 @@ func (x *exchange) able(method string) error {
 	return message.Errorf(501, "The client can't answer %s: it hasn't declared the capability %s", method, capability)
 }
 
-// required is the data of the error about a client that lacks capabilities.
+// required returns the data of the error about a client that lacks capabilities.
 func required(capabilities map[string]any) []byte {
 	return marshal(map[string]any{"requiredCapabilities": capabilities})
 }

@@ -148,7 +148,7 @@ func (x *exchange) describe(m *message.Message) (wrong string) {
 	return ""
 }
 
-// unknown is the text for a tool that isn't there. It names those that were probably meant, or what else the caller may need.
+// unknown returns the text for a tool that isn't there. It names those that were probably meant, or what else the caller may need.
 func (t *toolset) unknown(name string, k *kernel.Kernel, caller *principal.Principal) string {
 	names := make([]string, len(t.tools))
 	for i, one := range t.tools {

@@ -30,7 +30,7 @@ func (c *client) can(capability string) bool {
 	return len(jsonscan.Member(c.capabilities, capability)) > 0
 }
 
-// name is what the client calls itself.
+// name returns what the client calls itself.
 func (c *client) name() string {
 	return cmp.Or(message.Clip(visible.Text(jsonscan.Unquote(jsonscan.Member(c.info, "name"))), 64), "an MCP client")
 }
@@ -49,7 +49,7 @@ func modernClient(f *jsonrpc.Frame) (*client, *jsonrpc.Failure) {
 	return &client{modern: true, version: mcp.Stateless, capabilities: capabilities, info: jsonscan.Member(f.Meta, mcp.MetaClientInfo)}, nil
 }
 
-// unsupported is the failure for a version of the protocol that isn't served.
+// unsupported returns the failure for a version of the protocol that isn't served.
 func unsupported(version string) *jsonrpc.Failure {
 	return &jsonrpc.Failure{Code: mcp.UnsupportedVersion, Text: "Unsupported protocol version", Data: marshal(struct {
 		Supported []string `json:"supported"`

@@ -238,7 +238,7 @@ func (n *session) resume(last string, w http.ResponseWriter) *eventStream {
 	return e
 }
 
-// statusOf is the status of HTTP for a response.
+// statusOf returns the status of HTTP for a response.
 func statusOf(f *jsonrpc.Failure, modern bool) int {
 	switch {
 	case f == nil || !modern:

@@ -246,7 +246,7 @@ func (h *httpExchange) call(m message.Message, emit kernel.Emit) {
 	})
 }
 
-// choiceOf is which tools a client wants to see: /mcp?tools=all.
+// choiceOf returns which tools a client wants to see: /mcp?tools=all.
 func choiceOf(r *http.Request) choice {
 	if r.URL.RawQuery == "" {
 		return coreTools

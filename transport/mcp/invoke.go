@@ -57,7 +57,7 @@ func call[T any](x *exchange, t message.Type, data any) (out T, err error) {
 	return out, err
 }
 
-// failedCall is the failure for a request that has failed because a syscall did.
+// failedCall returns the failure for a request that has failed because a syscall did.
 func (x *exchange) failedCall(err error) *jsonrpc.Failure {
 	e, _ := message.ErrorOf(err)
 	x.mu.Lock()

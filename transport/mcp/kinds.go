@@ -1,6 +1,6 @@
 package mcp
 
-// resourceKinds are those of every server.
+// resourceKinds returns those of every server.
 func resourceKinds() []resourceKind {
 	return []resourceKind{
 		{

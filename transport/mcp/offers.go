@@ -50,7 +50,7 @@ type Offer struct {
 
 var variable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{(\+?)(\w+)\}`) })
 
-// kind is the resource of an offer.
+// kind returns the resource of an offer.
 func (o *Offer) kind(s *Server) resourceKind {
 	pattern, last := "^", 0
 	for _, at := range variable().FindAllStringSubmatchIndex(o.Resource, -1) {

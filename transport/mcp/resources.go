@@ -231,7 +231,7 @@ func readResource(x *exchange) {
 	x.respondFor(never, membersOf(map[string][]contents{"contents": all}))
 }
 
-// noResource is the failure for a resource that isn't there, or not for this caller.
+// noResource returns the failure for a resource that isn't there, or not for this caller.
 func (x *exchange) noResource(uri, text string) *jsonrpc.Failure {
 	f := &jsonrpc.Failure{Code: mcp.ResourceNotFound, Text: text, Data: aboutURI(uri)}
 	if x.client.modern {
@@ -240,7 +240,7 @@ func (x *exchange) noResource(uri, text string) *jsonrpc.Failure {
 	return f
 }
 
-// aboutURI is the data of what is about a URI.
+// aboutURI returns the data of what is about a URI.
 func aboutURI(uri string) []byte { return marshal(map[string]string{"uri": uri}) }
 
 // pageSize is how many entries a page of a list has, where pages are made here.

@@ -92,7 +92,7 @@ func (s *Server) toEvict(p *principal.Principal) (chosen *session) {
 	return chosen
 }
 
-// lastUse is when a client has used the session, which is now if a request of it is being served.
+// lastUse returns when a client has used the session, which is now if a request of it is being served.
 func (n *session) lastUse() time.Time {
 	n.mu.Lock()
 	defer n.mu.Unlock()

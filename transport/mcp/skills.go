@@ -81,7 +81,7 @@ func (s *skill) read(x *exchange) error {
 	return nil
 }
 
-// clientURI is the URI that a file of the skill's folder has for clients.
+// clientURI returns the URI that a file of the skill's folder has for clients.
 func (s *skill) clientURI(uri string) string {
 	return skillScheme + s.name + strings.TrimPrefix(uri, s.folder)
 }

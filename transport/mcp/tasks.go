@@ -37,7 +37,7 @@ func (s *Server) taskSupport(t message.Type) TaskSupport {
 	return NoTask
 }
 
-// needsTasks is the failure of a request for tasks of a client that can't follow them.
+// needsTasks returns the failure of a request for tasks of a client that can't follow them.
 func needsTasks() *jsonrpc.Failure {
 	return &jsonrpc.Failure{Code: mcp.MissingCapability, Text: "The request needs a client that can follow tasks", Data: required(map[string]any{"extensions": map[string]any{tasksExtension: struct{}{}}})}
 }
@@ -157,7 +157,7 @@ func getTask(x *exchange) {
 	x.respond(membersOf(task))
 }
 
-// taskResult is the result of the tool that a completed job has called.
+// taskResult returns the result of the tool that a completed job has called.
 func (x *exchange) taskResult(info *jobInfo) json.RawMessage {
 	set, _ := x.s.toolsOf(kernel.SenderIn(x.ctx).Principal())
 	if t := set.byName[string(info.Name)]; t != nil && t.content && len(jsonscan.Member(info.Result, "content")) > 0 {

@@ -145,7 +145,7 @@ func (t *toolset) has(c choice) bool {
 	return slices.ContainsFunc(t.tools, func(one *tool) bool { return c.has(one) })
 }
 
-// patterns are the shortest ones for some of the tools: a type, or a domain.
+// patterns returns the shortest ones for some of the tools: a type, or a domain.
 func (t *toolset) patterns() (all []string) {
 	for _, one := range t.tools {
 		all = append(all, string(one.definition.Type))
@@ -293,7 +293,7 @@ func (t *tool) append(dst []byte, caller principal.ID, modern, outputs bool) []b
 	return append(append(append(dst, `,"annotations":`...), hints(d)...), '}')
 }
 
-// description is the tool's description for a caller. What others have registered is data: it can't look like anything else.
+// description returns the tool's description for a caller. What others have registered is data: it can't look like anything else.
 func (t *tool) description(caller principal.ID) string {
 	d := t.definition
 	switch {

@@ -38,7 +38,7 @@ func readFile(x *exchange, uri string) ([]contents, error) {
 	return []contents{dataContents(uri, cmp.Or(mediaType, mediaTypeOf(uri)), data)}, nil
 }
 
-// mediaTypeOf is what a file is by its name, as far as that matters here; "" if it isn't known.
+// mediaTypeOf returns what a file is by its name, as far as that matters here; "" if it isn't known.
 func mediaTypeOf(name string) string {
 	switch strings.ToLower(path.Ext(name)) {
 	case ".md":

@@ -24,7 +24,7 @@ func (s *Service) document(v kernel.View, name string, make func() json.RawMessa
 	return text
 }
 
-// schema is the answer to service_schema.
+// schema returns the answer to service_schema.
 func (s *Service) schema(v kernel.View) json.RawMessage {
 	type module struct {
 		Namespace   string   `json:"namespace"`
@@ -45,7 +45,7 @@ func (s *Service) schema(v kernel.View) json.RawMessage {
 	})
 }
 
-// moduleSchema is the answer to service_module_schema: one schema with a variant for each
+// moduleSchema returns the answer to service_module_schema: one schema with a variant for each
 // method, in the order of service_schema. It reports false if the module doesn't exist.
 func (s *Service) moduleSchema(v kernel.View, namespace string) (json.RawMessage, bool) {
 	n, ok := v.LookupNamespace(namespace)
@@ -70,7 +70,7 @@ func (s *Service) moduleSchema(v kernel.View, namespace string) (json.RawMessage
 	}), true
 }
 
-// variant is the schema of one method: its input, with the property that distinguishes it from
+// variant returns the schema of one method: its input, with the property that distinguishes it from
 // the others.
 func variant(r *kernel.Route, input json.RawMessage) json.RawMessage {
 	in := members(input)

@@ -55,10 +55,10 @@ func readError(data []byte) *message.Error {
 	return e
 }
 
-// contentType is that of the call's final value, and what guidance calls the method.
+// contentType returns that of the call's final value, and what guidance calls the method.
 func (st *stream) contentType() string { return st.namespace + "." + st.route.Method }
 
-// eventType is the content type of an event. Most streams have one kind of them.
+// eventType returns the content type of an event. Most streams have one kind of them.
 func (st *stream) eventType(t message.Type) string {
 	if st.event != t {
 		namespace, name := kernel.Method(t)

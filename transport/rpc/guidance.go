@@ -58,7 +58,7 @@ func (g *guidance) append(dst []byte) []byte {
 	return append(append(dst, ','), text[1:len(text)-1]...)
 }
 
-// nearNamespace is the namespace that was probably meant by one that is not there, or "". It
+// nearNamespace returns the namespace that was probably meant by one that is not there, or "". It
 // has to be near by both measures: a wrong module is worse than none.
 func nearNamespace(name string, spaces []kernel.Namespace) string {
 	names := make([]string, len(spaces))
@@ -68,7 +68,7 @@ func nearNamespace(name string, spaces []kernel.Namespace) string {
 	return nearest.Best(name, nearest.Names(name, names))
 }
 
-// only is the method with a name, without its module, or nil if there is none or several
+// only returns the method with a name, without its module, or nil if there is none or several
 // modules have one.
 func only(name string, spaces []kernel.Namespace) (only *kernel.Route) {
 	for i := range spaces {
@@ -99,7 +99,7 @@ func customGuidance(s *kernel.Definition, err error) (text string) {
 	return s.Guidance(err)
 }
 
-// describedField is what the schema states about the field whose value is wrong; "" if it is
+// describedField returns what the schema states about the field whose value is wrong; "" if it is
 // missing, or unknown, or has no description.
 func describedField(input []byte, err error) string {
 	invalid, ok := errors.AsType[*schema.Invalid](err)

@@ -114,7 +114,7 @@ type Outcome struct {
 	Guidance json.RawMessage // the item that would have come before the error; nil if none
 }
 
-// ErrorKind is the kind of error that there is guidance about, such as method_not_found; ""
+// ErrorKind returns the kind of error that there is guidance about, such as method_not_found; ""
 // if there is none.
 func (o *Outcome) ErrorKind() string {
 	return jsonscan.Unquote(jsonscan.Member(o.Guidance, "error_kind"))

@@ -68,7 +68,7 @@ func (st *stream) noMethod(n *kernel.Namespace, method string) {
 	st.refuse(404, "Method not found: "+method+st.instead(message.Type(method), g), g)
 }
 
-// instead is what the error of an unknown method adds where the guidance suggests no name that was probably meant.
+// instead returns what the error of an unknown method adds where the guidance suggests no name that was probably meant.
 func (st *stream) instead(t message.Type, g guidance) string {
 	if g.SuggestedMethod == "" {
 		if other := st.svc.k.Instead(t, st.caller); other != "" {
@@ -114,7 +114,7 @@ func Guide(d *kernel.Definition, name string, data json.RawMessage, e *message.E
 	return marshal(adviseAbout(d, name, data, e))
 }
 
-// adviseAbout is the guidance about data that a syscall has refused: it doesn't fit the schema, or is not what the
+// adviseAbout returns the guidance about data that a syscall has refused: it doesn't fit the schema, or is not what the
 // handler wants beyond that.
 func adviseAbout(d *kernel.Definition, name string, data []byte, e *message.Error) *guidance {
 	if err := d.Input.Validate(data); err != nil {
@@ -125,7 +125,7 @@ func adviseAbout(d *kernel.Definition, name string, data []byte, e *message.Erro
 	return g
 }
 
-// advice is the guidance about data that doesn't fit the schema.
+// advice returns the guidance about data that doesn't fit the schema.
 func advice(d *kernel.Definition, name string, err error) *guidance {
 	g := &guidance{ErrorKind: invalidParams, Method: &name, Reason: message.Clip(err.Error(), message.MaxErrorText)}
 	g.suggest(d, name)

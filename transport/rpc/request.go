@@ -27,7 +27,7 @@ type failure struct {
 	text string
 }
 
-// public is a failure for wires other than JSON-RPC.
+// public returns a failure for wires other than JSON-RPC.
 func (f *failure) public() *message.Error {
 	code := 422
 	if f.code == codeNotKept {

@@ -116,5 +116,5 @@ var ErrClosed = errors.New("the service is closed")
 // Kernel returns the kernel that is served.
 func (s *Service) Kernel() *kernel.Kernel { return s.k }
 
-// view is what a caller sees of the kernel.
+// view returns what a caller sees of the kernel.
 func (s *Service) view(caller *principal.Principal) kernel.View { return s.k.Registry().For(caller) }

@@ -58,7 +58,7 @@ type stream struct {
 	content string       // the content type of event
 }
 
-// view is what the caller sees of the kernel.
+// view returns what the caller sees of the kernel.
 func (st *stream) view() kernel.View { return st.svc.view(st.caller) }
 
 // answer is the one data item of what the service itself is asked.

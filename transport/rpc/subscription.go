@@ -86,13 +86,13 @@ func (s *Service) Resume(ctx context.Context, id string, after int64, method str
 	return &Subscription{conn: c, st: st, after: after}, nil
 }
 
-// ID is what the stream can be resumed by.
+// ID returns what the stream can be resumed by.
 func (sub *Subscription) ID() string { return string(sub.st.appendID(nil)) }
 
-// Request is what the kernel knows the call by; "" if it never gets there.
+// Request returns what the kernel knows the call by; "" if it never gets there.
 func (sub *Subscription) Request() message.ID { return sub.st.request }
 
-// After is the number of the last item that the reader has seen; 0 if it has seen none.
+// After returns the number of the last item that the reader has seen; 0 if it has seen none.
 func (sub *Subscription) After() int64 { return sub.after }
 
 // Run makes the call of a subscription that was opened. It returns when the reader has left

@@ -189,7 +189,7 @@ func Inspect(path string) (Info, bool) {
 
 const maxInfo = 64 << 10
 
-// lockName is the name of the file whose lock makes a daemon the only one. The file stays:
+// lockName returns the name of the file whose lock makes a daemon the only one. The file stays:
 // removing it could remove one that another process has just locked.
 func lockName(path string) string { return path + ".lock" }
 

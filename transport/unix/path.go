@@ -61,7 +61,7 @@ func place(name string, bases ...string) (string, error) {
 // maxPath is how long the path of a socket may be; the kernel wants a NUL after it.
 const maxPath = len(unix.RawSockaddrUnix{}.Path) - 1
 
-// directoryName is the name of the private directory in base. Where others may make
+// directoryName returns the name of the private directory in base. Where others may make
 // directories too, it has the owner's number in it.
 func directoryName(base string) string {
 	var stat unix.Stat_t
@@ -71,7 +71,7 @@ func directoryName(base string) string {
 	return "kernos-" + strconv.Itoa(os.Geteuid())
 }
 
-// unsafe is the error of a directory that others could have a hand in.
+// unsafe returns the error of a directory that others could have a hand in.
 func unsafe(dir, reason string, args ...any) error {
 	return fmt.Errorf("%s is not safe for a socket: it %s; remove it, or set XDG_RUNTIME_DIR to a directory that only you can enter", dir, fmt.Sprintf(reason, args...))
 }

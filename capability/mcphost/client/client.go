@@ -320,7 +320,7 @@ func (c *Conn) setAbout(a *serverAnswer) {
 	}
 }
 
-// capabilities are the capabilities that this client reports to the server.
+// capabilities returns the capabilities that this client reports to the server.
 func (c *Conn) capabilities() map[string]any {
 	all := make(map[string]any)
 	if c.opts.Fill != nil {
@@ -485,7 +485,7 @@ func (c *Conn) asked(f *frame) {
 	})
 }
 
-// answer is what a server gets that asks its client for something: the host has no folders to show,
+// answer returns what a server gets that asks its client for something: the host has no folders to show,
 // no model to lend, and no person to ask.
 func (c *Conn) answer(method string, params jsontext.Value) (jsontext.Value, *Error) {
 	switch method {

@@ -271,7 +271,7 @@ type answerMessage struct {
 	Opaque  *Opaque `json:"opaque,omitzero"`
 }
 
-// titleOf is the title of a text of reasoning: some models begin with one in bold letters.
+// titleOf returns the title of a text of reasoning: some models begin with one in bold letters.
 func titleOf(text string) string {
 	first, _, _ := strings.Cut(strings.TrimLeft(text, "\n "), "\n")
 	if title, ok := strings.CutPrefix(strings.TrimSpace(first), "**"); ok {

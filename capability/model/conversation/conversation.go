@@ -232,7 +232,7 @@ func (b *builder) addCalls(s *Message) {
 	}
 }
 
-// callID is the id by which the model knows a call of a message: its own, or else a number. Some
+// callID returns the id by which the model knows a call of a message: its own, or else a number. Some
 // providers accept ids of nine letters and digits only, and none accepts an id twice.
 func (b *builder) callID(s *Message, call int) string {
 	own := ""

@@ -30,5 +30,5 @@ func (n Names) Syscall(name string) message.Type {
 // maxName is how long the name of a tool may be at all providers.
 const maxName = 64
 
-// ToolName is the name that providers know a syscall by.
+// ToolName returns the name that providers know a syscall by.
 func ToolName(t message.Type) string { return kernel.ToolName(t, maxName) }

@@ -269,7 +269,7 @@ func unwrap(name message.Type, args jsontext.Value) (message.Type, jsontext.Valu
 	return message.Type(jsonscan.Unquote(inner)), jsonscan.Member(args, "data")
 }
 
-// prompt is the conversation in the form that the model was trained with. What doesn't fit is dropped, from
+// prompt returns the conversation in the form that the model was trained with. What doesn't fit is dropped, from
 // the oldest whole exchange on. If the last one alone is too long, its texts are cut.
 func (d *Model) prompt(q *Request) []llama.Token {
 	var head []llama.Token
@@ -300,7 +300,7 @@ func (d *Model) message(to []llama.Token, role, text string) []llama.Token {
 	return append(append(to, d.end), d.model.Tokens("\n")...)
 }
 
-// exchanges are the tokens of the conversation, apart where the user speaks. Each text has at most so many tokens.
+// exchanges returns the tokens of the conversation, apart where the user speaks. Each text has at most so many tokens.
 func (d *Model) exchanges(c *conversation.Conversation, most int) (all [][]llama.Token) {
 	add := func(role, text string, begins bool) {
 		text = d.short(text, most)

@@ -28,7 +28,7 @@ const maxElements = 5
 // trained with, it is shown one level.
 const maxDepth = 3
 
-// result is what the model inside is shown of a result: of a tool that it was trained with, the members that it
+// result returns what the model inside is shown of a result: of a tool that it was trained with, the members that it
 // knows. What is long is cut so that JSON stays JSON: the model repeats it.
 func (d *Model) result(name message.Type, r *conversation.Answered) string {
 	t := findTrained(name)
@@ -104,7 +104,7 @@ func withoutBlocks(value jsontext.Value) jsontext.Value {
 // trainedStatuses are the statuses of a server that the model was trained with. It takes any other one for one of them.
 var trainedStatuses = []int{200, 301, 404, 500}
 
-// failedFetch is what the model is shown of a page with a status that it doesn't know, or "".
+// failedFetch returns what the model is shown of a page with a status that it doesn't know, or "".
 func failedFetch(page jsontext.Value) string {
 	status, _ := strconv.Atoi(string(jsonscan.Member(page, "status")))
 	if status < 300 || slices.Contains(trainedStatuses, status) {
@@ -146,7 +146,7 @@ var markup = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?is)<(script|style)\b.*?</(script|style)>|<!--.*?-->|<[^>]*>`)
 })
 
-// readable is what the model is shown of a page: JSON as a value, and of HTML the text.
+// readable returns what the model is shown of a page: JSON as a value, and of HTML the text.
 func readable(page string) jsontext.Value {
 	page = strings.TrimSpace(page)
 	if strings.HasPrefix(page, "{") || strings.HasPrefix(page, "[") {
@@ -196,7 +196,7 @@ func (d *Model) brief(value jsontext.Value, room, depth int) jsontext.Value {
 	return slices.Concat([]byte("["), bytes.Join(parts, []byte(",")), []byte("]"))
 }
 
-// oneLine is a text with single spaces: the model was trained without others.
+// oneLine returns a text with single spaces: the model was trained without others.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // short returns the beginning of a text that is longer than so many tokens.

@@ -81,7 +81,7 @@ const (
 	minNear  = .45
 )
 
-// facts is the result of a search of the memory in the form that the model was trained with.
+// facts returns the result of a search of the memory in the form that the model was trained with.
 func facts(found jsontext.Value) jsontext.Value {
 	var out struct {
 		Hits []struct {

@@ -112,7 +112,7 @@ func isNamed(input string, tool message.Type) bool {
 	return slices.ContainsFunc([]string{".", "_", " "}, func(between string) bool { return strings.Contains(input, domain+between+action) })
 }
 
-// parameters are the required parameters of a tool, with their types: name:type,…
+// parameters returns the required parameters of a tool, with their types: name:type,…
 func parameters(schema jsontext.Value) string {
 	type object struct {
 		Properties map[string]struct {

@@ -84,7 +84,7 @@ func serve(t testing.TB, s *Server) *Server {
 	return s
 }
 
-// Models are the settings of the models openai and anthropic, which this server answers for.
+// Models returns the settings of the models openai and anthropic, which this server answers for.
 func (s *Server) Models() map[string]json.RawMessage {
 	all := make(map[string]json.RawMessage)
 	for _, d := range Dialects {
@@ -94,7 +94,7 @@ func (s *Server) Models() map[string]json.RawMessage {
 	return all
 }
 
-// Settings are the settings of a model that this server answers for, with more members, such as
+// Settings returns the settings of a model that this server answers for, with more members, such as
 // `"retries":0`.
 func (s *Server) Settings(dialect, more string) string {
 	if more != "" {
@@ -103,14 +103,14 @@ func (s *Server) Settings(dialect, more string) string {
 	return fmt.Sprintf(`{"dialect":%q,"baseUrl":%q,"model":"test","maxTokens":1000%s}`, dialect, s.URL+"/v1", more)
 }
 
-// Requests are the bodies of all requests so far.
+// Requests returns the bodies of all requests so far.
 func (s *Server) Requests() [][]byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([][]byte(nil), s.bodies...)
 }
 
-// Open is how many requests the server is answering.
+// Open returns how many requests the server is answering.
 func (s *Server) Open() int { return int(s.open.Load()) }
 
 // Problems returns what a strict provider would have refused in the requests, and forgets it.

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Stream is the answer as the body of a stream in a dialect.
+// Stream returns the answer as the body of a stream in a dialect.
 func (a *Answer) Stream(dialect string) string {
 	if dialect == Anthropic {
 		return a.anthropic()
@@ -32,7 +32,7 @@ func quote(text string) string {
 	return string(b)
 }
 
-// tool is the name that a provider knows a syscall by.
+// tool returns the name that a provider knows a syscall by.
 func tool(name string) string { return strings.Replace(name, ".", "_", 1) }
 
 func (a *Answer) openAI() string {

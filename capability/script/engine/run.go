@@ -141,7 +141,7 @@ func (e *Engine) Run(ctx context.Context, p *Program, in json.RawMessage, host H
 	return r.until(v.image.run, v.string(in))
 }
 
-// overtime is the error of a call whose context has ended, with the place where it was if that is known.
+// overtime returns the error of a call whose context has ended, with the place where it was if that is known.
 func (r *run) overtime() error {
 	if err := r.caller.Err(); err != nil {
 		return err
@@ -261,7 +261,7 @@ func (r *run) begin(id int, typ string, data json.RawMessage) {
 	}()
 }
 
-// tooMuchMemory is the error of a call that got no memory.
+// tooMuchMemory returns the error of a call that got no memory.
 func (r *run) tooMuchMemory(l *linear) error {
 	if l.exhausted {
 		return message.Errorf(503, "%s found no memory: scripts use all that they may have together; try again later", r.program.Source.Name)

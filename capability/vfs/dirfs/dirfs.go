@@ -278,7 +278,7 @@ func readFile(ctx context.Context, f *os.File, announced int64) ([]byte, error) 
 	return b.Bytes(), err
 }
 
-// local is a name as the file system wants it.
+// local returns a name as the file system wants it.
 func local(name string) string {
 	if name == "" {
 		return "."

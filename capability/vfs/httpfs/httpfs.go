@@ -206,7 +206,7 @@ func (s *server) get(ctx context.Context, name string) (*page, error) {
 	return p, nil
 }
 
-// refusal is the error for an answer without the file. The cause has the status of the answer,
+// refusal returns the error for an answer without the file. The cause has the status of the answer,
 // where that is one of an error, and what was asked for: never what the server has written.
 func (s *server) refusal(answer *http.Response, name string) error {
 	status := answer.StatusCode

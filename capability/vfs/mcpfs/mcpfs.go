@@ -96,7 +96,7 @@ func children(files []mcphost.File, folder string) []vfs.Info {
 	return slices.CompactFunc(all, func(a, b vfs.Info) bool { return a.Key() == b.Key() })
 }
 
-// size is that of a file, or -1 if it isn't known before it is read.
+// size returns that of a file, or -1 if it isn't known before it is read.
 func size(f mcphost.File) int64 {
 	if f.Size == 0 {
 		return -1

@@ -77,7 +77,7 @@ func contentOf(text []byte) []byte {
 	return bytes.Clone(text)
 }
 
-// revisionOf is the version of a value. The revisions of a key that was deleted start again
+// revisionOf returns the version of a value. The revisions of a key that was deleted start again
 // some day, so the time is part of it.
 func revisionOf(revision uint64, updated time.Time, data []byte) string {
 	if revision == 0 {

@@ -137,7 +137,7 @@ func (c *call) run(ctx context.Context) error {
 	return c.send(ctx, params)
 }
 
-// tooLarge is the error for parameters that no server takes. Nothing was sent.
+// tooLarge returns the error for parameters that no server takes. Nothing was sent.
 func tooLarge(m *client.Method, size int) error {
 	advice := "send less at a time"
 	if m != nil {
@@ -300,7 +300,7 @@ func splitName(words []string) (module, name string) {
 // shortWord is how long a word may be for its first letter to be taken for right.
 const shortWord = 4
 
-// noCommand is the error of a lone word that is neither a command nor a module.
+// noCommand returns the error of a lone word that is neither a command nor a module.
 func (c *call) noCommand(word string) error {
 	var names []string
 	for _, known := range c.root.Commands() {
@@ -344,10 +344,10 @@ func (c *call) modulesWith(method string) (commands []string) {
 	return commands
 }
 
-// fullName is the name that the method is called by.
+// fullName returns the name that the method is called by.
 func (c *call) fullName() string { return c.module + "_" + c.name }
 
-// failureStatus is the status for a call that was answered with an error.
+// failureStatus returns the status for a call that was answered with an error.
 func failureStatus(code int, g *client.Guidance) int {
 	if g != nil {
 		switch g.ErrorKind {
@@ -363,7 +363,7 @@ func failureStatus(code int, g *client.Guidance) int {
 	return exit.StatusOf(code)
 }
 
-// invalid is the error of parameters that the method does not take. Nothing was sent.
+// invalid returns the error of parameters that the method does not take. Nothing was sent.
 func (c *call) invalid(params json.RawMessage, err error) error {
 	c.screen.Note("%s", visible.Text(err.Error()))
 	name := c.module + "." + c.name

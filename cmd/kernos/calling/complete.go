@@ -147,7 +147,7 @@ func beginning(words []string, word string) []string {
 	return found
 }
 
-// Described is a completion with its explanation.
+// Described returns a completion with its explanation.
 func Described(text, about string) string {
 	if about = visible.Text(about); about == "" {
 		return text

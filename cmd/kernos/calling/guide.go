@@ -74,7 +74,7 @@ func (c *call) guide(g *client.Guidance, params json.RawMessage) {
 	}
 }
 
-// corrected is the command that guidance suggests, with as much of what was given as the
+// corrected returns the command that guidance suggests, with as much of what was given as the
 // method takes.
 func (c *call) corrected(g *client.Guidance, params json.RawMessage) string {
 	module, method := c.module, g.SuggestedMethod
@@ -107,7 +107,7 @@ func (c *call) calling(module string, method ...string) []string {
 	return words
 }
 
-// program is a command line of kernos, as a shell takes it, for the same server.
+// program returns a command line of kernos, as a shell takes it, for the same server.
 func (c *call) program(words ...string) string {
 	quoted := []string{"kernos"}
 	for _, w := range words {

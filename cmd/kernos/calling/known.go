@@ -48,12 +48,12 @@ func CompleteParameter(module, method string) cobra.CompletionFunc {
 	})
 }
 
-// KnownKinds are the kinds of messages.
+// KnownKinds returns the kinds of messages.
 func KnownKinds(context.Context, request.Opener) []string {
 	return []string{"command", "query", "event", "reply", "error"}
 }
 
-// KnownTypes are the types of syscalls, those of a kernel that is running or else the built-in ones.
+// KnownTypes returns the types of syscalls, those of a kernel that is running or else the built-in ones.
 func KnownTypes(ctx context.Context, open request.Opener) (found []string) {
 	if call, done, err := open(ctx); err == nil {
 		all, err := syscalls.Catalog(ctx, call)
@@ -76,7 +76,7 @@ func KnownTypes(ctx context.Context, open request.Opener) (found []string) {
 	return found
 }
 
-// KnownModules are the modules of the syscalls.
+// KnownModules returns the modules of the syscalls.
 func KnownModules(ctx context.Context, open request.Opener) (found []string) {
 	for _, t := range KnownTypes(ctx, open) {
 		module, _ := kernel.Method(message.Type(strings.SplitN(t, "\t", 2)[0]))
@@ -87,7 +87,7 @@ func KnownModules(ctx context.Context, open request.Opener) (found []string) {
 	return found
 }
 
-// KnownPatterns are the types, and the domains with a star.
+// KnownPatterns returns the types, and the domains with a star.
 func KnownPatterns(ctx context.Context, open request.Opener) (found []string) {
 	for _, t := range KnownTypes(ctx, open) {
 		domain, _, dotted := strings.Cut(strings.SplitN(t, "\t", 2)[0], ".")
@@ -99,12 +99,12 @@ func KnownPatterns(ctx context.Context, open request.Opener) (found []string) {
 	return found
 }
 
-// KnownPrincipals are the owner and the names of the tokens.
+// KnownPrincipals returns the owner and the names of the tokens.
 func KnownPrincipals(ctx context.Context, open request.Opener) []string {
 	return append([]string{string(principal.OwnerID)}, KnownTokens(ctx, open)...)
 }
 
-// KnownTokens are the names of the tokens of a kernel that is running; only its owner may list them.
+// KnownTokens returns the names of the tokens of a kernel that is running; only its owner may list them.
 func KnownTokens(ctx context.Context, open request.Opener) (found []string) {
 	call, done, err := open(ctx)
 	if err != nil {
@@ -138,7 +138,7 @@ func recent(ctx context.Context, open request.Opener) []recorded.Recent {
 	return all
 }
 
-// KnownIDs are the ids of the latest messages.
+// KnownIDs returns the ids of the latest messages.
 func KnownIDs(ctx context.Context, open request.Opener) (found []string) {
 	for _, m := range recent(ctx, open) {
 		found = append(found, Described(m.ID, m.About))
@@ -146,7 +146,7 @@ func KnownIDs(ctx context.Context, open request.Opener) (found []string) {
 	return found
 }
 
-// KnownWorkflows are the correlations of the latest messages, and the ids of those that have none.
+// KnownWorkflows returns the correlations of the latest messages, and the ids of those that have none.
 func KnownWorkflows(ctx context.Context, open request.Opener) (found []string) {
 	var names []string
 	for _, m := range recent(ctx, open) {

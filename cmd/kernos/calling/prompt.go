@@ -34,7 +34,7 @@ func (c *call) complete(ctx context.Context, params json.RawMessage) (json.RawMe
 	})
 }
 
-// question is the question for a parameter.
+// question returns the question for a parameter.
 func question(f *client.Field) string {
 	shown := *f
 	shown.Sensitive = false // how to keep it out of a command line is of no use here

@@ -33,7 +33,7 @@ func (c *call) showRequest(params json.RawMessage) error {
 	return c.screen.Line(string(text))
 }
 
-// ndjsonRequest is the call as a message, for kernos pipe.
+// ndjsonRequest returns the call as a message, for kernos pipe.
 func (c *call) ndjsonRequest(params json.RawMessage) ([]byte, error) {
 	m := message.Message{Data: messageData(params)}
 	m.Kind, m.Type = c.messageType()
@@ -47,7 +47,7 @@ func (c *call) ndjsonRequest(params json.RawMessage) ([]byte, error) {
 	return message.Append(nil, &m), nil
 }
 
-// messageData is what a message has for the parameters of a method: only in the schema of a
+// messageData returns what a message has for the parameters of a method: only in the schema of a
 // module does a field called method have another name.
 func messageData(params json.RawMessage) json.RawMessage {
 	members := jsonvalue.Members(params)
@@ -82,7 +82,7 @@ func (c *call) messageType() (message.Kind, message.Type) {
 	return message.KindCommand, message.Type(pascal(c.module) + "." + pascal(c.name))
 }
 
-// curlRequest is the call as a command line of curl.
+// curlRequest returns the call as a command line of curl.
 func (c *call) curlRequest(params json.RawMessage) string {
 	words := []string{"curl", "-sS"}
 	url := c.server.Target.URL

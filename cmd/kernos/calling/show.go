@@ -71,7 +71,7 @@ func (c *call) showMethod() error {
 	return exit.Wrap(err)
 }
 
-// unknown is the error of a method that no listing has.
+// unknown returns the error of a method that no listing has.
 func (c *call) unknown() error {
 	_, err := c.catalog.Method(context.Background(), c.module, c.name)
 	if u, ok := err.(*client.Unknown); ok {

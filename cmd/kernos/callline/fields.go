@@ -18,7 +18,7 @@ import (
 // because its own member method has the name of the method.
 const RenamedMethod = "method_"
 
-// FlagName is the name that people know a parameter by. Both names are read.
+// FlagName returns the name that people know a parameter by. Both names are read.
 func FlagName(name string) string {
 	if name == RenamedMethod {
 		return "method"
@@ -125,7 +125,7 @@ func hint(m *client.Method, name string) string {
 	return "; there are " + strings.Join(names, ", ")
 }
 
-// Positions are the parameters that take values without a name, in the order in which the
+// Positions returns the parameters that take values without a name, in the order in which the
 // help lists them: required ones come first. Parameters with one possible value need none.
 func Positions(m *client.Method) []*client.Field {
 	var required, optional []*client.Field
@@ -141,7 +141,7 @@ func Positions(m *client.Method) []*client.Field {
 	return slices.Concat(required, optional)
 }
 
-// Positional is the parameter that a word without a name is the value of: the only one that is
+// Positional returns the parameter that a word without a name is the value of: the only one that is
 // required, or the first of those of which one is required. It is nil if the method has none, or
 // requires several.
 func Positional(m *client.Method) (only *client.Field) {
@@ -165,7 +165,7 @@ func Positional(m *client.Method) (only *client.Field) {
 	return only
 }
 
-// stray is the error of a word in the place of a parameter.
+// stray returns the error of a word in the place of a parameter.
 func stray(m *client.Method, word string) error {
 	hint := "parameters are written --NAME VALUE, NAME=VALUE, NAME:=JSON or NAME=@FILE"
 	if m != nil {
@@ -187,7 +187,7 @@ func element(f *client.Field) *client.Field {
 	return f.Items
 }
 
-// Values are the only values of a parameter, or of the elements of a list, as people write them.
+// Values returns the only values of a parameter, or of the elements of a list, as people write them.
 func Values(f *client.Field) (words []string) {
 	enum := f.Enum
 	if f.Scalar() == "array" {
@@ -208,7 +208,7 @@ func isWholeList(f *client.Field, text string) bool {
 // takesText reports whether a text is a value of a field as it is.
 func takesText(f *client.Field) bool { return len(f.Types) == 0 || f.Is("string") }
 
-// valueWord is what stands for a value in a usage line; "" for a boolean.
+// valueWord returns what stands for a value in a usage line; "" for a boolean.
 func valueWord(f *client.Field) string {
 	switch t := f.Scalar(); {
 	case t == "boolean":

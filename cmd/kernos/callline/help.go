@@ -12,7 +12,7 @@ import (
 	"kernos/internal/jsonvalue"
 )
 
-// MethodHelp is the help text of a method, which these words call: kernos memory get. What is
+// MethodHelp returns the help text of a method, which these words call: kernos memory get. What is
 // required comes first. Descriptions are
 // broken to fit a terminal of this width; 0 means that it is none.
 func MethodHelp(m *client.Method, command []string, screenWidth int) string {
@@ -105,7 +105,7 @@ func helpRows(f *client.Field, prefix string, needed bool) (required, optional [
 	return required, optional
 }
 
-// flagOf is how a parameter is written, with what stands for its value.
+// flagOf returns how a parameter is written, with what stands for its value.
 func flagOf(f *client.Field, name string) string {
 	word := valueWord(f)
 	name = FlagName(name)
@@ -118,7 +118,7 @@ func flagOf(f *client.Field, name string) string {
 	return "--" + name + " " + word
 }
 
-// FieldHelp is the description of a parameter after its flag.
+// FieldHelp returns the description of a parameter after its flag.
 func FieldHelp(f *client.Field) string {
 	var parts []string
 	if f.Description != "" {

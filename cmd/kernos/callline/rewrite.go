@@ -39,7 +39,7 @@ func AsCall(args []string, isCommand func(word string) bool) []string {
 	return slices.Concat(args[:at], []string{command}, args[at:min(first, len(args))], behind)
 }
 
-// FileCall is the command line of a call with the code of a file: --data is the input of a test.
+// FileCall returns the command line of a call with the code of a file: --data is the input of a test.
 func FileCall(method, file string, args []string) []string {
 	ext := filepath.Ext(file)
 	call := []string{"syscall", method, "code=@" + file}

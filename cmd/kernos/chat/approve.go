@@ -72,7 +72,7 @@ func (m *screen) settle(answer *entry) {
 	m.asked = slices.DeleteFunc(m.asked, func(r entry) bool { return answered(r.Call) })
 }
 
-// question is what is asked, above the editor or in place of it.
+// question returns what is asked, above the editor or in place of it.
 func (m *screen) question() []string {
 	switch {
 	case len(m.asked) == 0 || m.offer == nil && m.unprinted():

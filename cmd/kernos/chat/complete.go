@@ -165,7 +165,7 @@ func commonPrefix(items []item) string {
 // maxMenu is how many lines a menu has.
 const maxMenu = 8
 
-// menuLines are the lines of the menu, around what was chosen.
+// menuLines returns the lines of the menu, around what was chosen.
 func (m *screen) menuLines() (lines []string) {
 	items := m.menu.items
 	if len(items) < 2 && m.menu.at < 0 && (len(items) == 0 || items[0].text == m.menu.word) {

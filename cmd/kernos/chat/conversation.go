@@ -173,7 +173,7 @@ type ending struct {
 	Error        json.RawMessage
 }
 
-// err is the error of a turn that hasn't ended well, or nil.
+// err returns the error of a turn that hasn't ended well, or nil.
 func (e *ending) err() error {
 	if e == nil || e.Status == "done" || e.Status == "" {
 		return nil
@@ -245,7 +245,7 @@ type event struct {
 	complete *entry
 }
 
-// approval is what an agent that the session has asked states about an approval, as a message; nil if it is anything else: the
+// approval returns what an agent that the session has asked states about an approval, as a message; nil if it is anything else: the
 // session's own come as messages.
 func (e *event) approval(session string, data json.RawMessage) *entry {
 	if e.Call == "" || e.Session == session {

@@ -61,7 +61,7 @@ func attached(text string, keep func(io.Reader) (message.BlobPointer, error)) (f
 	return files, nil
 }
 
-// title is the title of a session that begins with a text.
+// title returns the title of a session that begins with a text.
 func title(text string) string {
 	words := []rune(strings.Join(strings.Fields(text), " "))
 	if len(words) > 60 {

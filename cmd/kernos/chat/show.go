@@ -81,7 +81,7 @@ func ExportMarkdown(ctx context.Context, call request.Caller, s *terminal.Screen
 	return s.Write(b.String())
 }
 
-// asMarkdown is a message in a document. Texts of the model are Markdown already.
+// asMarkdown returns a message in a document. Texts of the model are Markdown already.
 func asMarkdown(m *entry) string {
 	fenced := func(value json.RawMessage) string {
 		if len(value) == 0 {

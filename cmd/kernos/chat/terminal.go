@@ -456,7 +456,7 @@ func (m *screen) submit() tea.Cmd {
 	return m.send(text)
 }
 
-// lines are those of the view above the editor, without those that grow.
+// lines returns those of the view above the editor, without those that grow.
 func (m *screen) lines() []string {
 	lines := []string{""}
 	if m.doing != "" && !m.leaving {

@@ -224,7 +224,7 @@ func (t *transcript) reasons(m *entry) []string {
 	return lines
 }
 
-// folded is a message that is shown by its first words.
+// folded returns a message that is shown by its first words.
 func (t *transcript) folded(what, text string) []string {
 	return t.block(t.screen.Paint(terminal.Faint, t.clip("· "+what+": "+visible.Text(strings.Join(strings.Fields(text), " ")))))
 }

@@ -39,7 +39,7 @@ type Client struct {
 	shape func(Server) any
 }
 
-// known are the clients, by name. docs/MCP.md lists which of them were compared with what.
+// known returns the clients, by name. docs/MCP.md lists which of them were compared with what.
 func known() []Client {
 	return []Client{
 		{"claude-code", "Claude Code", "Restart Claude Code; /mcp lists kernos.", variable("CLAUDE_CONFIG_DIR", ".claude.json", home(".claude.json")), "mcpServers", jsonc, typed("stdio")},
@@ -63,7 +63,7 @@ func Find(name string) (Client, bool) {
 	return Client{}, false
 }
 
-// home is a file in the user's home.
+// home returns a file in the user's home.
 func home(parts ...string) func() (string, error) {
 	return func() (string, error) {
 		dir, err := os.UserHomeDir()
@@ -71,7 +71,7 @@ func home(parts ...string) func() (string, error) {
 	}
 }
 
-// config is a file in the folder for configuration that the system has.
+// config returns a file in the folder for configuration that the system has.
 func config(parts ...string) func() (string, error) {
 	return func() (string, error) {
 		dir, err := os.UserConfigDir()
@@ -79,7 +79,7 @@ func config(parts ...string) func() (string, error) {
 	}
 }
 
-// dotConfig is a file in ~/.config, on every system.
+// dotConfig returns a file in ~/.config, on every system.
 func dotConfig(parts ...string) func() (string, error) {
 	return func() (string, error) {
 		if dir := os.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
@@ -89,7 +89,7 @@ func dotConfig(parts ...string) func() (string, error) {
 	}
 }
 
-// variable is a file in the folder that an environment variable names, or another one without it.
+// variable returns a file in the folder that an environment variable names, or another one without it.
 func variable(name, file string, otherwise func() (string, error)) func() (string, error) {
 	return func() (string, error) {
 		if dir := os.Getenv(name); dir != "" {
@@ -99,7 +99,7 @@ func variable(name, file string, otherwise func() (string, error)) func() (strin
 	}
 }
 
-// zedSettings is where Zed has its settings: it follows XDG_CONFIG_HOME on Linux only.
+// zedSettings returns where Zed has its settings: it follows XDG_CONFIG_HOME on Linux only.
 func zedSettings() (string, error) {
 	if runtime.GOOS == "darwin" {
 		return home(".config", "zed", "settings.json")()
@@ -120,7 +120,7 @@ func typed(name string) func(Server) any {
 	return func(s Server) any { return jsonServer{name, s.Command, s.Args, s.Env} }
 }
 
-// joined is the form of a client that takes the command and its arguments as one list.
+// joined returns the form of a client that takes the command and its arguments as one list.
 func joined(s Server) any {
 	return struct {
 		Type        string            `json:"type"`

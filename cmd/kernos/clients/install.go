@@ -17,7 +17,7 @@ import (
 	"kernos/message"
 )
 
-// Self is what a client starts that acts for a token of this name: this program, with the home and the
+// Self returns what a client starts that acts for a token of this name: this program, with the home and the
 // origin that are chosen now.
 func Self(as string) (Server, error) {
 	program, err := os.Executable()
@@ -38,7 +38,7 @@ func Self(as string) (Server, error) {
 	return s, nil
 }
 
-// Names are the names of the clients.
+// Names returns the names of the clients.
 func Names() (names []string) {
 	for _, c := range known() {
 		names = append(names, c.Name)
@@ -46,7 +46,7 @@ func Names() (names []string) {
 	return names
 }
 
-// Unknown is the error for a name that no client has.
+// Unknown returns the error for a name that no client has.
 func Unknown(name string) error {
 	names := Names()
 	text := fmt.Sprintf("kernos doesn't know the client %q: ", name)

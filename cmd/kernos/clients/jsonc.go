@@ -125,7 +125,7 @@ func equal(a, b hujson.ValueTrimmed) bool {
 	return reflect.DeepEqual(values[0], values[1])
 }
 
-// unitOf is the indent of the first member that begins a line.
+// unitOf returns the indent of the first member that begins a line.
 func unitOf(o *hujson.Object) string {
 	for i := range o.Members {
 		extra := string(o.Members[i].Name.BeforeExtra)

@@ -22,7 +22,7 @@ import (
 // ErrElsewhere is the error for a pointer to what isn't a blob of the server.
 var ErrElsewhere = errors.New("the pointer isn't to a blob of the server")
 
-// blobs is where the daemon of this user keeps large data.
+// blobs returns where the daemon of this user keeps large data.
 func (d *Daemon) blobs() (*blobs.Dir, error) { return blobs.New(filepath.Join(d.State(), "blobs")) }
 
 // Blob opens the data that an answer of the server points to. The name of a blob decides what is read,
@@ -150,7 +150,7 @@ const (
 	maxInline = 256 << 10
 )
 
-// MaxInline is how many bytes of text of one value stand in a call to the server, where a reference
+// MaxInline returns how many bytes of text of one value stand in a call to the server, where a reference
 // could take its place.
 func (s *Server) MaxInline() int {
 	if s.Daemon == nil {

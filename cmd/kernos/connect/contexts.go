@@ -127,7 +127,7 @@ func (c *Contexts) save() error {
 	return durable.WriteFile(c.path(), text)
 }
 
-// CurrentName is the name of the context for commands that name none.
+// CurrentName returns the name of the context for commands that name none.
 func (c *Contexts) CurrentName() string {
 	return cmp.Or(os.Getenv("KERNOS_CONTEXT"), c.Current, LocalContext)
 }
@@ -263,7 +263,7 @@ func (c *Contexts) target(name string) (client.Target, error) {
 	return t, nil
 }
 
-// unknown is the error for a name that no context has.
+// unknown returns the error for a name that no context has.
 func (c *Contexts) unknown(name string) error {
 	if name == LocalContext {
 		return fmt.Errorf("%s is the daemon of this user, and always there; its settings are those of kernos serve", LocalContext)

@@ -33,7 +33,7 @@ func (s *Server) ServeMCP(ctx context.Context, query url.Values, in io.Reader, o
 	return exit.Wrap(bridge.Run(ctx, conn, redial, in, out))
 }
 
-// gone is the error for a daemon that has closed the connection and can't be reached again, or nil.
+// gone returns the error for a daemon that has closed the connection and can't be reached again, or nil.
 func gone(err error) error {
 	if err == nil {
 		return nil

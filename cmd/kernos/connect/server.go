@@ -62,7 +62,7 @@ func asUsage(err error) error {
 // a daemon that has ended has not kept its streams.
 const reconnectTime = 3 * time.Second
 
-// target is where the daemon answers calls.
+// target returns where the daemon answers calls.
 func (d *Daemon) target() client.Target {
 	return client.Target{URL: "unix://" + unix.HTTPPath(d.Socket), Patience: reconnectTime}
 }
@@ -196,7 +196,7 @@ func isFull(err error) bool {
 	return refused && r.Name() == transport.TooManyConnections
 }
 
-// Setting is the command that gives the server a file: in its context, or in a variable if it
+// Setting returns the command that gives the server a file: in its context, or in a variable if it
 // has no context.
 func (s *Server) Setting(flag, variable string) string {
 	if s.Context == "" {
@@ -205,7 +205,7 @@ func (s *Server) Setting(flag, variable string) string {
 	return fmt.Sprintf("kernos context set %s --%s FILE", s.Context, flag)
 }
 
-// doctor is the command that examines the server.
+// doctor returns the command that examines the server.
 func (s *Server) doctor() string {
 	switch {
 	case s.Daemon != nil:

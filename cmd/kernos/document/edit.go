@@ -101,7 +101,7 @@ func hasCode(err error, code int) bool {
 	return ok && e.Code == code
 }
 
-// fileName is what the editor calls the document: its ending determines the colours.
+// fileName returns what the editor calls the document: its ending determines the colours.
 func fileName(p Location, isJSON bool) string {
 	name := strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7F || r == filepath.Separator {

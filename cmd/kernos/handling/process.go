@@ -75,7 +75,7 @@ func (c *connection) run(ctx context.Context, m *message.Message) message.Messag
 	return m.Reply(data)
 }
 
-// outcome is what the end of a process means.
+// outcome returns what the end of a process means.
 func (c *connection) outcome(ctx context.Context, err error, p *printed, stderr string) (json.RawMessage, *message.Error) {
 	name := c.Command[0]
 	ended, hasEnded := errors.AsType[*exec.ExitError](err)

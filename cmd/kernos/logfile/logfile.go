@@ -25,7 +25,7 @@ const (
 	maxCrashLog = 1 << 20 // bytes
 )
 
-// Path is the log of the daemon of a home.
+// Path returns the log of the daemon of a home.
 func Path(h daemon.Home) string { return filepath.Join(h.State(), "log", "kernos.log") }
 
 // Open opens the log of a daemon, which only its owner may read: JSON, one object per line,

@@ -74,7 +74,7 @@ func table(s *terminal.Screen, data json.RawMessage) error {
 	return s.Table(columns, rows)
 }
 
-// cell is the value of a member in a table, on one line: a time as a time, and nested values short.
+// cell returns the value of a member in a table, on one line: a time as a time, and nested values short.
 func cell(name string, value json.RawMessage) string {
 	if text, ok := jsonvalue.String(value); ok {
 		return visible.Text(text)

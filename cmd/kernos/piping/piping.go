@@ -71,7 +71,7 @@ func (p *piping) run(ctx context.Context, s *connect.Server) error {
 	}
 }
 
-// verdict is the error of the command when the daemon has closed the connection in order.
+// verdict returns the error of the command when the daemon has closed the connection in order.
 func (p *piping) verdict(ctx context.Context, s *connect.Server, info unix.Info) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -311,7 +311,7 @@ func (p *piping) pass(came []byte) error {
 	return nil
 }
 
-// broken is the error of the command if either side of the conversation fails.
+// broken returns the error of the command if either side of the conversation fails.
 func (p *piping) broken(err error) error {
 	failure, ok := errors.AsType[outputError](err)
 	switch {

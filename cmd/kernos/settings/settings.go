@@ -45,7 +45,7 @@ var paths = []string{"auth-key", "directory", "tls-cert", "tls-key", "token-file
 // KERNOS_REQUEST_… variables from kernos handle.
 var otherVariables = []string{"KERNOS_CA_FILE", "KERNOS_CONTEXT", "KERNOS_HOME", "KERNOS_MODEL_SERVERS", "KERNOS_ORIGIN", "KERNOS_REQUEST_CORRELATION", "KERNOS_REQUEST_ID", "KERNOS_REQUEST_TYPE", "KERNOS_SOCKET", "KERNOS_TOKEN"}
 
-// variable is the name of a setting in the environment.
+// variable returns the name of a setting in the environment.
 func variable(name string) string {
 	return "KERNOS_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }

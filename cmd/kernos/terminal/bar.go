@@ -60,7 +60,7 @@ func (b *Bar) left(fraction *float64) time.Duration {
 // barCells is the width of the bar itself.
 const barCells = 24
 
-// barLine is the bar as it looks on a terminal of this width.
+// barLine returns the bar as it looks on a terminal of this width.
 func barLine(note string, fraction *float64, left time.Duration, width int) string {
 	note = visible.Text(note)
 	if fraction == nil {

@@ -82,7 +82,7 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%.1f %cB", size, "KMGT"[unit])
 }
 
-// Age is how long ago something was, in its largest unit.
+// Age returns how long ago something was, in its largest unit.
 func Age(at, now time.Time) string {
 	switch d := now.Sub(at); {
 	case d < time.Minute:

@@ -64,7 +64,7 @@ func Show(t *token.Info, s *terminal.Screen) error {
 	return s.Table(nil, rows)
 }
 
-// rules are the rules of a token as the flags that make them.
+// rules returns the rules of a token as the flags that make them.
 func rules(t *token.Info) (texts []string) {
 	for flag, values := range map[string][]string{"--allow": t.Allow, "--deny": t.Deny, "--memory": t.Memory, "--files": t.Files} {
 		if len(values) > 0 {
@@ -91,7 +91,7 @@ func expiry(t *token.Info) string {
 	return day(t.Expires)
 }
 
-// day is a time as a person reads it; "-" if it is not known.
+// day returns a time as a person reads it; "-" if it is not known.
 func day(ms int64) string {
 	if ms == 0 {
 		return "-"
