@@ -381,7 +381,7 @@ func (f *vitalFile) SyncData() error { f.sync(); return nil }
 // SyncTo promises nothing, so it need not do anything.
 func (f *vitalFile) SyncTo(int64) (bool, error) { return false, nil }
 
-// Preallocate is a kindness; its errors mean nothing.
+// Preallocate ignores errors: space that is allocated ahead only makes writing faster.
 func (f *vitalFile) Preallocate(offset, length int64) error {
 	if !f.d.isFrozen() {
 		_ = f.File.Preallocate(offset, length)
