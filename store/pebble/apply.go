@@ -25,10 +25,6 @@ const leaseSize = 1 << 14
 // flush that Pebble waits for.
 const stuckAfter = 500 * time.Millisecond
 
-// maxGroup is how much gathers at most before it is given to Pebble, whatever that
-// waits for.
-const maxGroup = 256 << 10
-
 // maxBatch is how many bytes a batch may have.
 const maxBatch = 1 << 30
 

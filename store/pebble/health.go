@@ -1,11 +1,8 @@
 package pebble
 
 import (
-	"errors"
 	"sync"
 	"sync/atomic"
-
-	"kernos/store"
 )
 
 // health is whether the disk takes what is written. The disk and the events of
@@ -75,18 +72,4 @@ func (h *health) update(change func()) {
 	case h.changed <- struct{}{}:
 	default:
 	}
-}
-
-// unwritable returns the error for callers that want to write.
-func unwritable(dir string, err error) *store.Error {
-	if e, ok := errors.AsType[*store.Error](err); ok {
-		return e
-	}
-	switch {
-	case full(err):
-		return store.Errorf(507, err, "The disk is full: the store in %s takes no changes until there is room again", dir)
-	case forbidden(err):
-		return store.Errorf(503, err, "The store in %s can't be written: allow this user to write there", dir)
-	}
-	return store.Errorf(503, err, "The disk of the store in %s fails: it takes no changes until the disk does again", dir)
 }

@@ -8,6 +8,10 @@ import (
 	"kernos/store"
 )
 
+// maxGroup is how much gathers at most before it is given to Pebble, whatever that
+// waits for.
+const maxGroup = 256 << 10
+
 // A group is a number of batches that Pebble gets as one. They become durable together.
 type group struct {
 	batch        *crdb.Batch
