@@ -130,15 +130,15 @@ func newState(home Home, o *Options, socket string) (*state, error) {
 	return s, nil
 }
 
-// StoreWait is how long Open waits for a store that another process has open: most commands
-// have it for some milliseconds. Only tests change it.
-var StoreWait = 2 * time.Second
+// storeWait is how long Open waits for a store that another process has open: most commands
+// have it for some milliseconds.
+const storeWait = 2 * time.Second
 
 // record opens the store and the journal. It waits for a command that has the store open for
 // a moment.
 func (s *state) record() (kernel.Recorder, error) {
 	pauses := backoff.Backoff{First: 2 * time.Millisecond, Longest: 100 * time.Millisecond}
-	waiting, cancel := context.WithTimeout(context.Background(), StoreWait)
+	waiting, cancel := context.WithTimeout(context.Background(), storeWait)
 	defer cancel()
 	for {
 		open, err := s.store.Snapshot()

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"kernos/internal/patience"
 	"kernos/transport"
 	httpd "kernos/transport/http"
 	"kernos/transport/mcp"
@@ -163,12 +164,9 @@ func (e *AddressError) Error() string {
 // Unwrap returns the reason.
 func (e *AddressError) Unwrap() error { return e.Err }
 
-// ProbeTime is how long the server at an address that is taken may take to report what it is. Only tests change it.
-var ProbeTime = time.Second
-
 // servedByKernos reports whether the server at an address is Kernos.
 func servedByKernos(address string) bool {
-	client := http.Client{Timeout: ProbeTime, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := http.Client{Timeout: patience.For(time.Second), Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Get("http://" + address + "/healthz")
 	if err != nil {
 		return false

@@ -12,35 +12,20 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
 
-	"kernos/cmd/kernos/calling"
-	"kernos/cmd/kernos/connect"
-	"kernos/cmd/kernos/doctor"
-	"kernos/cmd/kernos/models"
-	"kernos/daemon"
+	"kernos/internal/patience"
 	"kernos/internal/testkit"
 )
 
-// TestMain makes kernos wait as long as the tests do, here and in the processes that they start: on a busy machine, a
-// daemon may start late, and answer a completion or a question for its status late.
+// TestMain gives kernos more time, here and in the processes that tests start: on a busy machine, a daemon may start
+// late, and answer a completion or a question for its status late.
 func TestMain(m *testing.M) {
-	for _, limit := range []*time.Duration{
-		&connect.StartTime, &calling.CompletionTime, &models.DetectTime, &daemon.ProbeTime, &statusTime, &doctor.CheckTime,
-	} {
-		*limit = testkit.Patience
-	}
-	if os.Getenv(waitsVariable) != "" {
-		connect.StoreWait, daemon.StoreWait = testkit.Patience, testkit.Patience
-	}
+	patience.Stretch(20)
 	testscript.Main(tidy{m}, map[string]func(){"kernos": main, measured: measure})
 }
-
-// waitsVariable makes the program wait for a store that another process has open as long as a test does.
-const waitsVariable = "KERNOS_TEST_WAITS"
 
 // tidy are tests that leave no goroutine behind.
 type tidy struct{ *testing.M }

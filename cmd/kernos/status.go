@@ -11,15 +11,13 @@ import (
 	"kernos/cmd/kernos/doctor"
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/terminal"
+	"kernos/internal/patience"
 	"kernos/internal/quantity"
 	"kernos/message"
 )
 
-// statusTime is how long kernos status waits for an answer. Only tests change it.
-var statusTime = 5 * time.Second
-
 func statusCommand(k *kernels) *cobra.Command {
-	timeout := statusTime
+	timeout := patience.For(5 * time.Second)
 	c := answers(&cobra.Command{
 		Use:   "status",
 		Short: "Say whether the daemon runs, and how it is doing",

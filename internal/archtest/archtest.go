@@ -20,7 +20,7 @@ var floors = [...][]string{
 	0: {
 		"internal/backoff", "internal/durable", "internal/embed", "internal/embed/encoder", "internal/fence", "internal/jsonscan",
 		"internal/jsonvalue", "internal/llama", "internal/llama/kernosdemo", "internal/mcp", "internal/nearest", "internal/outbound",
-		"internal/owned", "internal/process", "internal/quantity", "internal/recent", "internal/rootdir", "internal/sse", "internal/uri", "internal/visible",
+		"internal/owned", "internal/patience", "internal/process", "internal/quantity", "internal/recent", "internal/rootdir", "internal/sse", "internal/uri", "internal/visible",
 		"internal/testkit", "internal/testkit/browser", "internal/testkit/tty", "internal/testkit/wire", "console/build",
 	},
 	1: {"internal/ranked", "internal/secret"},

@@ -42,9 +42,9 @@ func findPause(home daemon.Home) *pause {
 // one at that moment, which is ended too.
 func (p *pause) begin(ctx context.Context, report io.Writer) (release func(), err error) {
 	said := ""
-	err = connect.Retry(ctx, connect.EndTime, func(context.Context) (again bool, err error) {
+	err = connect.Retry(ctx, connect.EndTime(), func(context.Context) (again bool, err error) {
 		p.begun = true
-		if said, err = p.Stop(ctx, connect.EndTime); err == nil {
+		if said, err = p.Stop(ctx, connect.EndTime()); err == nil {
 			release, err = pebble.Lock(p.Store())
 			again = errors.Is(err, store.ErrInUse)
 		}
@@ -63,7 +63,7 @@ func (p *pause) end(report io.Writer) error {
 	if !p.begun {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), connect.EndTime+connect.StartTime)
+	ctx, cancel := context.WithTimeout(context.Background(), connect.EndTime()+connect.StartTime())
 	defer cancel()
 	how := "with the settings that it had"
 	switch {
@@ -72,7 +72,7 @@ func (p *pause) end(report io.Writer) error {
 	case !slices.Contains(p.daemon.Args, connect.DetachedFlag):
 		how = "in the background now, " + how
 	}
-	err := connect.Retry(ctx, connect.EndTime, func(context.Context) (again bool, err error) {
+	err := connect.Retry(ctx, connect.EndTime(), func(context.Context) (again bool, err error) {
 		if p.HasEnded(p.daemon.PID, true) {
 			return false, nil
 		}

@@ -17,12 +17,13 @@ import (
 	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/jsonvalue"
+	"kernos/internal/patience"
 	"kernos/internal/visible"
 )
 
-// CompletionTime is how long a completion may ask a server. One that is stopped refuses at once; a person waits as
-// long as this for one that hangs. Only tests change it: their machine may be busy.
-var CompletionTime = 500 * time.Millisecond
+// completionTime is how long a completion may ask a server. One that is stopped refuses at once; a person waits as
+// long as this for one that hangs.
+const completionTime = 500 * time.Millisecond
 
 // CompleteCall completes a call: modules, methods, parameters and their values. If no server
 // answers, it goes by definitions, and by what the cache has.
@@ -72,7 +73,7 @@ func Completions(args []string, word string) []string {
 	if err != nil {
 		return []string{}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), CompletionTime)
+	ctx, cancel := context.WithTimeout(context.Background(), patience.For(completionTime))
 	defer cancel()
 	one := &call{Line: line, root: &cobra.Command{}, screen: &terminal.Screen{Out: os.Stderr, Err: new(strings.Builder)}, cache: client.OpenCache(""), server: server}
 	defer one.close()

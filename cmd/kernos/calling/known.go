@@ -14,6 +14,7 @@ import (
 	"kernos/cmd/kernos/syscalls"
 	"kernos/cmd/kernos/terminal"
 	"kernos/cmd/kernos/tokens"
+	"kernos/internal/patience"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -25,7 +26,7 @@ type Known func(ctx context.Context, open request.Opener) []string
 
 // CompleteKnown returns the known values that begin with a word.
 func CompleteKnown(values Known, open request.Opener, word string) []string {
-	ctx, cancel := context.WithTimeout(context.Background(), CompletionTime)
+	ctx, cancel := context.WithTimeout(context.Background(), patience.For(completionTime))
 	defer cancel()
 	return slices.DeleteFunc(values(ctx, open), func(v string) bool { return !strings.HasPrefix(v, word) })
 }

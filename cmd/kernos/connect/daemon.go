@@ -25,6 +25,7 @@ import (
 	"kernos/cmd/kernos/settings"
 	"kernos/daemon"
 	"kernos/internal/backoff"
+	"kernos/internal/patience"
 	"kernos/message"
 	"kernos/transport/unix"
 )
@@ -86,12 +87,12 @@ func (d *Daemon) Unseen() error {
 
 func unreachable(err error) error { return &exit.Error{Status: exit.Unreachable, Cause: err} }
 
-// StartTime is how long a client waits for a daemon that is starting. Only tests change it.
-var StartTime = 10 * time.Second
+// StartTime is how long a client waits for a daemon that is starting.
+func StartTime() time.Duration { return patience.For(10 * time.Second) }
 
 // EndTime is how long a client waits for a daemon that is shutting down, which may finish
 // running calls first.
-const EndTime = 10*time.Second + unix.DefaultGrace
+func EndTime() time.Duration { return StartTime() + unix.DefaultGrace }
 
 // Retry makes attempts until one reports that another one would not help, with pauses that
 // grow. The context of an attempt ends after the given time, and the last error is returned.
@@ -109,7 +110,7 @@ func Retry(ctx context.Context, within time.Duration, attempt func(context.Conte
 // Connect connects to the daemon if it is running; if not, the connection is nil. It waits for
 // a daemon that is starting, and for one that is shutting down to be gone.
 func (d *Daemon) Connect(ctx context.Context) (conn *unix.Conn, err error) {
-	err = Retry(ctx, EndTime, func(waiting context.Context) (again bool, err error) {
+	err = Retry(ctx, EndTime(), func(waiting context.Context) (again bool, err error) {
 		info, running := d.Inspect()
 		// The lock of a running daemon may have been deleted, so a daemon is absent only if it
 		// doesn't answer either.

@@ -112,7 +112,7 @@ func (k *Kernel) open(ctx context.Context) (err error) {
 }
 
 func (k *Kernel) openInProcess(ctx context.Context) error {
-	err := Retry(ctx, StoreWait, func(context.Context) (again bool, err error) {
+	err := Retry(ctx, storeWait, func(context.Context) (again bool, err error) {
 		k.local, err = k.opts.InProcess()
 		return errors.Is(err, store.ErrInUse), err
 	})
@@ -237,7 +237,7 @@ func isGone(err error) bool {
 
 // attempt makes a request to the first kernel that takes it.
 func (k *Kernel) attempt(ctx context.Context, request func(*client.Client, *daemon.Daemon) (taken bool, err error)) error {
-	return Retry(ctx, EndTime, func(context.Context) (again bool, err error) {
+	return Retry(ctx, EndTime(), func(context.Context) (again bool, err error) {
 		conn, local, err := k.way(ctx)
 		if err != nil {
 			return false, err
@@ -279,7 +279,7 @@ func (k *Kernel) Discover(ctx context.Context, cache *client.Cache) (catalog *cl
 // another process has the store, is made at the next kernel. An error of the function ends the call, and is returned as
 // it is.
 func (k *Kernel) Stream(ctx context.Context, r client.Request, f func(*client.Item) error) error {
-	return Retry(ctx, StoreWait, func(context.Context) (again bool, err error) {
+	return Retry(ctx, storeWait, func(context.Context) (again bool, err error) {
 		begun := false
 		err = k.attempt(ctx, func(conn *client.Client, local *daemon.Daemon) (taken bool, err error) {
 			stream, err := conn.Open(ctx, r)
@@ -352,6 +352,6 @@ func (k *Kernel) fetch(ctx context.Context, data json.RawMessage) (json.RawMessa
 	return whole, k.server.Explain(err)
 }
 
-// StoreWait is how long a command waits for a store that another process has open: most commands
-// have it open for some milliseconds only. Only tests change it.
-var StoreWait = 2 * time.Second
+// storeWait is how long a command waits for a store that another process has open: most commands
+// have it open for some milliseconds only.
+const storeWait = 2 * time.Second

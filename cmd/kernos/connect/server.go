@@ -79,7 +79,7 @@ func (s *Server) dialDaemon(ctx context.Context, find func(context.Context) (*un
 // reach connects to the daemon of this user. One that is shutting down is left for the next, which find waits for, or
 // starts. If find finds none, reach returns nil.
 func (s *Server) reach(ctx context.Context, find func(context.Context) (*unix.Conn, error), dial func() error) error {
-	return Retry(ctx, EndTime, func(context.Context) (again bool, err error) {
+	return Retry(ctx, EndTime(), func(context.Context) (again bool, err error) {
 		if err = dial(); !isAway(err) {
 			return false, err
 		}

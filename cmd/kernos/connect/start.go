@@ -23,7 +23,7 @@ import (
 // connectOrStart connects to the daemon, and starts it if it is not running. If several
 // processes do so at the same time, one of them starts it, and all connect to the same one.
 func (d *Daemon) connectOrStart(ctx context.Context) (conn *unix.Conn, err error) {
-	err = Retry(ctx, EndTime+StartTime, func(context.Context) (again bool, err error) {
+	err = Retry(ctx, EndTime()+StartTime(), func(context.Context) (again bool, err error) {
 		if conn, err = d.Connect(ctx); conn != nil || err != nil {
 			return false, err
 		}
@@ -32,7 +32,7 @@ func (d *Daemon) connectOrStart(ctx context.Context) (conn *unix.Conn, err error
 		case ctx.Err() != nil:
 			return false, ctx.Err()
 		case late:
-			return false, unreachable(fmt.Errorf("the daemon was started and does not answer after %v; see %s", StartTime, logfile.Path(d.Home)))
+			return false, unreachable(fmt.Errorf("the daemon was started and does not answer after %v; see %s", StartTime(), logfile.Path(d.Home)))
 		case err != nil && text != "":
 			return false, unreachable(fmt.Errorf("the daemon did not start: %s", text))
 		case err != nil: // the daemon that was first may be gone as soon
@@ -99,7 +99,7 @@ func (d *Daemon) Command() (*exec.Cmd, error) {
 // Launch starts a daemon, and waits until it serves or has ended, in which case text is
 // why, or until that takes too long.
 func (d *Daemon) Launch(ctx context.Context, c *exec.Cmd) (text string, late bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, StartTime)
+	ctx, cancel := context.WithTimeout(ctx, StartTime())
 	defer cancel()
 	if err := settings.Explain(d.Make()); err != nil {
 		return "", false, err

@@ -14,6 +14,7 @@ import (
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/terminal"
 	"kernos/daemon"
+	"kernos/internal/patience"
 	"kernos/internal/visible"
 )
 
@@ -25,8 +26,8 @@ type finding struct {
 	Advice string `json:"advice,omitempty"` // what to do; "" if nothing needs to be done
 }
 
-// CheckTime is how long one check may take. Only tests change it.
-var CheckTime = 10 * time.Second
+// checkTime is how long one check may take.
+const checkTime = 10 * time.Second
 
 // A doctor examines a server.
 type doctor struct {
@@ -124,7 +125,7 @@ func (d *doctor) examine(ctx context.Context) {
 	home := func(context.Context) bool { return d.checkHome() }
 	layers := []func(context.Context) bool{home, d.checkPlace, d.checkHTTP, d.checkWebSocket, d.checkCall, d.checkSchemas, d.checkSequences, d.checkStore}
 	for _, check := range layers {
-		limited, cancel := context.WithTimeout(ctx, CheckTime)
+		limited, cancel := context.WithTimeout(ctx, patience.For(checkTime))
 		goOn := check(limited)
 		cancel()
 		if !goOn || ctx.Err() != nil {

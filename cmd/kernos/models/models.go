@@ -19,6 +19,7 @@ import (
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/request"
 	"kernos/internal/outbound"
+	"kernos/internal/patience"
 	"kernos/message"
 )
 
@@ -88,16 +89,15 @@ func Detect(ctx context.Context, local bool) []Found {
 	return found
 }
 
-// DetectTime is how long a server may take to list its models. One that isn't there refuses at once. Only tests
-// change it.
-var DetectTime = time.Second
+// detectTime is how long a server may take to list its models. One that isn't there refuses at once.
+const detectTime = time.Second
 
 func detectServers(ctx context.Context) []Found {
 	servers := os.Getenv(ServersVariable)
 	if servers == "" {
 		servers = usualServers
 	}
-	ctx, cancel := context.WithTimeout(ctx, DetectTime)
+	ctx, cancel := context.WithTimeout(ctx, patience.For(detectTime))
 	defer cancel()
 	client := outbound.NewClient(outbound.Policy{Loopback: true, Private: true}, nil)
 	defer client.CloseIdleConnections()

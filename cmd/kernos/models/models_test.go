@@ -13,11 +13,14 @@ import (
 	"kernos/capability/model/modeltest"
 	"kernos/cmd/kernos/models"
 	"kernos/daemon"
-	"kernos/internal/testkit"
+	"kernos/internal/patience"
 	"kernos/message"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	patience.Stretch(20)
+	goleak.VerifyTestMain(m)
+}
 
 // serve answers every request with a status and a body, and returns its host.
 func serve(t *testing.T, status int, body string) string {
@@ -32,11 +35,8 @@ func serve(t *testing.T, status int, body string) string {
 	return strings.TrimPrefix(s.URL, "http://")
 }
 
-// isolate keeps a test away from the models of the user that runs it, and from how busy the machine is.
+// isolate keeps a test away from the models of the user that runs it.
 func isolate(t *testing.T, servers string) {
-	usual := models.DetectTime
-	models.DetectTime = testkit.Patience
-	t.Cleanup(func() { models.DetectTime = usual })
 	t.Setenv(models.ServersVariable, servers)
 	for _, p := range models.Providers() {
 		t.Setenv(p.Variable, "")

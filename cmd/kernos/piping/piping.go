@@ -353,7 +353,7 @@ func (p *piping) complete(ctx context.Context, d *connect.Daemon, info unix.Info
 // lives reports whether this daemon answers. That its lock is held is not enough: a process that
 // dies closes its files one by one.
 func lives(ctx context.Context, d *connect.Daemon, info unix.Info) bool {
-	ctx, cancel := context.WithTimeout(ctx, connect.StartTime)
+	ctx, cancel := context.WithTimeout(ctx, connect.StartTime())
 	defer cancel()
 	now, err := d.Status(ctx)
 	if err != nil {
