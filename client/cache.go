@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -82,9 +83,7 @@ func (c *Cache) catalog(t Target, s cached) (*Catalog, error) {
 		return nil, err
 	}
 	catalog.cache, catalog.target = c, t
-	for namespace, document := range s.Schemas {
-		catalog.schemas[namespace] = document
-	}
+	maps.Copy(catalog.schemas, s.Schemas)
 	return catalog, nil
 }
 

@@ -248,9 +248,7 @@ func (t Target) endpoint() (*endpoint, error) {
 	if u.Host == "" {
 		return nil, fmt.Errorf("%q names no host; write ws://127.0.0.1:7420/", t.URL)
 	}
-	if u.Path == "" {
-		u.Path = "/"
-	}
+	u.Path = cmp.Or(u.Path, "/")
 	u.User = nil
 	e.url = u.String()
 	return e, nil

@@ -18,6 +18,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -112,12 +113,8 @@ var ErrShutdown = errors.New("asked by a client")
 func Open(o *Options) (_ *Daemon, err error) {
 	d := &Daemon{opts: *o, started: time.Now(), serving: make(chan struct{})}
 	d.files = scriptFiles{d: d, seen: make(map[string]string), failed: make(map[string]string)}
-	if d.opts.Log == nil {
-		d.opts.Log = slog.New(slog.DiscardHandler)
-	}
-	if d.opts.Level == nil {
-		d.opts.Level = new(slog.LevelVar)
-	}
+	d.opts.Log = cmp.Or(d.opts.Log, slog.New(slog.DiscardHandler))
+	d.opts.Level = cmp.Or(d.opts.Level, new(slog.LevelVar))
 	if d.opts.Now == nil {
 		d.opts.Now = time.Now
 	}

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,9 +25,7 @@ type Home struct {
 // FindHome returns the home in a directory. An empty origin is [store.DefaultOrigin].
 // Nothing is made on disk.
 func FindHome(dir string, origin store.Origin) (Home, error) {
-	if origin == "" {
-		origin = store.DefaultOrigin
-	}
+	origin = cmp.Or(origin, store.DefaultOrigin)
 	dir, err := filepath.Abs(dir)
 	return Home{Dir: dir, Origin: origin}, err
 }

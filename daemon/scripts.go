@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -157,19 +156,7 @@ func (f *scriptFiles) trusted(uri string) error {
 
 // send sends a request for the owner.
 func (f *scriptFiles) send(ctx context.Context, t message.Type, input any) error {
-	data, err := json.Marshal(input)
-	if err != nil {
-		return err
-	}
-	answer, err := f.d.Call(kernel.ActFor(ctx, kernel.Sender{}), message.Message{Kind: message.KindCommand, Type: t, Data: data}, nil)
-	if err != nil || answer.Kind == message.KindReply {
-		return err
-	}
-	e, err := answer.Failure()
-	if err != nil {
-		return err
-	}
-	return e
+	return f.d.ask(kernel.ActFor(ctx, kernel.Sender{}), t, message.KindCommand, input, nil)
 }
 
 // maxFileErrors is how many a status lists: with long texts they still fit into a line.

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -126,9 +127,7 @@ func (c *follower) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if first == 0 {
-		first = c.durable + 1
-	}
+	first = cmp.Or(first, c.durable+1)
 	if first > c.after+1 {
 		c.missed = &Missed{From: c.after + 1, To: first - 1}
 		c.after = first - 1

@@ -125,9 +125,7 @@ func New(r *Registry, opts *Options) *Kernel {
 	k.SetLimits(Limits{Timeout: k.opts.Timeout, InFlight: k.opts.InFlight, InFlightAll: k.opts.InFlightAll})
 	k.kept = NewBudget("watches and kept streams", cmp.Or(k.opts.KeptBytes, 256<<20), cmp.Or(k.opts.KeptBytesEach, 64<<20))
 	k.life, k.stop = context.WithCancel(context.Background())
-	if k.opts.Log == nil {
-		k.opts.Log = slog.New(slog.DiscardHandler)
-	}
+	k.opts.Log = cmp.Or(k.opts.Log, slog.New(slog.DiscardHandler))
 	return k
 }
 

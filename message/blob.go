@@ -1,6 +1,7 @@
 package message
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"mime"
@@ -160,9 +161,7 @@ func (p BlobPointer) Inline() (mediaType string, data []byte, err error) {
 		return "", nil, badBlob("the path of a data pointer is a media type, a comma and the data, such as text/plain,Hello%%20world")
 	}
 	mediaType, encoded := strings.CutSuffix(mediaType, ";base64")
-	if mediaType == "" {
-		mediaType = "text/plain;charset=US-ASCII"
-	}
+	mediaType = cmp.Or(mediaType, "text/plain;charset=US-ASCII")
 	if name, _, err := mime.ParseMediaType(mediaType); err != nil || !strings.Contains(name, "/") {
 		return "", nil, badBlob("%q is not a media type", Clip(mediaType, 64))
 	}

@@ -62,20 +62,14 @@ func (e *envelope) suggestMember(names *Dialect, unknown string) string {
 
 // unknownMember describes a member that a message doesn't have.
 func (e *envelope) unknownMember(names *Dialect, unknown string) string {
-	hint := e.suggestMember(names, unknown)
-	if hint == "" {
-		hint = fmt.Sprintf(" (a message has %s, %s, %s and metadata)", names.Kind, names.Type, names.Data)
-	}
+	hint := cmp.Or(e.suggestMember(names, unknown), fmt.Sprintf(" (a message has %s, %s, %s and metadata)", names.Kind, names.Type, names.Data))
 	return fmt.Sprintf("unknown field %q%s", Clip(unknown, 64), hint)
 }
 
 // unknownMetadata describes a member that metadata doesn't have; absent are those that it could
 // have and lacks.
 func unknownMetadata(unknown string, absent []string) string {
-	hint := question(nearest.Names(unknown, absent))
-	if hint == "" {
-		hint = " (it may have id, timestamp, correlation, causation, idempotencyKey and schemaVersion)"
-	}
+	hint := cmp.Or(question(nearest.Names(unknown, absent)), " (it may have id, timestamp, correlation, causation, idempotencyKey and schemaVersion)")
 	return fmt.Sprintf("unknown field %q in metadata%s", Clip(unknown, 64), hint)
 }
 

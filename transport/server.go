@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,9 +105,7 @@ type Server struct {
 // NewServer returns a server of a kernel. The reasons are those for which the wire refuses
 // and closes connections; [Stats] has all of them from the beginning. A nil log means silence.
 func NewServer(k *kernel.Kernel, limits Limits, refused, closed []Reason, log *slog.Logger) *Server {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	s := &Server{k: k, log: log, limits: limits, conns: make(map[Conn]bool), changed: make(chan struct{}, 1)}
 	s.work, s.cut = context.WithCancelCause(context.Background())
 	s.stopping, s.stop = context.WithCancel(context.Background())

@@ -100,9 +100,7 @@ func New(o *Options) *Queue {
 	if q.opts.Now == nil {
 		q.opts.Now = time.Now
 	}
-	if q.opts.Log == nil {
-		q.opts.Log = slog.New(slog.DiscardHandler)
-	}
+	q.opts.Log = cmp.Or(q.opts.Log, slog.New(slog.DiscardHandler))
 	return q
 }
 

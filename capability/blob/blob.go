@@ -77,9 +77,7 @@ func Definitions() kernel.Module {
 
 // Module returns the module.
 func Module(opts Options) kernel.Module {
-	if opts.Log == nil {
-		opts.Log = slog.New(slog.DiscardHandler)
-	}
+	opts.Log = cmp.Or(opts.Log, slog.New(slog.DiscardHandler))
 	return Definitions().Bind(read.Bind(opts.read))
 }
 

@@ -132,9 +132,7 @@ type Content struct {
 
 // New returns a Content that reads from a tree of files. Nil options mean defaults.
 func New(files Files, opts *Options) *Content {
-	if opts == nil {
-		opts = new(Options)
-	}
+	opts = cmp.Or(opts, new(Options))
 	c := &Content{
 		files: files, registry: opts.Registry, meaning: opts.Meaning, execute: cmp.Or(opts.Execute, ExecuteLocal), running: make(chan struct{}, concurrent),
 		documents: recent.New[*document](limits), tools: recent.New[describedTool](limits),

@@ -1,6 +1,7 @@
 package content
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path"
@@ -63,9 +64,7 @@ func (c *Content) index(ctx context.Context, in indexInput) (indexOutput, error)
 	if err != nil {
 		return indexOutput{}, err
 	}
-	if in.Limit == 0 {
-		in.Limit = defaultIndexed
-	}
+	in.Limit = cmp.Or(in.Limit, defaultIndexed)
 	x, files, skipped, err := c.startIndexing(ctx, in.URI)
 	if err != nil {
 		return indexOutput{}, err

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"time"
@@ -142,9 +143,7 @@ func (g *graph) tie() {
 		n.answers = n.kind.Answers() && p.kind.Asks() && !n.claim
 		if n.answers && n.kind == message.KindError {
 			p.failed = true
-			if p.code == 0 {
-				p.code = n.code
-			}
+			p.code = cmp.Or(p.code, n.code)
 		}
 		if p.first == none {
 			p.first = i

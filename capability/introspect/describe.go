@@ -1,6 +1,7 @@
 package introspect
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/go-json-experiment/json"
@@ -131,8 +132,6 @@ func (c catalog) find(caller *principal.Principal, name string) (*kernel.Syscall
 	if other := seen.Instead(message.Type(name), Needs); hint == "" && other != "" {
 		hint = other + "."
 	}
-	if hint == "" {
-		hint = "Syscall.List lists all syscalls."
-	}
+	hint = cmp.Or(hint, "Syscall.List lists all syscalls.")
 	return nil, message.Errorf(404, "No syscall is named %q: %s", message.Clip(name, 64), hint)
 }

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"time"
 
@@ -48,9 +49,7 @@ func (j *Jobs) checkAbsent(from kernel.Sender, field string, t message.Type, dat
 // looked first, and is set then. A job waits as long as its call may take, and then fails with
 // notServed.
 func (a *run) waitUntil(since *int64, now time.Time) (due time.Time, ok bool) {
-	if *since == 0 {
-		*since = now.UnixMilli()
-	}
+	*since = cmp.Or(*since, now.UnixMilli())
 	waited := now.Sub(time.UnixMilli(*since))
 	if waited >= a.timeout() {
 		return due, false

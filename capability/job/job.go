@@ -16,6 +16,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -85,9 +86,7 @@ func New(o *Options) *Jobs {
 	if j.opts.Now == nil {
 		j.opts.Now = time.Now
 	}
-	if j.opts.Log == nil {
-		j.opts.Log = slog.New(slog.DiscardHandler)
-	}
+	j.opts.Log = cmp.Or(j.opts.Log, slog.New(slog.DiscardHandler))
 	j.queue = work.New(&work.Options{
 		Store: o.Store, Letter: queueLetter, Work: j.work, Tick: j.tick, Slots: o.Slots, Grace: o.Grace, Now: j.opts.Now, Log: j.opts.Log,
 	})

@@ -414,10 +414,7 @@ func (r *record) hosts() []string {
 	if r.URL == "" || err != nil {
 		return nil
 	}
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
+	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
 	return []string{net.JoinHostPort(u.Hostname(), port)}
 }
 

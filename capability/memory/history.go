@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 
@@ -59,9 +60,7 @@ func (m *Memory) history(ctx context.Context, in historyInput) (historyOutput, e
 			return historyOutput{}, cursor.ErrInvalid
 		}
 	}
-	if in.Limit == 0 {
-		in.Limit = defaultVersionsListed
-	}
+	in.Limit = cmp.Or(in.Limit, defaultVersionsListed)
 	out, err := m.versions(key, before, in.Limit)
 	if err == nil && len(out.Versions) == 0 && before == 0 {
 		err = notFound(in.Key)

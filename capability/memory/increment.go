@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"math"
@@ -35,10 +36,7 @@ var increment = kernel.DefineCommand[incrementInput, incrementOutput](kernel.Def
 })
 
 func (m *Memory) increment(ctx context.Context, in incrementInput) (incrementOutput, error) {
-	by := string(in.By)
-	if by == "" {
-		by = "1"
-	}
+	by := cmp.Or(string(in.By), "1")
 	var sum string
 	_, err := m.replace(ctx, in.Key, func(key memoryKey, old *prior) ([]byte, int64, error) {
 		text, expires := []byte("0"), int64(0)

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"iter"
 	"slices"
@@ -58,9 +59,7 @@ func (m *Memory) list(ctx context.Context, in listInput) (listOutput, error) {
 		}
 		from = behind(name)
 	}
-	if in.Limit == 0 {
-		in.Limit = defaultListed
-	}
+	in.Limit = cmp.Or(in.Limit, defaultListed)
 	out, err := m.children(ctx, base, from, in)
 	if err != nil {
 		return listOutput{}, m.backend(err)

@@ -104,9 +104,7 @@ func New(s store.Store, b *blobs.Dir, opts *Options) *Memory {
 	if m.opts.Now == nil {
 		m.opts.Now = time.Now
 	}
-	if m.opts.Log == nil {
-		m.opts.Log = slog.New(slog.DiscardHandler)
-	}
+	m.opts.Log = cmp.Or(m.opts.Log, slog.New(slog.DiscardHandler))
 	return m
 }
 

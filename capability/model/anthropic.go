@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	nethttp "net/http"
 	"strconv"
@@ -90,9 +91,7 @@ const defaultMaxTokens = 8192
 // anthropicRequest returns the body of a request.
 func (g *generation) anthropicRequest() ([]byte, error) {
 	b := anthropicBody{Model: g.Model, MaxTokens: g.maxTokens, StopSequences: g.in.Stop, Stream: true}
-	if b.MaxTokens == 0 {
-		b.MaxTokens = defaultMaxTokens
-	}
+	b.MaxTokens = cmp.Or(b.MaxTokens, defaultMaxTokens)
 	if t := g.in.Temperature; t != nil {
 		most := min(*t, 1)
 		b.Temperature = &most
@@ -200,9 +199,7 @@ func (r *anthropicReader) take(data []byte) (done bool, err error) {
 			r.answer.Finish = anthropicFinish(reason)
 		}
 	case `"message_stop"`:
-		if r.answer.Finish == "" {
-			r.answer.Finish = conversation.FinishStop
-		}
+		r.answer.Finish = cmp.Or(r.answer.Finish, conversation.FinishStop)
 		return true, nil
 	case `"message"`: // the answer isn't streamed
 		return true, r.whole(data)

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	nethttp "net/http"
@@ -195,9 +196,7 @@ func (e *Embedder) read(data []byte, texts int) ([][]float32, error) {
 		if d.Index < 0 || d.Index >= texts || vectors[d.Index] != nil {
 			return nil, &failure{err: unreadable(fmt.Sprintf("the answer has index %d, or has it twice", d.Index))}
 		}
-		if dimensions == 0 {
-			dimensions = len(d.Embedding)
-		}
+		dimensions = cmp.Or(dimensions, len(d.Embedding))
 		if len(d.Embedding) != dimensions || dimensions == 0 || dimensions > 8192 {
 			return nil, &failure{err: unreadable(fmt.Sprintf("one vector has %d numbers, and %d were expected; check model and dimensions", len(d.Embedding), dimensions))}
 		}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -178,9 +179,7 @@ func errorText(text []byte) (words, kind string) {
 			kind += " " + k
 		}
 	}
-	if words == "" {
-		words = string(text)
-	}
+	words = cmp.Or(words, string(text))
 	return words, strings.TrimSpace(kind)
 }
 

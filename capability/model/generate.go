@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -94,9 +95,7 @@ func (m *models) prepare(ctx context.Context, p *provider, in *generateInput) (*
 	}
 	in.MessagesRef, in.ToolsRef = nil, nil
 	g := &generation{provider: p, in: in, tools: make(conversation.Names, len(in.Tools)), maxTokens: in.MaxTokens}
-	if g.maxTokens == 0 {
-		g.maxTokens = p.MaxTokens
-	}
+	g.maxTokens = cmp.Or(g.maxTokens, p.MaxTokens)
 	for _, t := range in.Tools {
 		g.tools[conversation.ToolName(t.Name)] = t.Name
 	}

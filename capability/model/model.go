@@ -23,6 +23,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -155,9 +156,7 @@ func newModels(opts *Options) *models {
 		m.Options = *opts
 	}
 	m.cassettes.Path = m.Cassettes
-	if m.Log == nil {
-		m.Log = slog.New(slog.DiscardHandler)
-	}
+	m.Log = cmp.Or(m.Log, slog.New(slog.DiscardHandler))
 	if m.Client == nil {
 		m.Client = outbound.NewClient(outbound.Policy{}, nil)
 	}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	nethttp "net/http"
 	"strconv"
@@ -338,9 +339,7 @@ func (r *openAIReader) which(key int, id, name string) *conversation.Wanted {
 	if other || again {
 		return r.answer.Want(key, id, name)
 	}
-	if c.Theirs == "" {
-		c.Theirs = id
-	}
+	c.Theirs = cmp.Or(c.Theirs, id)
 	if len(c.Args) == 0 && name != c.Name {
 		c.Name += name
 	}

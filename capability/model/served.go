@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -29,10 +30,7 @@ func served(ctx context.Context, m *models, g *generation, a *conversation.Answe
 	var broken error
 	reply, err := kernel.InvokeAs(ctx, kernel.NewCall{Type: g.Type, Data: []byte(request), Event: func(e message.Message) {
 		if text := jsonscan.Member(jsonscan.Member(e.Data, "delta"), "text"); text != nil && broken == nil {
-			kind := jsonscan.Unquote(jsonscan.Member(e.Data, "type"))
-			if kind == "" {
-				kind = conversation.PartReply
-			}
+			kind := cmp.Or(jsonscan.Unquote(jsonscan.Member(e.Data, "type")), conversation.PartReply)
 			if kind == conversation.PartReply || kind == conversation.PartReasoning {
 				broken = a.Say(kind, text)
 			}

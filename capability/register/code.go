@@ -1,6 +1,7 @@
 package register
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,9 +35,7 @@ func (d *directory) registerCode(ctx context.Context, in *registerInput) (out re
 		return out, message.Invalid("handler", "handler and exclusive are those of a connection that serves the syscall; leave them out, or code")
 	}
 	limits := in.Limits
-	if limits.Time == 0 {
-		limits.Time = in.Timeout
-	}
+	limits.Time = cmp.Or(limits.Time, in.Timeout)
 	prepared, err := d.opts.Scripts.Prepare(ctx, author, script.Source{
 		Name: t, Kind: in.kind(), Input: in.InputSchema, Output: in.outputSchema(), Description: in.Description, Version: in.Version,
 		Code: in.Code, CodeRef: in.CodeRef, Language: in.Language, Emits: in.Emits, Limits: limits, SafeToRepeat: in.SafeToRepeat, Weights: in.Weights,

@@ -330,9 +330,7 @@ func (sc *script) weigh(registered string, given map[string]int) (map[string]int
 			continue
 		}
 		v := sc.all[i]
-		if first == nil {
-			first = v
-		}
+		first = cmp.Or(first, v)
 		if v.Kind != first.Kind || !sameSchema(v.Input, first.Input) || !sameSchema(v.Output, first.Output) {
 			return nil, message.Invalid("weights", "weights: the versions %s and %s differ in kind, inputSchema or outputSchema, so that they can't share calls", first.Version, v.Version)
 		}

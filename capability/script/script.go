@@ -89,9 +89,7 @@ func New(r *kernel.Registry, opts *Options) *Scripts {
 	if s.opts.Schemas == nil {
 		s.opts.Schemas = kernel.NewBudget("registered schemas", 256<<20, 32<<20)
 	}
-	if s.opts.Log == nil {
-		s.opts.Log = slog.New(slog.DiscardHandler)
-	}
+	s.opts.Log = cmp.Or(s.opts.Log, slog.New(slog.DiscardHandler))
 	return s
 }
 

@@ -18,6 +18,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -90,13 +91,8 @@ func New(o *Options) *Sessions {
 	if x.opts.Now == nil {
 		x.opts.Now = time.Now
 	}
-	if x.opts.Log == nil {
-		x.opts.Log = slog.New(slog.DiscardHandler)
-	}
-	slots := o.Slots
-	if slots == 0 {
-		slots = defaultSlots
-	}
+	x.opts.Log = cmp.Or(x.opts.Log, slog.New(slog.DiscardHandler))
+	slots := cmp.Or(o.Slots, defaultSlots)
 	x.queue = work.New(&work.Options{
 		Store: o.Store, Letter: queueLetter, Work: x.work, Slots: slots, Grace: o.Grace, Now: x.opts.Now, Log: x.opts.Log,
 	})

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -122,10 +123,7 @@ func (x *Sessions) fork(ctx context.Context, in forkInput) (out createOutput, er
 	if err != nil {
 		return out, err
 	}
-	at := in.At
-	if at == 0 {
-		at = origin.Leaf
-	}
+	at := cmp.Or(in.At, origin.Leaf)
 	m := new(Message)
 	if at > 0 {
 		if m, err = x.read(&origin.head, at); err != nil {

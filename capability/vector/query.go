@@ -1,6 +1,7 @@
 package vector
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -83,9 +84,7 @@ func (v *Vectors) query(ctx context.Context, in queryInput) (out queryOutput, er
 		return out, cursor.ErrInvalid
 	}
 	passed := int(offset)
-	if in.Limit == 0 {
-		in.Limit = defaultLimit
-	}
+	in.Limit = cmp.Or(in.Limit, defaultLimit)
 	limit := min(passed+in.Limit, deepest)
 	out.Hits = []hit{}
 	found, err := v.near(ctx, h, f, &in, limit+1, &out)

@@ -10,6 +10,7 @@
 package vector
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"strconv"
@@ -49,9 +50,7 @@ type Vectors struct {
 // New returns the collections of a store. The caller calls Run.
 func New(o *Options) *Vectors {
 	v := &Vectors{opts: *o, wake: make(chan struct{}, 1), changed: make(map[name]bool), indexes: make(map[head]*vectors.Keyed)}
-	if v.opts.Log == nil {
-		v.opts.Log = slog.New(slog.DiscardHandler)
-	}
+	v.opts.Log = cmp.Or(v.opts.Log, slog.New(slog.DiscardHandler))
 	return v
 }
 

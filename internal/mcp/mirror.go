@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -100,11 +101,7 @@ func annotated(value any) bool {
 			}
 		}
 	case []any:
-		for _, one := range v {
-			if annotated(one) {
-				return true
-			}
-		}
+		return slices.ContainsFunc(v, annotated)
 	}
 	return false
 }

@@ -11,6 +11,7 @@
 package outbound
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"net"
@@ -36,9 +37,7 @@ type Options struct {
 // proxy, which would make the connections itself and unseen by the policy. It has limits of its own for making a connection; how long
 // the answer may take is up to the context of the request. Nil options mean defaults.
 func NewClient(p Policy, opts *Options) *http.Client {
-	if opts == nil {
-		opts = new(Options)
-	}
+	opts = cmp.Or(opts, new(Options))
 	return &http.Client{Transport: &http.Transport{
 		DialContext:            dialer(&p, opts.Resolver),
 		TLSClientConfig:        opts.TLS.Clone(),

@@ -3,6 +3,7 @@ package outbound
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -58,10 +59,8 @@ func normal(host string) string { return strings.ToLower(strings.TrimSuffix(host
 func (p *Policy) checkAddr(host string, a netip.Addr) error {
 	named := p.Allow.hasHost(normal(host))
 	all := views(a)
-	for _, view := range all {
-		if p.Deny.hasAddr(view) {
-			return &Refused{host, "its address is on the list of those that are denied"}
-		}
+	if slices.ContainsFunc(all, p.Deny.hasAddr) {
+		return &Refused{host, "its address is on the list of those that are denied"}
 	}
 	for _, view := range all {
 		if p.Allow.hasAddr(view) {

@@ -1,6 +1,7 @@
 package principal
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -140,8 +141,6 @@ func (p *Principal) remedy(t Target, flags string) string {
 	if p.id == DefaultID {
 		return fmt.Sprintf("the owner can make a token that may: kernos token create NAME --preset %s --allow %s", p.grant.Preset, t.Type)
 	}
-	if flags == "" {
-		flags = "--allow " + string(t.Type)
-	}
+	flags = cmp.Or(flags, "--allow "+string(t.Type))
 	return fmt.Sprintf("the owner can allow it: kernos token update %s %s", p.name, flags)
 }

@@ -7,6 +7,7 @@ package ndjson
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"sync"
@@ -88,9 +89,7 @@ func NewReader(src io.Reader, opts *ReaderOptions) *Reader {
 	if opts != nil {
 		r.opts = *opts
 	}
-	if r.opts.Limit == 0 {
-		r.opts.Limit = message.MaxLine
-	}
+	r.opts.Limit = cmp.Or(r.opts.Limit, message.MaxLine)
 	return r
 }
 

@@ -2,6 +2,7 @@ package blobs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,10 +72,7 @@ func (r *Resolver) Resolve(ctx context.Context, p message.BlobPointer) ([]byte, 
 	if p.Fragment != "" {
 		return nil, message.Errorf(422, "The fragment of a %s pointer is not supported here: point to the whole data", p.Scheme)
 	}
-	limit := r.Limit
-	if limit == 0 {
-		limit = maxResolved
-	}
+	limit := cmp.Or(r.Limit, maxResolved)
 	remote := RemoteOf(ctx)
 	if h, ok := remote.own(p); ok && p.Scheme == "https" {
 		p = remote.Dir.Pointer(h)

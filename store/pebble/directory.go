@@ -2,6 +2,7 @@ package pebble
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -156,9 +157,7 @@ func makeDir(fs vfs.FS, dir string) error {
 }
 
 func syncDir(fs vfs.FS, dir string) error {
-	if dir == "" {
-		dir = "."
-	}
+	dir = cmp.Or(dir, ".")
 	d, err := fs.OpenDir(dir)
 	if err != nil {
 		return err

@@ -45,9 +45,7 @@ func (x *Index) Search(ctx context.Context, q Query) (hits []Hit, err error) {
 	if q.Vector == nil || q.Limit <= 0 {
 		return nil, nil
 	}
-	if q.To == 0 {
-		q.To = math.MaxUint64
-	}
+	q.To = cmp.Or(q.To, math.MaxUint64)
 	if err := x.packSome(ctx); err != nil {
 		return nil, err
 	}

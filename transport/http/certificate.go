@@ -1,6 +1,7 @@
 package http
 
 import (
+	"cmp"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
@@ -16,9 +17,7 @@ type Certificate struct {
 // OpenCertificate reads a certificate, with those that lead from it to an authority, and its
 // key, both in PEM. Later changes that can't be read go to the log, which may be nil.
 func OpenCertificate(certFile, keyFile string, log *slog.Logger) (*Certificate, error) {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	c := &Certificate{log: log}
 	c.files.read = func() (*tls.Certificate, error) {
 		pair, err := tls.LoadX509KeyPair(certFile, keyFile)

@@ -22,6 +22,7 @@
 package http
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -177,9 +178,7 @@ func NewServer(k *kernel.Kernel, opts *Options) *Server {
 	if o.RPC == nil {
 		o.RPC = rpc.New(k, nil)
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	s.conns = transport.NewServer(k, transport.Limits{Connections: o.MaxConnections, Extra: extraPlaces}, []transport.Reason{transport.TooMany}, nil, o.Log)
 	s.requests = transport.NewServer(k, transport.Limits{Connections: o.MaxRequests, FrameRate: o.FrameRate},
 		[]transport.Reason{transport.Stopping, transport.TooMany, refusedRate, refusedHost, refusedOrigin, refusedToken}, nil, o.Log)

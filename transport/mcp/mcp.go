@@ -118,9 +118,7 @@ func New(k *kernel.Kernel, opts *Options) *Server {
 	transport.Default(&s.opts.MaxConnections, 1000)
 	transport.Default(&s.opts.ApprovalWait, 20*time.Second)
 	s.opts.Tasks = cmp.Or(s.opts.Tasks, new(Tasks))
-	if s.opts.Log == nil {
-		s.opts.Log = slog.New(slog.DiscardHandler)
-	}
+	s.opts.Log = cmp.Or(s.opts.Log, slog.New(slog.DiscardHandler))
 	s.life, s.stop = context.WithCancel(context.Background())
 	s.info = marshal(struct {
 		Name    string `json:"name"`

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -52,10 +53,7 @@ func (x *exchange) prompts() (all []prompt, err error) {
 	}
 	entries, err := x.indexContent()
 	for _, e := range entries {
-		name := e.Name
-		if name == "" {
-			name = strings.TrimPrefix(e.URI, fileScheme)
-		}
+		name := cmp.Or(e.Name, strings.TrimPrefix(e.URI, fileScheme))
 		if taken[name] {
 			name = e.Kind + "-" + name
 		}

@@ -1,6 +1,7 @@
 package unix
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -83,9 +84,7 @@ func Listen(path string, info Info) (*Listener, error) {
 	if len(path) > maxPath {
 		return nil, fmt.Errorf("the path of a socket may have %d bytes, and %s has %d; use a shorter one", maxPath, path, len(path))
 	}
-	if info.PID == 0 {
-		info.PID = os.Getpid()
-	}
+	info.PID = cmp.Or(info.PID, os.Getpid())
 	if info.Started.IsZero() {
 		info.Started = time.Now()
 	}

@@ -18,6 +18,7 @@
 package unix
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -123,9 +124,7 @@ func NewServer(k *kernel.Kernel, opts *Options) *Server {
 	transport.Default(&s.opts.Line, DefaultLine)
 	transport.Default(&s.opts.Stall, DefaultStall)
 	transport.Default(&s.opts.Grace, DefaultGrace)
-	if s.opts.Log == nil {
-		s.opts.Log = slog.New(slog.DiscardHandler)
-	}
+	s.opts.Log = cmp.Or(s.opts.Log, slog.New(slog.DiscardHandler))
 	s.conns = transport.NewServer(k,
 		transport.Limits{Connections: transport.Share(s.opts.MaxConnections, ownersPart), Extra: operatorPlaces, FrameRate: s.opts.FrameRate},
 		[]transport.Reason{refusedForeign, transport.TooMany, refusedUnauthenticated, transport.Stopping},

@@ -1,6 +1,7 @@
 package unix
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -195,9 +196,7 @@ func (l *Listener) Beside(path string, log *slog.Logger) (net.Listener, error) {
 	l.mu.Lock()
 	l.sockets = append(l.sockets, s)
 	l.mu.Unlock()
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	return &owned{socket: s, peer: peerUser, log: log}, nil
 }
 

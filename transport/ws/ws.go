@@ -96,9 +96,7 @@ func New(service *rpc.Service, opts *Options) *Handler {
 	transport.Default(&h.opts.Ping, defaultPing)
 	transport.Default(&h.opts.Patience, DefaultPatience)
 	transport.Default(&h.opts.MaxUnread, 4<<20)
-	if h.opts.Log == nil {
-		h.opts.Log = slog.New(slog.DiscardHandler)
-	}
+	h.opts.Log = cmp.Or(h.opts.Log, slog.New(slog.DiscardHandler))
 	h.conns = transport.NewServer(service.Kernel(), transport.Limits{Connections: h.opts.MaxConnections, FrameRate: h.opts.FrameRate},
 		[]transport.Reason{transport.TooMany}, []transport.Reason{closedSlow, closedSilent, closedRevoked}, h.opts.Log)
 	return h

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
@@ -99,9 +100,7 @@ func (w *remote) newRequest(ctx context.Context, method string, body []byte) (*h
 	if err != nil {
 		return nil, err
 	}
-	for name, values := range w.c.opts.Header {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, w.c.opts.Header)
 	if w.c.opts.OAuth != nil {
 		token, err := w.c.opts.OAuth.Authorization(ctx)
 		if err != nil {
@@ -168,9 +167,7 @@ func (w *remote) request(ctx context.Context, out *outgoing, p *pending) error {
 		if out.name != "" {
 			h.Set(mcp.HeaderName, mcp.EncodeHeader(out.name))
 		}
-		for name, values := range out.params {
-			h[name] = values
-		}
+		maps.Copy(h, out.params)
 	})
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package calling
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -151,10 +152,7 @@ func KnownIDs(ctx context.Context, open request.Opener) (found []string) {
 func KnownWorkflows(ctx context.Context, open request.Opener) (found []string) {
 	var names []string
 	for _, m := range recent(ctx, open) {
-		name := m.Correlation
-		if name == "" {
-			name = m.ID
-		}
+		name := cmp.Or(m.Correlation, m.ID)
 		if !slices.Contains(names, name) {
 			names = append(names, name)
 			found = append(found, Described(name, m.About))

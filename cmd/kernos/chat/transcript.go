@@ -210,10 +210,7 @@ func (t *transcript) input(m *entry) []string {
 
 func (t *transcript) reasons(m *entry) []string {
 	s := t.screen
-	title := visible.Text(strings.TrimSpace(m.Title))
-	if title == "" {
-		title = "reasoning"
-	}
+	title := cmp.Or(visible.Text(strings.TrimSpace(m.Title)), "reasoning")
 	if !t.reasoning {
 		return []string{s.Paint(terminal.Faint, t.clip(fmt.Sprintf("∴ %s (%s)", title, terminal.Count(len(strings.Fields(m.Summary)), "word", "words"))))}
 	}

@@ -268,10 +268,7 @@ func (c *Contexts) unknown(name string) error {
 	if name == LocalContext {
 		return fmt.Errorf("%s is the daemon of this user, and always there; its settings are those of kernos serve", LocalContext)
 	}
-	hint := nearest.Hint(name, c.Names())
-	if hint == "" {
-		hint = "kernos context list shows them"
-	}
+	hint := cmp.Or(nearest.Hint(name, c.Names()), "kernos context list shows them")
 	return fmt.Errorf("there is no context %q; %s", name, hint)
 }
 

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -85,10 +86,7 @@ func dial(ctx context.Context, network, address string) error {
 }
 
 func (d *doctor) checkTCP(ctx context.Context, u *url.URL) bool {
-	port := u.Port()
-	if port == "" {
-		port = map[bool]string{true: "443", false: "80"}[u.Scheme == "wss" || u.Scheme == "https"]
-	}
+	port := cmp.Or(u.Port(), map[bool]string{true: "443", false: "80"}[u.Scheme == "wss" || u.Scheme == "https"])
 	addresses, err := new(net.Resolver).LookupHost(ctx, u.Hostname())
 	if err != nil {
 		return d.unreached("tcp", "check the name and the network", "%s can't be found: %v", u.Hostname(), err)

@@ -117,10 +117,7 @@ func choose(wanted Found, known []Found) (Found, error) {
 			for _, k := range known {
 				names = append(names, k.Name)
 			}
-			hint := nearest.Hint(wanted.Name, names)
-			if hint == "" {
-				hint = "kernos model detect looks for models; --url connects any other server"
-			}
+			hint := cmp.Or(nearest.Hint(wanted.Name, names), "kernos model detect looks for models; --url connects any other server")
 			return f, fmt.Errorf("no model %s was found, and no provider has that name: %s", wanted.Name, hint)
 		}
 		f = known[at]

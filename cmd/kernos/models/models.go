@@ -93,10 +93,7 @@ func Detect(ctx context.Context, local bool) []Found {
 const detectTime = time.Second
 
 func detectServers(ctx context.Context) []Found {
-	servers := os.Getenv(ServersVariable)
-	if servers == "" {
-		servers = usualServers
-	}
+	servers := cmp.Or(os.Getenv(ServersVariable), usualServers)
 	ctx, cancel := context.WithTimeout(ctx, patience.For(detectTime))
 	defer cancel()
 	client := outbound.NewClient(outbound.Policy{Loopback: true, Private: true}, nil)

@@ -2,6 +2,7 @@ package recorded
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"regexp"
 	"slices"
@@ -133,9 +134,7 @@ func row(s *terminal.Screen, m *shown, before string, types int, words *regexp.R
 	if m.Claim {
 		k.glyph, k.style = claimGlyph, terminal.Red
 	}
-	if k.glyph == "" {
-		k.glyph = "·"
-	}
+	k.glyph = cmp.Or(k.glyph, "·")
 	head := before + clock(s, m.At) + "  "
 	typ, id := terminal.Pad(m.typ, types), terminal.Pad(terminal.ClipMiddle(m.id, idWidth), idWidth)
 	text, between := m.text, "  "

@@ -4,6 +4,7 @@
 package settings
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -153,10 +154,7 @@ func readConfig(path string) (map[string]configLine, error) {
 		_, twice := settings[name]
 		switch {
 		case !slices.Contains(names, name):
-			hint := nearest.Hint(name, names)
-			if hint == "" {
-				hint = "the settings are " + strings.Join(names, ", ")
-			}
+			hint := cmp.Or(nearest.Hint(name, names), "the settings are "+strings.Join(names, ", "))
 			return nil, fmt.Errorf("%s: the setting %q does not exist: %s", place, name, hint)
 		case twice:
 			return nil, fmt.Errorf("%s: %s is set twice; remove one", place, name)

@@ -50,10 +50,7 @@ func OfModule(all []lifecycle.Entry, name string) (found []lifecycle.Entry, err 
 		}
 	}
 	if len(found) == 0 {
-		hint := nearest.Hint(strings.ToLower(name), modules)
-		if hint == "" {
-			hint = "there are " + strings.Join(modules, ", ")
-		}
+		hint := cmp.Or(nearest.Hint(strings.ToLower(name), modules), "there are "+strings.Join(modules, ", "))
 		return nil, &exit.Error{Status: exit.Unknown, Cause: fmt.Errorf("no module is named %q: %s", name, hint)}
 	}
 	return found, nil
