@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -121,8 +120,7 @@ func (d *Daemon) ask(ctx context.Context, t message.Type, kind message.Kind, in,
 		return err
 	}
 	if outcome.Kind == message.KindError {
-		e, err := message.ParseError(outcome.Data)
-		return cmp.Or[error](err, e)
+		return outcome.Failure()
 	}
 	if out == nil {
 		return nil

@@ -52,8 +52,7 @@ func (w working) call(what message.Type, data string, out any) *message.Error {
 		w.t.Fatal(err)
 	}
 	if m.Kind == message.KindError {
-		e, _ := m.Failure()
-		return e
+		return m.Failure()
 	}
 	if err := json.Unmarshal(m.Data, out); err != nil {
 		w.t.Fatalf("%s: %s: %v", what, m.Data, err)

@@ -161,14 +161,15 @@ func (c *Call) check(m *message.Message) string {
 	switch m.Kind {
 	case message.KindReply:
 	case message.KindError:
-		if m.Err == nil {
+		e := m.Err
+		if e == nil {
 			if problem := checkData(m, c.request.Data); problem != "" {
 				return problem
 			}
-		}
-		e, err := m.Failure()
-		if err != nil {
-			return "handler failed with data that is not an error: " + err.Error()
+			var err error
+			if e, err = message.ParseError(m.Data); err != nil {
+				return "handler failed with data that is not an error: " + err.Error()
+			}
 		}
 		m.Data = e.Append(nil) // the texts are cut to fit into a line
 		return ""

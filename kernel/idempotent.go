@@ -140,11 +140,11 @@ func (c *Call) keepOutcome(b *store.Batch, m *message.Message) {
 	kind := idempotency.Reply
 	if m.Kind == message.KindError {
 		kind = idempotency.Error
-		e, err := m.Failure()
-		if err == nil && idempotency.Unknown(e) && c.begun.Load() {
+		e := m.Failure()
+		if idempotency.Unknown(e) && c.begun.Load() {
 			return // the intent stays, and records that
 		}
-		if err != nil || !idempotency.Repeats(e) {
+		if !idempotency.Repeats(e) {
 			c.run.Forget(b)
 			return
 		}

@@ -99,12 +99,8 @@ func InvokeAs(ctx context.Context, n NewCall) (json.RawMessage, error) {
 		}
 		return outcome.Data, nil
 	}
-	e, err := outcome.Failure()
-	if err != nil {
-		return nil, err
-	}
-	failed := *e
-	failed.Via = &message.Via{Type: t, Within: e.Via}
+	failed := *outcome.Failure()
+	failed.Via = &message.Via{Type: t, Within: failed.Via}
 	return nil, &failed
 }
 

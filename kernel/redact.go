@@ -226,11 +226,7 @@ func (c *Call) hideSecrets(m *message.Message) {
 	if known == nil {
 		return
 	}
-	e, err := m.Failure()
-	if err != nil {
-		return // check has seen it
-	}
-	e = e.Map(known.Hide)
+	e := m.Failure().Map(known.Hide)
 	m.Data = e.Append(nil)
 	if m.Err != nil {
 		m.Err = e

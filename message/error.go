@@ -212,6 +212,16 @@ func ParseError(data json.RawMessage) (*Error, error) {
 	return parseError(data, "data", 0)
 }
 
+// ReadError is [ParseError] for data that a kernel has sent or stored, and that is therefore an error. Anything else
+// is a 500.
+func ReadError(data json.RawMessage) *Error {
+	e, err := ParseError(data)
+	if err != nil {
+		return &Error{Code: 500, Message: "An error that can't be read"}
+	}
+	return e
+}
+
 // maxParsedCauses is how long a chain of causes may be that comes in.
 const maxParsedCauses = 32
 

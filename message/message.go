@@ -96,12 +96,12 @@ func (m *Message) Fail(e *Error) Message {
 	return Message{Kind: KindError, Type: m.Type, Data: e.Append(nil), Metadata: m.answer(), Err: e}
 }
 
-// Failure returns the error in the data of an error message, as [ParseError] does.
-func (m *Message) Failure() (*Error, error) {
+// Failure returns the error in the data of an error message, as [ReadError] does.
+func (m *Message) Failure() *Error {
 	if m.Err != nil {
-		return m.Err, nil
+		return m.Err
 	}
-	return ParseError(m.Data)
+	return ReadError(m.Data)
 }
 
 // answer returns the lineage of an outcome: the workflow only if the request named one.

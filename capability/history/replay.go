@@ -135,7 +135,7 @@ func (r reader) resend(ctx context.Context, in *replayInput, stream *kernel.Stre
 		out.Messages++
 	}
 	if out.Messages == 0 {
-		return out, r.noWorkflow(ctx, in.CorrelationID)
+		return out, r.noWorkflow(in.CorrelationID)
 	}
 	return out, nil
 }
@@ -228,11 +228,8 @@ func refused(e *journal.Entry) (code int, ok bool) {
 	if e.Message.Kind != message.KindError {
 		return 0, false
 	}
-	failure, err := message.ParseError(e.Message.Data)
-	if err != nil {
-		return 0, false
-	}
-	return failure.Code, failure.Code == 401 || failure.Code == 403
+	code = e.Message.Failure().Code
+	return code, code == 401 || code == 403
 }
 
 // volatileOf returns what differs from one reply of a syscall to the next.
@@ -335,7 +332,7 @@ func (r reader) readRequests(ctx context.Context, in *replayInput) (requests []r
 			principal: e.Principal, name: e.Name, wire: e.Wire})
 	}
 	if !found {
-		return nil, false, r.noWorkflow(ctx, in.CorrelationID)
+		return nil, false, r.noWorkflow(in.CorrelationID)
 	}
 	return requests, more, nil
 }

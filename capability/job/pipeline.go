@@ -80,7 +80,7 @@ func (p *pipeline) ready() (next []step, due time.Time, failed *message.Error) {
 	now := p.j.opts.Now()
 	for _, s := range p.spec.Steps {
 		if st := p.done[s.ID]; st.Status == statusFailed && !s.Continue {
-			failed, _ = message.ParseError([]byte(st.Error))
+			failed = message.ReadError([]byte(st.Error))
 			failed = message.Errorf(failed.Code, "The step %q has failed: %w", s.ID, failed)
 		}
 	}
@@ -214,10 +214,7 @@ func (w *stepAttempt) Settle(b *store.Batch, outcome *message.Message) ([]messag
 	case outcome.Kind == message.KindReply:
 		st = stepState{Status: statusCompleted, Result: jsontext.Value(outcome.Data).Clone(), Attempt: st.Attempt}
 	default:
-		e, err := outcome.Failure()
-		if err != nil {
-			return nil, err
-		}
+		e := outcome.Failure()
 		switch {
 		case w.stopped() && external(w.k, w.step.Name):
 			return nil, work.ErrQueueStopping

@@ -157,11 +157,7 @@ func (j *Jobs) result(ctx context.Context, in resultInput) (resultOutput, error)
 	case statusCompleted:
 		return out, nil
 	case statusFailed:
-		e, err := message.ParseError([]byte(r.Error))
-		if err != nil {
-			return out, err
-		}
-		return out, e
+		return out, message.ReadError([]byte(r.Error))
 	}
 	return out, message.Errorf(409, "The job %s is %s and has no result yet; Job.Wait waits for it", r.ID, r.current())
 }

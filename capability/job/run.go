@@ -250,10 +250,7 @@ func (w *attempt) Settle(b *store.Batch, outcome *message.Message) ([]message.Me
 		r.Result = jsontext.Value(outcome.Data)
 		return w.complete(b, &r, now), nil
 	}
-	e, err := outcome.Failure()
-	if err != nil {
-		return nil, err
-	}
+	e := outcome.Failure()
 	if w.stopped() {
 		if external(w.k, w.Name) {
 			return nil, work.ErrQueueStopping // the outcome isn't known, which the next process reports

@@ -71,8 +71,7 @@ func (w *world) callIn(ctx context.Context, what message.Type, data string, out 
 		w.t.Fatal(err)
 	}
 	if m.Kind == message.KindError {
-		e, _ := m.Failure()
-		return e
+		return m.Failure()
 	}
 	if text, ok := out.(*string); ok {
 		*text = string(m.Data)

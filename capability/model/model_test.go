@@ -76,7 +76,7 @@ func generate(t testing.TB, k *kernel.Kernel, data string) *generated {
 			g.streamed = nil
 		default:
 			if m.Kind == message.KindError {
-				g.failure, _ = m.Failure()
+				g.failure = m.Failure()
 			} else if err := json.Unmarshal(m.Data, g); err != nil {
 				t.Fatal(err)
 			}

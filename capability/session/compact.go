@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -48,9 +49,7 @@ func (x *Sessions) compact(ctx context.Context, in compactInput) (out compactOut
 	if err != nil {
 		return out, err
 	}
-	if in.Keep == 0 {
-		in.Keep = 10
-	}
+	in.Keep = cmp.Or(in.Keep, 10)
 	cut := boundary(path, len(path)-in.Keep)
 	if cut == 0 {
 		return out, nil
@@ -193,11 +192,7 @@ func (r *runner) compact(s *session, path []Message, cut int) {
 		m := Message{Type: typeSummary, Covers: covers}
 		said := ""
 		if outcome.Kind == message.KindError {
-			e, err := outcome.Failure()
-			if err != nil {
-				return err
-			}
-			if e.Code != tooLong {
+			if e := outcome.Failure(); e.Code != tooLong {
 				return r.failed(c, e)
 			}
 		} else {
@@ -208,9 +203,7 @@ func (r *runner) compact(s *session, path []Message, cut int) {
 			said, m.Model = made.reply(), made.Model
 			c.s.turn.Used.add(made.used())
 		}
-		if said == "" {
-			said = leftOut
-		}
+		said = cmp.Or(said, leftOut)
 		m.Text = &said
 		c.s.turn.Long = false
 		_, err := c.append(m)

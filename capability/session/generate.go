@@ -157,10 +157,7 @@ func (r *runner) answered(c *change, outcome *message.Message) error {
 	parts := r.live.parts()
 	c.then(r.live.finish)
 	if outcome.Kind == message.KindError {
-		e, err := outcome.Failure()
-		if err != nil {
-			return err
-		}
+		e := outcome.Failure()
 		if e.Code == tooLong {
 			t.Long = true // the conversation is shortened before the model is asked again
 			return nil

@@ -307,14 +307,10 @@ func (w *attempt) Settle(b *store.Batch, outcome *message.Message) ([]message.Me
 		w.convert(&kept)
 		kept.Result.Output, _ = w.k.Excerpt(w.ctx, kept.Result.Output, maxBeginning)
 	} else {
-		e, err := outcome.Failure()
-		if err != nil {
-			return nil, err
-		}
 		if w.stopped() {
 			return nil, work.ErrQueueStopping // the next process finds out what became of it
 		}
-		kept.Result = failed(e)
+		kept.Result = failed(outcome.Failure())
 	}
 	w.Note(outcome)
 	w.lease.Depend(b)

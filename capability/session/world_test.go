@@ -306,11 +306,7 @@ func (w *world) callWith(ctx context.Context, t message.Type, data string, event
 		}
 	})
 	if answer.Kind != message.KindReply {
-		e, err := answer.Failure()
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		return e
+		return answer.Failure()
 	}
 	if out != nil {
 		if err := json.Unmarshal(answer.Data, out); err != nil {

@@ -158,8 +158,7 @@ func (h host) call(what message.Type, input, out any) error {
 		return err
 	}
 	if m.Kind == message.KindError {
-		e, err := m.Failure()
-		return errors.Join(err, fmt.Errorf("%s %s: %w", what, data, e))
+		return fmt.Errorf("%s %s: %w", what, data, m.Failure())
 	}
 	return json.Unmarshal(m.Data, out)
 }

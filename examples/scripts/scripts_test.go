@@ -40,10 +40,7 @@ func (m *machine) send(name message.Type, data string, metadata message.Metadata
 		m.t.Fatal(err)
 	}
 	if answer.Kind == message.KindError {
-		e, err := answer.Failure()
-		if err != nil {
-			m.t.Fatal(err)
-		}
+		e := answer.Failure()
 		return events, fmt.Sprintf("%d %s", e.Code, e.Error())
 	}
 	return events, string(answer.Data)

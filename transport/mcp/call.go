@@ -234,10 +234,7 @@ func (x *exchange) called() (d *kernel.Definition, name string, data json.RawMes
 
 // failed returns the members of the result of a call that has failed: the error, and what to do about it.
 func (x *exchange) failed(m message.Message) []byte {
-	e, err := m.Failure()
-	if err != nil {
-		e = &message.Error{Code: 500, Message: "An error that can't be read"}
-	}
+	e := m.Failure()
 	body := json.RawMessage(e.Append(nil))
 	about, name, data := x.called()
 	if guidance := rpc.Guide(about, name, data, e); guidance != nil && about.Input.Validate(data) != nil {

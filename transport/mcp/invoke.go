@@ -37,9 +37,7 @@ func (x *exchange) invoke(t message.Type, data any, event func(message.Message))
 		case message.KindReply:
 			reply = bytes.Clone(answer.Data)
 		case message.KindError:
-			if err, _ = answer.Failure(); err == nil {
-				err = &message.Error{Code: 500, Message: "An error that can't be read"}
-			}
+			err = answer.Failure()
 		}
 	}, x.ctx.Done())
 	if reply == nil && err == nil {

@@ -169,10 +169,8 @@ func (x *exchange) taskResult(info *jobInfo) json.RawMessage {
 // fail shows what has become of a failed job. An error of the caller's is a result, as it is for a
 // call that isn't a task; others are failures.
 func (t *shownTask) fail(info *jobInfo) {
-	e, err := message.ParseError(info.Error)
+	e := message.ReadError(info.Error)
 	switch {
-	case err != nil:
-		e = &message.Error{Code: 500, Message: "An error that can't be read"}
 	case e.Code == 499:
 		t.Status = "cancelled"
 		return

@@ -24,7 +24,7 @@ func (st *stream) emit(m message.Message) {
 	case message.KindReply:
 		st.reply(st.contentType(), m.Data)
 	case message.KindError:
-		e := readError(m.Data)
+		e := message.ReadError(m.Data)
 		if m.Err != nil {
 			e.Via = m.Err.Nested()
 		}
@@ -39,20 +39,12 @@ func (st *stream) emit(m message.Message) {
 			dst := st.begin(typeProgress, m.Via)
 			st.put(appendProgress(dst, m.Data), false)
 		case m.Type == kernel.ErrorOccurred: // the call continues
-			st.put(appendError(st.begin(typeError, m.Via), readError(m.Data), true), false)
+			st.put(appendError(st.begin(typeError, m.Via), message.ReadError(m.Data), true), false)
 		default:
 			st.data(st.eventType(m.Type), m.Data, m.Via, false)
 		}
 	}
 	st.params = nil
-}
-
-func readError(data []byte) *message.Error {
-	e, err := message.ParseError(data)
-	if err != nil {
-		return &message.Error{Code: 500, Message: "An error that can't be read"}
-	}
-	return e
 }
 
 // contentType returns that of the call's final value, and what guidance calls the method.

@@ -75,10 +75,7 @@ func jobOutcome(data json.RawMessage) (ended bool, err error) {
 		return true, nil
 	case "failed":
 		ended = true
-		e, err := message.ParseError(job.Error)
-		if err != nil {
-			return true, exit.Wrap(err)
-		}
+		e := message.ReadError(job.Error)
 		text = fmt.Sprintf("the job %s has failed: %d %v", job.JobID, e.Code, e)
 	}
 	return ended, &exit.Error{Status: exit.Failure, Cause: errors.New(visible.Text(text))}

@@ -162,9 +162,6 @@ func ask(ctx context.Context, conn *unix.Conn, kind message.Kind, t message.Type
 	if outcome.Kind != message.KindError {
 		return outcome.Data, nil
 	}
-	e, err := message.ParseError(outcome.Data)
-	if err != nil {
-		return nil, exit.Wrap(err)
-	}
+	e := outcome.Failure()
 	return nil, &exit.Error{Status: exit.StatusOf(e.Code), Cause: e}
 }

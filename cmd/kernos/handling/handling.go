@@ -150,8 +150,7 @@ func (c *connection) read(ctx context.Context) error {
 			c.cancel(m.Data)
 		case m.Kind.Answers() && m.Metadata.Causation == c.registering:
 			if m.Kind == message.KindError {
-				e, err := message.ParseError(m.Data)
-				return errors.Join(fmt.Errorf("%s can't be served: %w", c.Type, e), err)
+				return fmt.Errorf("%s can't be served: %w", c.Type, m.Failure())
 			}
 			c.registered = true
 			c.Report(fmt.Sprintf("%s is served; an interrupt ends it", c.Type))

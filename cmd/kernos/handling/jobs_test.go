@@ -19,8 +19,7 @@ func (w *world) job(what message.Type, data string, out any) {
 		if m, err = w.daemon.Call(w.t.Context(), message.Message{Kind: message.KindCommand, Type: what, Data: json.RawMessage(data)}, nil); err != nil {
 			w.t.Fatal(err)
 		}
-		e, _ := m.Failure()
-		return m.Kind == message.KindReply || e.Code != 503
+		return m.Kind == message.KindReply || m.Failure().Code != 503
 	})
 	if err := json.Unmarshal(m.Data, out); err != nil || m.Kind == message.KindError {
 		w.t.Fatalf("%s %s: %s, %v", what, data, m.Data, err)

@@ -103,11 +103,7 @@ func TestConnect(t *testing.T) {
 		if outcome.Kind == message.KindReply {
 			return outcome.Data, nil
 		}
-		e, err := outcome.Failure()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return nil, e
+		return nil, outcome.Failure()
 	}
 	configured := func() string {
 		var list struct {
