@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -26,9 +25,7 @@ const (
 	spaceIndexed = 'x' // → how far the words are indexed
 )
 
-func key(space byte, parts ...[]byte) []byte {
-	return append([]byte{store.SpaceJournal, space}, bytes.Join(parts, nil)...)
-}
+func key(space byte) []byte { return []byte{store.SpaceJournal, space} }
 
 func seqKey(space byte, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(make([]byte, 0, 10), store.SpaceJournal, space), seq)

@@ -204,14 +204,3 @@ func (v *Vectors) Stats() ([]vectors.Progress, error) {
 	}
 	return stats, err
 }
-
-// Check reads all collections and returns what is wrong with them.
-func (v *Vectors) Check(ctx context.Context) error {
-	all, err := v.all(v.opts.Store)
-	for _, h := range all {
-		if err == nil {
-			err = v.index(h).Check(ctx)
-		}
-	}
-	return err
-}
