@@ -257,8 +257,8 @@ func misused(key string) *message.Error {
 
 // unknownOutcome returns the error for a command that has begun, and whose outcome was not recorded.
 func unknownOutcome(key string) *message.Error {
-	return &message.Error{Code: 409, Message: "The outcome is not known", Cause: message.Errorf(409,
-		"The command with the idempotency key %s had begun, and was not done in time, or the program that served it left, or the kernel ended before it could write down how it went. It may have happened, and is not run again; look, and if it has not, send it with a new key", quoted(key))}
+	return &message.Error{Code: 409, Message: "The outcome is not known (the command with the idempotency key " + quoted(key) +
+		" had begun, and was not done in time, or the program that served it left, or the kernel ended before it could write down how it went). It may have happened, and is not run again; look, and if it has not, send it with a new key"}
 }
 
 func quoted(s string) string { return string(jsonscan.AppendQuoted(nil, message.Clip(s, 100))) }
