@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"kernos/internal/patience"
 	"kernos/message"
 )
 
@@ -34,7 +35,7 @@ func (c *Content) fetch(ctx context.Context, uri, known string) (f File, same bo
 	if c.client == nil {
 		return f, false, message.Errorf(503, "%s can't be fetched: this kernel is not allowed to ask servers", message.Clip(uri, 200))
 	}
-	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	ctx, cancel := context.WithTimeout(ctx, patience.For(fetchTimeout))
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, uri, nil)
 	if err != nil || r.URL.Scheme != "https" {

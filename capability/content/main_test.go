@@ -16,12 +16,16 @@ import (
 	"kernos/capability/vfs"
 	"kernos/capability/vfs/dirfs"
 	"kernos/capability/vfs/vfstest"
+	"kernos/internal/patience"
 	"kernos/kernel"
 	"kernos/kernel/kerneltest"
 	"kernos/message"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	patience.Stretch(20)
+	goleak.VerifyTestMain(m)
+}
 
 // tree makes the kernel's tree of files a [Files], as the program does.
 type tree struct{ *vfs.Tree }
