@@ -316,8 +316,7 @@ func TestNothingRunsUnasked(t *testing.T) {
 		w.goTo("/call")
 		w.goTo(`/call/memory/delete?data=%7B%22key%22%3A%22a%22%7D`)
 		w.wait(`document.querySelector('[data-field="/key"]') && window.known`) // the schema is there
-		w.click(`[data-testid=run]`)
-		w.do(chromedp.KeyEvent("\r"))
+		w.do(chromedp.Click(chromedp.CSS(`[data-testid=run]`)), chromedp.KeyEvent("\r"))
 		if eval[bool](w, `!!document.querySelector('[data-testid=answer], [data-testid=confirm]')`) {
 			t.Error("a method of which too little is known is run")
 		}

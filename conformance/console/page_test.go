@@ -169,10 +169,11 @@ func eval[T any](w *world, expression string) T {
 	return value
 }
 
-// click clicks on the first element of a selector, when it can be seen.
+// click clicks on the first element of a selector, when it can be seen and used.
 func (w *world) click(selector string) {
 	w.Helper()
-	w.do(chromedp.WaitVisible(chromedp.CSS(selector)), chromedp.Click(chromedp.CSS(selector)))
+	at := chromedp.CSS(selector)
+	w.do(chromedp.WaitVisible(at), chromedp.WaitEnabled(at), chromedp.Click(at))
 }
 
 // fill replaces the value of a field, as typing does.

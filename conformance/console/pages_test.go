@@ -60,7 +60,6 @@ var places = []struct {
 func (w *world) press() {
 	w.Helper()
 	w.wait(`document.querySelector('.ask h2')?.textContent.toLowerCase().replace(/[._]/g, "") === location.hash.split("?")[0].split("/").slice(2).join("").replace(/_/g, "")`)
-	w.wait(`document.querySelector('[data-testid=run]:not(:disabled)')`) // the form is there
 	w.click(`[data-testid=run]`)
 }
 
