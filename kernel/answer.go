@@ -33,7 +33,7 @@ type Origin interface {
 	Post(send Emit, m message.Message, commit *store.Commit)
 }
 
-// abandon answers for a call whose batch the store does not take in time.
+// abandon answers for a call whose batch the store does not take in time. A call that is settled has its answer.
 func (c *Call) abandon() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

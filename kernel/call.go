@@ -275,11 +275,10 @@ func (c *Call) Expire() {
 		return
 	}
 	c.k.opts.Log.Warn("call not done in time", "type", c.request.Type, "id", c.request.Metadata.ID, "timeout", c.timeout)
-	if applying {
-		c.abandon()
-		return
+	if !applying {
+		c.Fail(message.Errorf(504, "%s was not done within %v", c.request.Type, c.timeout.Round(time.Millisecond)))
 	}
-	c.Fail(message.Errorf(504, "%s was not done within %v", c.request.Type, c.timeout.Round(time.Millisecond)))
+	c.abandon() // does nothing unless another goroutine is giving an outcome to the store
 }
 
 // Fail settles the call with an error, if it is not settled.

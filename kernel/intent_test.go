@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -192,6 +194,58 @@ func TestAnIntentThatCanNotBeKept(t *testing.T) {
 		}
 	})
 }
+
+// The deadline ends the wait of a call for its intent, and the call itself, on two goroutines. The one that is answered first
+// is enough, and no answer is lost while the other gives an outcome to the store.
+func TestTheDeadlineOfAnIntent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewMemory()
+		applying, answered := make(chan struct{}), make(chan struct{})
+		log := slog.New(&holding{until: applying}) // the first goroutine that finds the call late
+		k := kerneltest.New(t, &kernel.Options{Store: s, Timeout: time.Second, Log: log}, outside("Test.Post", func(_ context.Context, m message.Message, emit kernel.Emit) {
+			emit(m.Reply(nil))
+		}))
+		kerneltest.Ask(k, keyed("first", "Test.Post", `0`, "first")) // the key of fingerprints is there now
+		s.Manual()
+		applies := 0
+		s.Fail(func(call string) error {
+			if call == "apply" {
+				if applies++; applies == 2 { // the intent was the first
+					close(applying)
+					<-answered
+				}
+			}
+			return nil
+		})
+		k.Handle(t.Context(), keyed("a", "Test.Post", `0`, "k"), func(m message.Message) {
+			if code, text := kerneltest.ReadError(t, m); code != 504 {
+				t.Errorf("got %d %s", code, text)
+			}
+			close(answered) // a second answer would panic
+		})
+		<-answered
+		synctest.Wait()
+	})
+}
+
+// holding is a log that holds what first writes to it.
+type holding struct {
+	until chan struct{}
+	held  atomic.Bool
+}
+
+func (h *holding) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h *holding) Handle(context.Context, slog.Record) error {
+	if h.held.CompareAndSwap(false, true) {
+		<-h.until
+	}
+	return nil
+}
+
+func (h *holding) WithAttrs([]slog.Attr) slog.Handler { return h }
+
+func (h *holding) WithGroup(string) slog.Handler { return h }
 
 // A key that has expired is free again, for an intent too, and a sweep in the middle does not
 // make the command run again.
