@@ -40,7 +40,11 @@ func (c *Call) abandon() {
 	if c.settled.Load() {
 		return
 	}
-	m := c.request.Fail(message.Errorf(504, "%s is not known to have happened: the store did not take it within %v", c.request.Type, c.timeout.Round(time.Millisecond)))
+	e := c.tooLate()
+	if c.outcome.Kind == message.KindReply {
+		e = message.Errorf(504, "%s is not known to have happened: the store did not take it within %v", c.request.Type, c.timeout.Round(time.Millisecond))
+	}
+	m := c.request.Fail(e)
 	c.stamp(&m, time.Now())
 	c.Record(m, c.way(Out))
 	c.end()

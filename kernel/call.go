@@ -276,9 +276,14 @@ func (c *Call) Expire() {
 	}
 	c.k.opts.Log.Warn("call not done in time", "type", c.request.Type, "id", c.request.Metadata.ID, "timeout", c.timeout)
 	if !applying {
-		c.Fail(message.Errorf(504, "%s was not done within %v", c.request.Type, c.timeout.Round(time.Millisecond)))
+		c.Fail(c.tooLate())
 	}
 	c.abandon() // does nothing unless another goroutine is giving an outcome to the store
+}
+
+// tooLate returns the error for a call that has run out of time.
+func (c *Call) tooLate() *message.Error {
+	return message.Errorf(504, "%s was not done within %v", c.request.Type, c.timeout.Round(time.Millisecond))
 }
 
 // Fail settles the call with an error, if it is not settled.
