@@ -101,8 +101,7 @@ func (w *working) start(data string) (id string, err error) {
 func (w *working) command(t message.Type, data string) (json.RawMessage, error) {
 	outcome, err := w.daemon.Call(context.Background(), message.Message{Kind: message.KindCommand, Type: t, Data: json.RawMessage(data)}, nil)
 	if err == nil && outcome.Kind == message.KindError {
-		failed := outcome.Failure()
-		err = fmt.Errorf("%s %s: %w", t, data, failed)
+		err = fmt.Errorf("%s %s: %w", t, data, outcome.Failure())
 	}
 	return json.RawMessage(outcome.Data), err
 }

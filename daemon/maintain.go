@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -46,16 +47,16 @@ func (s *state) maintain(ctx context.Context, k *kernel.Kernel, jobs *job.Jobs) 
 	defer expiring.Wait()
 	timer := time.NewTimer(firstSweep)
 	defer timer.Stop()
-	reported := 0 // the code of the last error: a disk that can't be written is reported once, not every minute
+	var reported cause // a disk that can't be written is reported once, not every minute
 	report := func(err error) {
-		code := 0
-		if err != nil && ctx.Err() == nil {
-			known, _ := message.ErrorOf(err)
-			if code = known.Code; code != reported {
-				s.log.Warn("can't remove what has expired", "error", err)
-			}
+		if ctx.Err() != nil {
+			return
 		}
-		reported = code
+		found := causeOf(err)
+		if err != nil && found != reported {
+			s.log.Warn("can't remove what has expired", "error", err)
+		}
+		reported = found
 	}
 	over := s.journal.Over()
 	defer s.reportDropped()
@@ -82,6 +83,21 @@ func (s *state) maintain(ctx context.Context, k *kernel.Kernel, jobs *job.Jobs) 
 			return
 		}
 	}
+}
+
+// A cause tells apart the errors of maintenance; the zero cause is that of no error.
+type cause struct {
+	code  int
+	errno syscall.Errno
+}
+
+func causeOf(err error) (c cause) {
+	if err != nil {
+		known, _ := message.ErrorOf(err)
+		c.code = known.Code
+		errors.As(err, &c.errno)
+	}
+	return c
 }
 
 // swept returns a file that was written by the last sweep.

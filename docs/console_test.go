@@ -8,14 +8,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -125,7 +123,7 @@ func (r *reader) begin() {
 			r.t.Fatal(err)
 		}
 	}
-	r.port = unusedPort()
+	_, r.port, _ = net.SplitHostPort(testkit.Address(r.t))
 	r.env = []string{"PATH=" + r.kernos + ":" + os.Getenv("PATH"), "HOME=" + root + "/ada", "XDG_RUNTIME_DIR=" + root + "/run",
 		"KERNOS_ADDR=127.0.0.1:" + r.port, "TZ=UTC", "LANG=C.UTF-8", "TERM=dumb", "PYTHONDONTWRITEBYTECODE=1", "EDITOR=true"}
 	r.t.Cleanup(func() {
@@ -135,18 +133,6 @@ func (r *reader) begin() {
 		}
 		_ = os.RemoveAll(root)
 	})
-}
-
-// unusedPort returns a port that no process has. It is none that a system gives to processes that ask for any port,
-// so that it is still unused when the daemon is started, or started again.
-func unusedPort() string {
-	for {
-		port := strconv.Itoa(10_000 + rand.N(20_000))
-		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
-			_ = l.Close()
-			return port
-		}
-	}
 }
 
 func (r *reader) command(name string, args ...string) *exec.Cmd {

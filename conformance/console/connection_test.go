@@ -12,6 +12,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"kernos/daemon"
+	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/schema"
@@ -21,10 +22,13 @@ import (
 func TestTheConnectionIsCut(t *testing.T) {
 	w := &world{T: t, home: t.TempDir(), extra: []kernel.Module{formModule()}}
 	w.serve()
-	relay := newRelay(t)
-	relay.mend(w.daemon.Address)
+	relay := newRelay(t, w.daemon.Address)
 	w.newPage()
-	w.signInOver(relay)
+	link, err := w.daemon.ConsoleURL()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.enter(strings.Replace(link, w.daemon.Address, relay.address, 1))
 	w.goTo("/messages?filter=type:Memory.Set+kind:command")
 	set := func(n int) { w.ask("Memory.Set", "command", fmt.Sprintf(`{"key":"k","value":"number %d;"}`, n)) }
 	shown := func(n int) string {
@@ -41,7 +45,7 @@ func TestTheConnectionIsCut(t *testing.T) {
 			n++
 		}
 		w.wait(`document.querySelector('[data-testid=status]').dataset.status === "lost"`)
-		relay.mend(w.daemon.Address)
+		relay.mend()
 		w.wait(shown(n) + ` && !document.querySelector('.gap')`)
 	}
 }
@@ -93,23 +97,22 @@ func TestTheMethodsChange(t *testing.T) {
 	w.wait(`[...document.querySelectorAll('[data-testid=sheet][open] dd')].map((d) => d.textContent).filter((text) => text.startsWith("go to ")).join() === "go to a method, key, message or action,go to Call,go to Messages"`)
 }
 
-// A relay passes connections on to a server that may be at another address each time it is started. The relay's own
-// address stays: no other process can take it meanwhile.
+// A relay passes connections on to a server until it is cut.
 type relay struct {
-	address string
+	address, to string
 
-	mu    sync.Mutex
-	to    string // "" while the relay is cut
-	conns []net.Conn
+	mu     sync.Mutex
+	broken bool
+	conns  []net.Conn
 }
 
-func newRelay(t *testing.T) *relay {
+func newRelay(t *testing.T, to string) *relay {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &relay{address: l.Addr().String()}
+	r := &relay{address: l.Addr().String(), to: to}
 	t.Cleanup(func() {
 		_ = l.Close()
 		r.cut()
@@ -136,7 +139,7 @@ func newRelay(t *testing.T) *relay {
 func (r *relay) dial(in net.Conn) (out net.Conn, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.to == "" {
+	if r.broken {
 		return nil, net.ErrClosed
 	}
 	out, err = net.Dial("tcp", r.to)
@@ -150,54 +153,39 @@ func (r *relay) dial(in net.Conn) (out net.Conn, err error) {
 func (r *relay) cut() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.to = ""
+	r.broken = true
 	for _, c := range r.conns {
 		_ = c.Close()
 	}
 	r.conns = nil
 }
 
-// mend lets connections through to an address.
-func (r *relay) mend(to string) {
+// mend lets connections through again.
+func (r *relay) mend() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.to = to
-}
-
-// signInOver follows a link into the console through a relay.
-func (w *world) signInOver(r *relay) {
-	w.Helper()
-	link, err := w.daemon.ConsoleURL()
-	if err != nil {
-		w.Fatal(err)
-	}
-	w.enter(strings.Replace(link, w.daemon.Address, r.address, 1))
+	r.broken = false
 }
 
 // A server that goes away and comes back finds the page where it was, and the page reports what it missed.
 func TestTheServerRestarts(t *testing.T) {
-	w := &world{T: t, home: t.TempDir()}
-	relay := newRelay(t)
-	serve := func() {
-		w.serve()
-		relay.mend(w.daemon.Address)
-	}
-	serve()
+	address := testkit.Address(t)
+	w := &world{T: t, home: t.TempDir(), web: daemon.Web{Address: address}}
+	w.serve()
 	w.newPage()
-	w.signInOver(relay)
+	w.signIn()
 	set := func(value string) { w.ask("Memory.Set", "command", `{"key":"a","value":"`+value+`"}`) }
 	texts := `[...document.querySelectorAll('.message, .gap')].map((row) => row.matches(".gap") ? "gap" : /"value":"(\w+)/.exec(row.textContent)[1]).join(" ")`
 	lost := func() {
 		t.Helper()
 		w.daemon.Stop()
-		relay.cut()
 		w.wait(`document.querySelector('[data-testid=status]').dataset.status === "lost"`)
 		w.wait(`/^Connection lost \d+ s ago/.test(document.querySelector('[data-testid=status]').textContent)`)
 	}
 	w.goTo("/messages?filter=type:Memory.Set+kind:command")
 	w.wait(`document.querySelector('.column .empty')`) // no message matches yet, and none is missed later
 	lost()
-	serve()
+	w.serve()
 	set("first")
 	w.wait(texts + ` === "first"`)
 
@@ -211,8 +199,8 @@ func TestTheServerRestarts(t *testing.T) {
 	}
 
 	// The journal drops messages that the page has not seen: a gap stands in their place.
-	w.retention = daemon.Retention{MaxBytes: 64 << 10}
-	w.serve() // the page can't reach it
+	w.retention, w.web.Address = daemon.Retention{MaxBytes: 64 << 10}, ""
+	w.serve() // at an address that the page doesn't know
 	var seen, left struct{ FirstSeq, LastSeq uint64 }
 	w.read("Message.Stats", &seen)
 	for left.FirstSeq <= seen.LastSeq+1 {
@@ -222,8 +210,8 @@ func TestTheServerRestarts(t *testing.T) {
 		w.read("Message.Stats", &left)
 	}
 	w.daemon.Stop()
-	w.retention = daemon.Retention{}
-	serve()
+	w.retention, w.web.Address = daemon.Retention{}, address
+	w.serve()
 	set("last")
 	w.wait(texts + ` === "first gap last"`)
 	w.wait(`/^[\d,]+ messages are missing here$/.test(document.querySelector('.gap').textContent)`)

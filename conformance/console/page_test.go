@@ -2,6 +2,7 @@
 package console_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -73,7 +74,7 @@ func open(t *testing.T, extra ...kernel.Module) *world {
 func (w *world) serve() {
 	w.Helper()
 	web := w.web
-	web.Address = "127.0.0.1:0"
+	web.Address = cmp.Or(web.Address, "127.0.0.1:0")
 	w.daemon = daemontest.Serve(w, &daemon.Options{Home: w.home, Socket: &daemon.Socket{}, Web: &web, Modules: w.extra, Retention: w.retention, Now: w.now})
 }
 
