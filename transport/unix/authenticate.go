@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"slices"
@@ -58,26 +59,6 @@ func newChallenge() (request message.Message, challenge []byte) {
 	_, _ = rand.Read(challenge[copy(challenge, challengePrefix):]) // never fails
 	data, _ := json.Marshal(challengeData{scheme, challenge})      // never fails
 	return message.Message{Kind: message.KindCommand, Type: authenticate, Data: data}, challenge
-}
-
-// authenticate sends a challenge, and returns nil if the first line that comes back is
-// signed by one of the keys.
-func (c *serverConn) authenticate(keys []ssh.PublicKey) error {
-	request, challenge := newChallenge()
-	c.s.k.Stamp(&request)
-	if err := c.tell(append(message.Append(nil, &request), '\n')); err != nil {
-		return fmt.Errorf("the challenge could not be sent: %w", err)
-	}
-	c.arm(c.s.now().Add(c.s.patience))
-	line, err := readLine(c.conn)
-	if err != nil {
-		return fmt.Errorf("no answer to the challenge came: %w", err)
-	}
-	if err := verify(line, request.Metadata.ID, challenge, keys); err != nil {
-		return err
-	}
-	c.arm(time.Time{})
-	return nil
 }
 
 // verify returns nil if a line answers a challenge with a signature by one of the keys.
@@ -159,4 +140,19 @@ func choose(keys []*agent.Key, accepted []string) (*agent.Key, error) {
 		return nil, fmt.Errorf("it wants a signature by %s, and the ssh-agent has no key of these types; add one with ssh-add", want)
 	}
 	return nil, fmt.Errorf("it wants a signature by %s, and the ssh-agent has %s; add the right one with ssh-add", want, strings.Join(have, ", "))
+}
+
+// readLine reads a line that comes before the conversation, without its end. It reads one byte
+// at a time, and so nothing that comes after the line.
+func readLine(r io.Reader) ([]byte, error) {
+	var line []byte
+	for next := make([]byte, 1); len(line) <= message.MaxLine; line = append(line, next[0]) {
+		if _, err := io.ReadFull(r, next); err != nil {
+			return nil, err
+		}
+		if next[0] == '\n' {
+			return line, nil
+		}
+	}
+	return nil, fmt.Errorf("the first line is longer than %d bytes", message.MaxLine)
 }

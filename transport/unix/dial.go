@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"strings"
@@ -203,21 +202,6 @@ func readChallenge(line []byte) (request message.Message, challenge []byte, err 
 		return request, nil, fmt.Errorf("its challenge is not %q and %d random bytes; a signature over anything else could open your secrets, so it was not given", challengePrefix, challengeBytes)
 	}
 	return request, data.Challenge, nil
-}
-
-// readLine reads a line that comes before the conversation, without its end. It reads one byte
-// at a time, and so nothing that comes after the line.
-func readLine(r io.Reader) ([]byte, error) {
-	var line []byte
-	for next := make([]byte, 1); len(line) <= message.MaxLine; line = append(line, next[0]) {
-		if _, err := io.ReadFull(r, next); err != nil {
-			return nil, err
-		}
-		if next[0] == '\n' {
-			return line, nil
-		}
-	}
-	return nil, fmt.Errorf("the first line is longer than %d bytes", message.MaxLine)
 }
 
 func stamp(m *message.Message) {

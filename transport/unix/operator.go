@@ -4,20 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"slices"
-	"time"
 
 	"kernos/message"
 	"kernos/message/ndjson"
 	"kernos/transport"
-)
-
-const (
-	// operatorPlaces is how many connections beyond the limit are served, for the operator of the
-	// daemon.
-	operatorPlaces = 8
-
-	// operatorTime is how long such a connection may take to send its request.
-	operatorTime = 2 * time.Second
 )
 
 // operatorSyscalls are the types that a daemon with all its places taken still serves.

@@ -3,6 +3,7 @@ package unix
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/crypto/ssh"
 	"golang.org/x/sys/unix"
 
 	"kernos/message"
@@ -81,18 +83,50 @@ func (c *serverConn) Throttled() bool { return c.pacer.Waits() }
 // Cut implements [transport.Conn].
 func (c *serverConn) Cut() { _ = c.conn.Close() }
 
-// deadlines end the reads and writes of a connection.
-type deadlines interface {
-	SetReadDeadline(time.Time) error
-	SetWriteDeadline(time.Time) error
-}
-
 func newServerConn(s *Server, conn *net.UnixConn) *serverConn {
 	c := &serverConn{s: s, conn: conn, deadlines: s.deadlines(conn)}
 	c.raw, c.err = conn.SyscallConn()
 	c.attempt, c.socket = c.try, transport.NewSocket(conn)
 	c.pacer = s.conns.Pacer()
 	return c
+}
+
+// authenticated reports whether the peer may be served. If there are keys it must sign first.
+func (s *Server) authenticated(c *serverConn) bool {
+	if len(s.opts.Keys) == 0 {
+		return true
+	}
+	err := c.authenticate(s.opts.Keys)
+	switch {
+	case err == nil:
+		return true
+	case c.hasStopped(): // the peer may have been about to sign
+		c.refuse(errStopping)
+	default:
+		s.opts.Log.Warn("a connection was refused: it is not authenticated", "error", err)
+		s.conns.Refuse(refusedUnauthenticated)
+	}
+	return false
+}
+
+// authenticate sends a challenge, and returns nil if the first line that comes back is
+// signed by one of the keys.
+func (c *serverConn) authenticate(keys []ssh.PublicKey) error {
+	request, challenge := newChallenge()
+	c.s.k.Stamp(&request)
+	if err := c.tell(append(message.Append(nil, &request), '\n')); err != nil {
+		return fmt.Errorf("the challenge could not be sent: %w", err)
+	}
+	c.arm(c.s.now().Add(c.s.patience))
+	line, err := readLine(c.conn)
+	if err != nil {
+		return fmt.Errorf("no answer to the challenge came: %w", err)
+	}
+	if err := verify(line, request.Metadata.ID, challenge, keys); err != nil {
+		return err
+	}
+	c.arm(time.Time{})
+	return nil
 }
 
 // Read implements [io.Reader].
