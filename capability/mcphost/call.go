@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
+	"fmt"
 	"slices"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -19,13 +19,36 @@ import (
 	"kernos/schema"
 )
 
-var mapKeys = maps.Keys[map[string]string]
-
 // The members of _meta that carry what a message has and the protocol has no word for.
 const (
 	metaKey         = "kernos/idempotencyKey"
 	metaCorrelation = "kernos/correlation"
 )
+
+// failures are the errors that every tool may give.
+var failures = []kernel.ErrorDefinition{
+	{Code: 500, When: "the tool has failed; the message is its own"},
+	{Code: 502, When: "the MCP server can't be started, has ended, or its answer breaks the output schema"},
+	{Code: 503, When: "the MCP server has failed repeatedly and is started again later, or needs credentials"},
+}
+
+// definition returns the syscall of a tool. Whatever the server claims, it is a command that acts outside
+// of the kernel.
+func (r *record) definition(t *tool) kernel.Definition {
+	d := kernel.Definition{
+		Type: t.Type, Kind: message.KindCommand, Summary: fmt.Sprintf("%s, a tool of the MCP server %s.", t.Type, r.Name),
+		Input: schema.Parsed([]byte(t.Input)), Output: schema.Parsed([]byte(mcp.ContentSchema)), Errors: failures,
+		Runs: kernel.Slow, Provider: kernel.Mounted, Effect: kernel.External, Timeout: r.timeout(),
+		Repeat: kernel.RetriedIf(t.ReadOnly || t.Idempotent), Allowed: t.Allowed && t.Next == nil,
+	}
+	if t.Description != "" {
+		d.Summary = fmt.Sprintf("From the MCP server %s: %s", r.Name, t.Description)
+	}
+	if t.Output != nil {
+		d.Output = schema.Parsed([]byte(t.Output))
+	}
+	return d
+}
 
 // handler returns the handler of a tool. The tool is as the registry has it.
 func (s *server) handler(t *tool) kernel.Handler {

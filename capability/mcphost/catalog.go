@@ -297,6 +297,22 @@ type change struct{ added, changed, removed []message.Type }
 
 func (c *change) empty() bool { return len(c.added)+len(c.changed)+len(c.removed) == 0 }
 
+// maxTold is how many names an event has of each kind.
+const maxTold = 30
+
+// encode returns the data of the event about a change.
+func (c *change) encode(name string) []byte {
+	few := func(types []message.Type) []message.Type { return types[:min(len(types), maxTold)] }
+	text, _ := json.Marshal(struct { // texts
+		Name    string         `json:"name"`
+		Added   []message.Type `json:"added,omitzero"`
+		Changed []message.Type `json:"changed,omitzero"`
+		Removed []message.Type `json:"removed,omitzero"`
+		More    int            `json:"more,omitzero"`
+	}{name, few(c.added), few(c.changed), few(c.removed), max(0, len(c.added)-maxTold) + max(0, len(c.changed)-maxTold) + max(0, len(c.removed)-maxTold)})
+	return text
+}
+
 // merge returns the record of a server after a reading, and what has changed. A tool that is described
 // in another way keeps its earlier description, until the owner accepts the new one. taken reports why
 // a name can't be had.

@@ -66,6 +66,12 @@ type Options struct {
 	Log *slog.Logger
 }
 
+// The events of servers.
+const (
+	changedEvent   message.Type = "Mcp.Changed"
+	authorizeEvent message.Type = "Mcp.LoginRequested"
+)
+
 // A Host has the servers that are mounted. It is safe for concurrent use. Its creator closes it.
 type Host struct {
 	registry *kernel.Registry
@@ -119,22 +125,6 @@ func (h *Host) Close() {
 		h.work.Go(s.close)
 	}
 	h.work.Wait()
-}
-
-// Definitions returns the module without its handlers.
-func Definitions() kernel.Module {
-	return kernel.Module{
-		Name:     "mcp",
-		Version:  "1.0.0",
-		Summary:  "Servers of the Model Context Protocol that are mounted: their tools are syscalls, their resources files.",
-		Domains:  []string{"Mcp"},
-		Syscalls: kernel.Unbound(add.Definition, remove.Definition, list.Definition, show.Definition, allow.Definition, refresh.Definition),
-	}
-}
-
-// Module returns the module.
-func (h *Host) Module() kernel.Module {
-	return Definitions().Bind(add.BindStream(h.add), remove.Bind(h.remove), list.Bind(h.list), show.Bind(h.show), allow.Bind(h.allow), refresh.BindStream(h.refresh))
 }
 
 // Load reads the servers that the store has, once, and adds their tools to the registry.

@@ -24,12 +24,6 @@ import (
 	"kernos/kernel"
 )
 
-// oauthClient is what an authorization server knows this kernel by.
-type oauthClient struct {
-	ID     string `json:"id" jsonschema:"minLength=1,maxLength=512" jsonschema_description:"The client id, or the https address of a document that describes the client."`
-	Secret string `json:"secret,omitzero" jsonschema:"format=password,writeOnly=true" jsonschema_description:"The client secret. It is kept sealed."`
-}
-
 // A login is a call during which a person can log in.
 type login struct {
 	stream *kernel.Stream

@@ -5,22 +5,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"kernos/capability/mcphost/client"
 	"kernos/internal/backoff"
 	"kernos/internal/process"
 	"kernos/internal/sealed"
-	"kernos/internal/secret"
 	"kernos/internal/visible"
 	"kernos/kernel"
 	"kernos/kernel/principal"
@@ -36,9 +32,6 @@ const (
 
 	changeEvery = time.Second // how often changes that a server announces are followed
 )
-
-// opens is the syscall that secrets of servers are sealed for.
-const opens = "Mcp.Connect"
 
 // A server is a mounted MCP server.
 type server struct {
@@ -73,14 +66,6 @@ func newServer(h *Host, r *record) *server {
 
 func (r *record) timeout() time.Duration {
 	return cmp.Or(time.Duration(r.Timeout)*time.Millisecond, callTime)
-}
-
-// target describes how a server is reached, for people.
-func (r *record) target() string {
-	if r.URL != "" {
-		return r.URL
-	}
-	return strings.Join(r.Command, " ")
 }
 
 // publish puts the tools of a record in the place of those of another one, or of none, in the
@@ -310,28 +295,7 @@ func (s *server) replace(ctx context.Context, next *record) error {
 	return nil
 }
 
-// sameRecord reports whether two records are the same, which is compared as it is stored.
-func sameRecord(a, b *record) bool {
-	one, err1 := a.encode()
-	two, err2 := b.encode()
-	return err1 == nil && err2 == nil && string(one) == string(two)
-}
-
-// maxTold is how many names an event has of each kind.
-const maxTold = 30
-
-// encode returns the data of the event about a change.
-func (c *change) encode(name string) []byte {
-	few := func(types []message.Type) []message.Type { return types[:min(len(types), maxTold)] }
-	text, _ := json.Marshal(struct { // texts
-		Name    string         `json:"name"`
-		Added   []message.Type `json:"added,omitzero"`
-		Changed []message.Type `json:"changed,omitzero"`
-		Removed []message.Type `json:"removed,omitzero"`
-		More    int            `json:"more,omitzero"`
-	}{name, few(c.added), few(c.changed), few(c.removed), max(0, len(c.added)-maxTold) + max(0, len(c.changed)-maxTold) + max(0, len(c.removed)-maxTold)})
-	return text
-}
+var mapKeys = maps.Keys[map[string]string]
 
 // open connects to the server that a record describes.
 func (s *server) open(ctx context.Context, r *record, changed chan struct{}, login *login) (*client.Conn, error) {
@@ -392,42 +356,6 @@ func (s *server) reveal(ctx context.Context, text string, use sealed.Use) (strin
 		err = message.Errorf(503, "A secret of the MCP server %s can't be opened; bring back the key that it was sealed with, or mount the server again (kernos mcp remove %s, kernos mcp add): %w", s.name, s.name, reason(err))
 	}
 	return plain, err
-}
-
-// secrets returns what only the server may read of a variable or a header: the whole value if its name is that of a credential
-// or the value was sealed when it came; otherwise the password in it, if it is a URL.
-func (r *record) secrets(name, value string) []string {
-	if secret.Named([]byte(name), secret.Request) || slices.Contains(r.Secret, name) {
-		return []string{value}
-	}
-	if u, err := url.Parse(value); err == nil {
-		if password, ok := u.User.Password(); ok {
-			return []string{password}
-		}
-	}
-	return nil
-}
-
-// hosts returns the hosts that see the secrets of a server.
-func (r *record) hosts() []string {
-	u, err := url.Parse(r.URL)
-	if r.URL == "" || err != nil {
-		return nil
-	}
-	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
-	return []string{net.JoinHostPort(u.Hostname(), port)}
-}
-
-// destination returns what the secrets of a server are sealed for.
-func (r *record) destination() sealed.Destination {
-	to := sealed.Destination{opens}
-	for _, host := range r.hosts() {
-		to = append(to, strings.ToLower(host))
-	}
-	if to.Check() != nil {
-		return sealed.Destination{opens} // no pattern can name the host
-	}
-	return to
 }
 
 // close ends the connection.

@@ -2,19 +2,27 @@ package mcphost
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"kernos/internal/mcp"
-	"kernos/kernel"
+	"kernos/internal/sealed"
+	"kernos/internal/secret"
 	"kernos/message"
-	"kernos/schema"
 	"kernos/store"
 )
 
 func recordKey(name string) []byte { return append([]byte{store.SpaceMcp}, name...) }
+
+// opens is the syscall that secrets of servers are sealed for.
+const opens = "Mcp.Connect"
 
 // A record is what is stored of a server. It never changes; a change makes another one.
 type record struct {
@@ -44,6 +52,12 @@ type record struct {
 	Templates    []string   `json:"templates,omitzero"` // URI templates of resources
 	Prompts      []prompt   `json:"prompts,omitzero"`
 	LeftOut      []leftOut  `json:"leftOut,omitzero"`
+}
+
+// oauthClient is what an authorization server knows this kernel by.
+type oauthClient struct {
+	ID     string `json:"id" jsonschema:"minLength=1,maxLength=512" jsonschema_description:"The client id, or the https address of a document that describes the client."`
+	Secret string `json:"secret,omitzero" jsonschema:"format=password,writeOnly=true" jsonschema_description:"The client secret. It is kept sealed."`
 }
 
 // A tool is one of a server.
@@ -137,27 +151,53 @@ func decodeRecord(e store.Entry) (*record, error) {
 	return r, nil
 }
 
-// failures are the errors that every tool may give.
-var failures = []kernel.ErrorDefinition{
-	{Code: 500, When: "the tool has failed; the message is its own"},
-	{Code: 502, When: "the MCP server can't be started, has ended, or its answer breaks the output schema"},
-	{Code: 503, When: "the MCP server has failed repeatedly and is started again later, or needs credentials"},
+// target describes how a server is reached, for people.
+func (r *record) target() string {
+	if r.URL != "" {
+		return r.URL
+	}
+	return strings.Join(r.Command, " ")
 }
 
-// definition returns the syscall of a tool. Whatever the server claims, it is a command that acts outside
-// of the kernel.
-func (r *record) definition(t *tool) kernel.Definition {
-	d := kernel.Definition{
-		Type: t.Type, Kind: message.KindCommand, Summary: fmt.Sprintf("%s, a tool of the MCP server %s.", t.Type, r.Name),
-		Input: schema.Parsed([]byte(t.Input)), Output: schema.Parsed([]byte(mcp.ContentSchema)), Errors: failures,
-		Runs: kernel.Slow, Provider: kernel.Mounted, Effect: kernel.External, Timeout: r.timeout(),
-		Repeat: kernel.RetriedIf(t.ReadOnly || t.Idempotent), Allowed: t.Allowed && t.Next == nil,
+// secrets returns what only the server may read of a variable or a header: the whole value if its name is that of a credential
+// or the value was sealed when it came; otherwise the password in it, if it is a URL.
+func (r *record) secrets(name, value string) []string {
+	if secret.Named([]byte(name), secret.Request) || slices.Contains(r.Secret, name) {
+		return []string{value}
 	}
-	if t.Description != "" {
-		d.Summary = fmt.Sprintf("From the MCP server %s: %s", r.Name, t.Description)
+	if u, err := url.Parse(value); err == nil {
+		if password, ok := u.User.Password(); ok {
+			return []string{password}
+		}
 	}
-	if t.Output != nil {
-		d.Output = schema.Parsed([]byte(t.Output))
+	return nil
+}
+
+// hosts returns the hosts that see the secrets of a server.
+func (r *record) hosts() []string {
+	u, err := url.Parse(r.URL)
+	if r.URL == "" || err != nil {
+		return nil
 	}
-	return d
+	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+	return []string{net.JoinHostPort(u.Hostname(), port)}
+}
+
+// destination returns what the secrets of a server are sealed for.
+func (r *record) destination() sealed.Destination {
+	to := sealed.Destination{opens}
+	for _, host := range r.hosts() {
+		to = append(to, strings.ToLower(host))
+	}
+	if to.Check() != nil {
+		return sealed.Destination{opens} // no pattern can name the host
+	}
+	return to
+}
+
+// sameRecord reports whether two records are the same, which is compared as it is stored.
+func sameRecord(a, b *record) bool {
+	one, err1 := a.encode()
+	two, err2 := b.encode()
+	return err1 == nil && err2 == nil && string(one) == string(two)
 }
