@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"strings"
 	"time"
 
@@ -107,23 +106,4 @@ func (d *Daemon) signOut(ctx context.Context) {
 	if err := d.ask(ctx, "Token.Revoke", message.KindCommand, map[string]string{"name": name}, nil); err != nil {
 		d.opts.Log.Error("a browser can't be signed out; kernos token revoke does it", "token", name, "error", err)
 	}
-}
-
-// ask calls a syscall for the principal of the context, and reads its reply.
-func (d *Daemon) ask(ctx context.Context, t message.Type, kind message.Kind, in, out any) error {
-	data, err := json.Marshal(in)
-	if err != nil {
-		return err
-	}
-	outcome, err := d.Call(ctx, message.Message{Kind: kind, Type: t, Data: data}, nil)
-	if err != nil {
-		return err
-	}
-	if outcome.Kind == message.KindError {
-		return outcome.Failure()
-	}
-	if out == nil {
-		return nil
-	}
-	return json.Unmarshal(outcome.Data, out)
 }

@@ -18,16 +18,13 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
-	"log/slog"
 	"os"
 	"sync"
 	"time"
 
-	"kernos/capability/blob"
-	"kernos/capability/introspect"
 	"kernos/capability/job"
 	"kernos/capability/mcphost"
 	"kernos/capability/script"
@@ -38,7 +35,6 @@ import (
 	"kernos/console"
 	"kernos/journal"
 	"kernos/kernel"
-	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/store"
 	"kernos/transport"
@@ -99,128 +95,8 @@ type wire struct {
 	stats      func() transport.Stats
 }
 
-// jobGrace is how long running jobs may continue when the daemon stops. What can be repeated is begun
-// again by the next one.
-const jobGrace = 5 * time.Second
-
 // ErrShutdown is the reason for an end that a client has asked for.
 var ErrShutdown = errors.New("asked by a client")
-
-// Open opens the home, builds the kernel and takes the addresses of the servers; Serve runs
-// them. If it fails, everything is as before. Errors are a *[unix.Running] if another daemon
-// serves the home, an *[OptionError], a *[HomeError], or from the operating system. The caller
-// closes the daemon.
-func Open(o *Options) (_ *Daemon, err error) {
-	d := &Daemon{opts: *o, started: time.Now(), serving: make(chan struct{})}
-	d.files = scriptFiles{d: d, seen: make(map[string]string), failed: make(map[string]string)}
-	d.opts.Log = cmp.Or(d.opts.Log, slog.New(slog.DiscardHandler))
-	d.opts.Level = cmp.Or(d.opts.Level, new(slog.LevelVar))
-	if d.opts.Now == nil {
-		d.opts.Now = time.Now
-	}
-	if o.Home == "" {
-		return nil, errors.New("a daemon needs a home: set Options.Home")
-	}
-	if err := d.opts.Check(); err != nil {
-		return nil, err
-	}
-	if d.home, err = FindHome(o.Home, o.Origin); err != nil {
-		return nil, err
-	}
-	d.ending, d.end = context.WithCancelCause(context.Background())
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, d.close())
-		}
-	}()
-	path := ""
-	if o.Socket != nil {
-		if d.lock, err = d.lockSocket(); err != nil {
-			return nil, err
-		}
-		path = d.lock.Path()
-	}
-	if d.state, err = newState(d.home, &d.opts, path); err != nil {
-		return nil, err
-	}
-	d.tokens = token.New(&token.Options{Store: d.state.store, Ended: func(id principal.ID) { d.jobs.Ended(id) }, Now: d.opts.Now})
-	d.jobs = job.New(&job.Options{
-		Store: d.state.store, Find: d.tokens.Find, Blobs: d.state, Open: d.state.resolve, Known: d.registered, Opened: d.state.opened, Slots: d.opts.Limits.Jobs, Grace: jobGrace, Now: d.opts.Now, Log: d.opts.Log,
-	})
-	d.vectors = vector.New(&vector.Options{Store: d.state.store, Models: d.state.embed, Cache: d.state.vectors, Opened: d.state.opened, Log: d.opts.Log})
-	d.sessions = session.New(&session.Options{
-		Store: d.state.store, Find: d.tokens.Find, Blobs: d.state, Open: d.state.resolve, Opened: d.state.opened, Grace: jobGrace, Now: d.opts.Now, Log: d.opts.Log,
-		ContextTokens: func(name string) (int, error) { return d.state.models(&d.opts).ContextTokens(name) },
-	})
-	if err := d.openKernel(); err != nil {
-		return nil, err
-	}
-	return d, d.openServers()
-}
-
-// openKernel builds the kernel, with the journal unless it is turned off.
-func (d *Daemon) openKernel() error {
-	settings := kernel.Options{
-		Timeout: d.opts.Limits.Timeout, Store: d.state.store, Blobs: d.state, ReadBlob: blob.ReadType, IdempotencyTTL: d.state.outcomes, Rules: d.sessions.Rules, Needs: introspect.Needs,
-		InFlight: d.opts.Limits.InFlight, InFlightAll: d.opts.Limits.InFlightAll, Log: d.opts.Log,
-	}
-	if !d.opts.Unrecorded {
-		var err error
-		if settings.Recorder, err = d.state.record(); err != nil {
-			return err
-		}
-		settings.Workflow = d.state.journal.Workflow
-	}
-	r, err := kernel.NewRegistry()
-	if err != nil {
-		return err
-	}
-	modules, err := d.modules(r)
-	if err != nil {
-		return err
-	}
-	for _, m := range append(modules, d.opts.Modules...) {
-		if err := r.Add(m); err != nil {
-			return err
-		}
-	}
-	d.kernel = kernel.New(r, &settings)
-	d.mcp.Begin(d.kernel)
-	if d.opts.Unrecorded {
-		r.OnMiss(d.loadRegistered)
-		return nil
-	}
-	return errors.Join(d.scripts.Load(), d.mcp.Load())
-}
-
-// loadRegistered loads scripts and the tools of MCP servers where the store isn't opened before it
-// is needed: a home without a store has none.
-func (d *Daemon) loadRegistered() {
-	if _, err := os.Stat(d.home.Store()); err != nil {
-		return
-	}
-	if err := errors.Join(d.scripts.Load(), d.mcp.Load()); err != nil {
-		d.opts.Log.Error("registered code and MCP servers can't be read, so they can't be called", "error", err)
-	}
-}
-
-// openServers opens the servers. A new wire is a line here.
-func (d *Daemon) openServers() error {
-	if d.lock != nil {
-		d.servers = append(d.servers, d.openSocket())
-	}
-	if d.opts.Web != nil {
-		if err := d.openConsole(); err != nil {
-			return err
-		}
-		web, err := openWeb(d)
-		if err != nil {
-			return err
-		}
-		d.servers = append(d.servers, web)
-	}
-	return nil
-}
 
 // Home returns where the daemon keeps its state.
 func (d *Daemon) Home() Home { return d.home }
@@ -261,6 +137,25 @@ func (d *Daemon) Call(ctx context.Context, request message.Message, event func(m
 		}
 	})
 	return outcome, nil
+}
+
+// ask calls a syscall for the principal of the context, and reads its reply.
+func (d *Daemon) ask(ctx context.Context, t message.Type, kind message.Kind, in, out any) error {
+	data, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	outcome, err := d.Call(ctx, message.Message{Kind: kind, Type: t, Data: data}, nil)
+	if err != nil {
+		return err
+	}
+	if outcome.Kind == message.KindError {
+		return outcome.Failure()
+	}
+	if out == nil {
+		return nil
+	}
+	return json.Unmarshal(outcome.Data, out)
 }
 
 // Shutdown makes Serve return, once what runs has finished. It does not wait.

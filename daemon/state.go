@@ -5,8 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,14 +14,12 @@ import (
 	"kernos/capability/vfs/kernelfs"
 	"kernos/internal/backoff"
 	"kernos/internal/embed"
-	"kernos/internal/outbound"
 	"kernos/internal/ranked"
 	"kernos/journal"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/store"
 	"kernos/store/blobs"
-	"kernos/store/pebble"
 	"kernos/store/vectors"
 )
 
@@ -65,69 +61,6 @@ func (s *state) isOpen() bool {
 	default:
 		return false
 	}
-}
-
-// newState prepares the state of a home.
-func newState(home Home, o *Options, socket string) (*state, error) {
-	s := &state{home: home, log: o.Log, outcomes: o.Retention.outcomes(), opened: make(chan struct{})}
-	s.private = []string{home.Dir}
-	if socket != "" {
-		if own, err := home.Socket(); err == nil && own == socket { // another socket has no directory of its own
-			s.private = append(s.private, filepath.Dir(own))
-		}
-	}
-	policy, err := o.policy()
-	if err != nil {
-		return nil, err
-	}
-	if s.blobs, err = blobs.New(filepath.Join(home.State(), "blobs")); err != nil {
-		return nil, err
-	}
-	open := o.OpenStore
-	if open == nil {
-		settings := o.Pebble
-		settings.Log, settings.Address, settings.Watchers = o.Log, socket, new(store.Watchers)
-		open = func(dir string) (store.Store, error) { return pebble.OpenOrRead(dir, &settings) }
-	}
-	opened := sync.OnceFunc(func() {
-		close(s.opened)
-		if o.StoreOpened != nil {
-			o.StoreOpened()
-		}
-	})
-	s.store = store.Lazy(func() (store.Store, error) {
-		engine, err := open(home.Store())
-		s.inUse.Store(errors.Is(err, store.ErrInUse))
-		if err == nil {
-			opened()
-		}
-		return engine, err
-	})
-	s.client, s.own = newOutgoing(policy)
-	policy.Private, policy.Loopback = true, true // the owner has named the host in the settings of the model
-	s.asking = outbound.NewClient(policy, nil)
-	s.keys = crypto.New(crypto.Options{
-		Agent: crypto.Socket(o.Keys.Agent), Key: o.Keys.Seal, KeyFile: home.Key(), RequireAgent: o.Keys.RequireAgent, OpenUnbound: o.Keys.OpenUnbound, Log: o.Log,
-	})
-	s.embed, s.vectors = s.embeddings(o), vectors.NewCache(vectorBytes, vectorsKept)
-	// The owner may point to any file of this machine that isn't the kernel's, and tokens to
-	// blobs that they reach.
-	own := &blobs.Resolver{Dir: s.blobs, Private: s.private, Client: s.client, Limit: memory.MaxValue}
-	confined := *own
-	confined.Confined, confined.Reaches = true, s.callerReaches
-	s.resolve = func(ctx context.Context, p message.BlobPointer) ([]byte, error) {
-		if kernel.PrincipalOf(ctx).IsOwner() {
-			return own.Resolve(ctx, p)
-		}
-		return confined.Resolve(ctx, p)
-	}
-	s.meaning = ranked.NewMeaning(s.embed[0])
-	s.memory = memory.New(s.store, s.blobs, &memory.Options{Meaning: s.meaning, Resolve: s.resolve, Reaches: s.callerReaches, Proc: s.proc, ProcKeys: s.procKeys, Now: o.Now, Log: o.Log})
-	s.journal = journal.New(s.store, &journal.Options{
-		Retention: journal.Retention{MaxAge: o.Retention.MaxAge, MaxBytes: o.Retention.journalBytes()}, Blobs: s, Log: o.Log,
-		Models: s.embed, Vectors: s.vectors,
-	})
-	return s, nil
 }
 
 // storeWait is how long Open waits for a store that another process has open: most commands
