@@ -20,13 +20,6 @@ import (
 // choices are the keys that answer an approval-request.
 const choices = "a allow · s session · w always · d deny · e edit · ? why"
 
-// An offer is a question that a person sees. Keys answer it after they had time to notice it.
-type offer struct {
-	call    string
-	noticed bool
-	decided bool // a decision is on its way: further keys decide nothing
-}
-
 // noticing is how long a question is shown, with nothing typed, before it takes keys. A person who is writing
 // would otherwise allow a call with a letter of a sentence.
 const noticing = 500 * time.Millisecond

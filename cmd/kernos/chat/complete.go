@@ -15,13 +15,6 @@ import (
 	"kernos/message"
 )
 
-// known are the names that the editor completes, beside files and commands.
-type known struct {
-	models   []string
-	syscalls map[string]string // summaries by type
-	skills   map[string]string // skills and agents, by URI
-}
-
 // learn asks the kernel for the names. Names that it doesn't return aren't completed.
 func (m *screen) learn() tea.Msg {
 	k := known{syscalls: make(map[string]string), skills: make(map[string]string)}
@@ -43,15 +36,6 @@ func (m *screen) learn() tea.Msg {
 	}
 	return k
 }
-
-// A menu lists what can stand in the place of the word at the cursor.
-type menu struct {
-	word  string // the word as it was written
-	items []item
-	at    int // the one that stands in its place; -1 if none does
-}
-
-type item struct{ text, about string }
 
 // word returns the word before the cursor, and whether it begins the text.
 func (m *screen) word() (word string, first bool) {

@@ -82,21 +82,6 @@ func (m *screen) command(name, args, text string) tea.Cmd {
 	return nil
 }
 
-// shows runs a function beside the loop that writes to a screen, and prints what it has written.
-func (m *screen) shows(f func(s *terminal.Screen) error) tea.Cmd {
-	var b bytes.Buffer
-	s := *m.out
-	s.Out = &b
-	return func() tea.Msg {
-		err := f(&s)
-		var lines []string
-		if text := strings.TrimRight(b.String(), "\n"); text != "" {
-			lines = strings.Split(text, "\n")
-		}
-		return answered{lines: lines, err: err}
-	}
-}
-
 func (m *screen) help(string) tea.Cmd {
 	return m.shows(func(s *terminal.Screen) error {
 		var rows [][]string

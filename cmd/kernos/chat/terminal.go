@@ -3,7 +3,6 @@ package chat
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,135 +10,52 @@ import (
 	"strings"
 	"time"
 
-	"charm.land/bubbles/v2/key"
-	"charm.land/bubbles/v2/textarea"
 	tea "charm.land/bubbletea/v2"
-	"charm.land/lipgloss/v2"
-	"github.com/charmbracelet/x/ansi"
 
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/visible"
 )
 
-// A screen is the conversation on a terminal. What is complete is printed above it and belongs to the
-// terminal from then on; below are what grows, a question, and the editor.
-type screen struct {
-	ctx     context.Context
-	client  *client
-	opts    *Options
-	post    func(tea.Msg) // sends a message from another goroutine
-	out     *terminal.Screen
-	history *history
-	known   known  // names for completion
-	early   string // the text that was to be completed before the names were known; "" if none
+// shownAgain is how many messages of a session are shown when it is resumed.
+const shownAgain = 40
 
-	transcript transcript
-	editor     textarea.Model
-	menu       menu
-	width      int
-	height     int
-
-	session string
-	model   string   // the model that the next input changes to; "" if none
-	seq     uint64   // number of the last message that was shown
-	turn    string   // the turn that is followed; "" if none
-	queue   []queued // inputs that wait for their turn
-	sending bool
-
-	asked     []entry  // approvals that wait, the one that is asked about first
-	offer     *offer   // the question about the first of them; nil while it can't be asked
-	dismissed bool     // the question is put off until /approve
-	editing   bool     // the editor has the arguments of the first of them
-	wanted    []wanted // arguments that a person has edited
-	canceling bool
-	leaving   bool
-
-	pending  []string // lines to be printed
-	printing bool
-	prints   uint64 // batches of lines that were printed
-	ticking  bool
-	frame    int
-	began    time.Time // start of what the model does now
-	doing    string
-}
-
-// queued is an input that waits.
-type queued struct{ turn, text string }
-
-// wanted are arguments that a person has put in the place of others: a call with these is allowed.
-type wanted struct {
-	name string
-	args json.RawMessage
-}
-
-// The messages of the loop, beside those of the terminal.
-type (
-	watched event
-	sent    struct {
-		turn turn
-		text string
-		err  error
+// restore shows the end of a session, and follows its turn if one is open.
+func (m *screen) restore(session string) error {
+	i, err := m.client.get(m.ctx, session)
+	if err != nil {
+		return err
 	}
-	ended struct {
-		end *ending
-		err error
+	path, err := m.client.path(m.ctx, &i, shownAgain)
+	if err != nil {
+		return err
 	}
-	answered struct {
-		lines []string
-		err   error
-		then  func(*screen) tea.Cmd // nil, or what follows in the loop
+	m.session, m.seq, m.turn = session, i.Seq, i.Turn
+	lines := []string{m.out.Paint(terminal.Faint, m.transcript.clip(strings.TrimSpace("session "+session+" "+visible.Text(i.Title))))}
+	if len(path) > 0 && path[0].Parent > 0 {
+		lines = append(lines, m.out.Paint(terminal.Faint, "… kernos session show has what came before"))
 	}
-	noticed struct{ offer *offer }
-	printed struct{}
-	tick    struct{}
-)
-
-func newScreen(ctx context.Context, c *client, o *Options, out *terminal.Screen) *screen {
-	m := &screen{ctx: ctx, client: c, opts: o, out: out, history: openHistory(o.history), width: out.Width, height: 24}
-	m.transcript = transcript{screen: out, plain: o.Plain, began: true}
-	e := textarea.New()
-	e.ShowLineNumbers, e.EndOfBufferCharacter, e.CharLimit = false, ' ', 0
-	e.DynamicHeight, e.MinHeight, e.MaxHeight = true, 1, 10
-	e.KeyMap.InsertNewline = key.NewBinding(key.WithKeys("ctrl+j", "alt+enter", "shift+enter"))
-	e.KeyMap.Paste = key.NewBinding(key.WithDisabled()) // terminals paste by themselves
-	e.SetPromptFunc(2, func(p textarea.PromptInfo) string {
-		if p.LineNumber == 0 {
-			return "> "
+	for _, message := range path {
+		if message.Type == "approval-request" && slices.Contains(i.Pending, message.Call) {
+			m.asked = append(m.asked, message)
 		}
-		return "  "
-	})
-	plain := lipgloss.NewStyle()
-	state := textarea.StyleState{Base: plain, Text: plain, LineNumber: plain, CursorLineNumber: plain, CursorLine: plain, EndOfBuffer: plain, Prompt: plain, Placeholder: plain}
-	if out.Colour {
-		state.Placeholder = plain.Faint(true)
+		lines = append(lines, m.transcript.message(&message)...)
 	}
-	e.SetStyles(textarea.Styles{Focused: state, Blurred: state})
-	e.SetVirtualCursor(false)
-	e.Focus()
-	m.editor = e
-	m.fit()
-	m.placeholder()
-	return m
+	return m.out.Line(strings.Join(lines, "\n"))
 }
 
-// fit makes everything fit the terminal. Its last column stays free: after a line that fills it, what
-// erases the rest of a line erases that column.
-func (m *screen) fit() {
-	m.out.Width = max(m.width-1, 10)
-	m.editor.SetWidth(m.out.Width)
-}
-
-func (m *screen) placeholder() {
-	m.editor.Placeholder = "a message, /help, @file"
-	if m.busy() || m.unprinted() {
-		m.editor.Placeholder = "Ctrl-C ends the turn"
+// run shows the conversation until the person leaves.
+func (m *screen) run(ctx context.Context) error {
+	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(m.opts.in), tea.WithOutput(m.opts.Out), tea.WithoutSignalHandler())
+	m.post = p.Send
+	_, err := p.Run()
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
+	if errors.Is(err, tea.ErrProgramKilled) {
+		return context.Canceled
+	}
+	return err
 }
-
-func (m *screen) busy() bool { return m.turn != "" || m.sending }
-
-// unprinted reports whether lines wait to be printed: what is asked is about what a person has seen.
-func (m *screen) unprinted() bool { return m.printing || len(m.pending) > 0 }
 
 // Init implements [tea.Model].
 func (m *screen) Init() tea.Cmd {
@@ -198,19 +114,6 @@ func (m *screen) update(msg tea.Msg) tea.Cmd {
 		m.frame++
 	}
 	return nil
-}
-
-// say prints a block of lines above the editor.
-func (m *screen) say(lines ...string) {
-	if len(lines) > 0 {
-		m.pending = append(m.pending, m.transcript.block(lines...)...)
-	}
-}
-
-func (m *screen) fail(err error) {
-	if m.ctx.Err() == nil {
-		m.say(strings.Split(m.out.Paint(terminal.Red, ansi.Wrap("kernos: "+visible.Text(err.Error()), m.out.Width, "")), "\n")...)
-	}
 }
 
 // print prints the lines that wait, one batch after the other: the order of two commands isn't certain.
@@ -426,11 +329,6 @@ func (m *screen) interrupt() tea.Cmd {
 	return nil
 }
 
-func (m *screen) leave() tea.Cmd {
-	m.leaving = true
-	return tea.Quit
-}
-
 func (m *screen) submit() tea.Cmd {
 	text := m.editor.Value()
 	if strings.HasSuffix(text, `\`) && !m.editing { // as in a shell, the line continues
@@ -504,18 +402,4 @@ func (m *screen) View() tea.View {
 // the view, and bubbletea does not put it back where it belongs while the view is the same as before.
 func invisible(n uint64) string {
 	return strings.NewReplacer("0", "\x1b[m", "1", "\x1b[0m").Replace(strconv.FormatUint(n, 2))
-}
-
-// run shows the conversation until the person leaves.
-func (m *screen) run(ctx context.Context) error {
-	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(m.opts.in), tea.WithOutput(m.opts.Out), tea.WithoutSignalHandler())
-	m.post = p.Send
-	_, err := p.Run()
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if errors.Is(err, tea.ErrProgramKilled) {
-		return context.Canceled
-	}
-	return err
 }
