@@ -4,8 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -49,42 +47,6 @@ func (c *Cache) directory(t Target) string {
 	}
 	sum := sha256.Sum256([]byte(t.URL))
 	return filepath.Join(c.dir, hex.EncodeToString(sum[:10]))
-}
-
-// Latest returns what a server offered when it was last asked.
-func (c *Cache) Latest(t Target) (*Catalog, error) {
-	states := c.read(t)
-	if len(states) == 0 {
-		return nil, errors.New("the cache does not have it")
-	}
-	return c.catalog(t, states[0])
-}
-
-// find returns what a server offers with this hash, nil if it isn't kept, and makes it the latest.
-func (c *Cache) find(t Target, hash string) *Catalog {
-	states := c.read(t)
-	i := slices.IndexFunc(states, func(s cached) bool { return s.Hash == hash })
-	if i < 0 {
-		return nil
-	}
-	catalog, err := c.catalog(t, states[i])
-	if err != nil {
-		return nil
-	}
-	if i > 0 {
-		c.keep(t, states[i])
-	}
-	return catalog
-}
-
-func (c *Cache) catalog(t Target, s cached) (*Catalog, error) {
-	catalog, err := readCatalog(s.Hash, s.Service)
-	if err != nil {
-		return nil, err
-	}
-	catalog.cache, catalog.target = c, t
-	maps.Copy(catalog.schemas, s.Schemas)
-	return catalog, nil
 }
 
 // read returns the states that are kept, the latest first.

@@ -12,14 +12,6 @@ import (
 	"kernos/internal/nearest"
 )
 
-// A Module is a namespace of a server.
-type Module struct {
-	Namespace   string   `json:"namespace"`
-	Version     string   `json:"version"`
-	Description string   `json:"description"`
-	Methods     []string `json:"methods"`
-}
-
 // A Catalog is what a server offers, as far as it is known: the list of its methods, and
 // their schemas as soon as a caller asks for one. It is safe for concurrent use.
 type Catalog struct {
@@ -41,53 +33,6 @@ type Catalog struct {
 	schemas   map[string]json.RawMessage // by namespace
 	documents map[string]*document       // the same, taken apart
 	methods   map[string]*Method
-}
-
-// Discover finds out what a server offers: it asks for the hash and, if the cache does not
-// know it, for the list of modules. If that fails, it makes do with what the cache has,
-// however old, and reports that in Stale.
-func Discover(ctx context.Context, c *Client, cache *Cache) (*Catalog, error) {
-	fresh, err := discover(ctx, c, cache)
-	if err == nil {
-		return fresh, nil
-	}
-	if ctx.Err() != nil {
-		return nil, err
-	}
-	old, cacheErr := cache.Latest(c.target)
-	if cacheErr != nil {
-		return nil, err
-	}
-	old.Stale, old.client = err, c
-	return old, nil
-}
-
-func discover(ctx context.Context, c *Client, cache *Cache) (*Catalog, error) {
-	data, err := c.Call(ctx, methodHash)
-	if err != nil {
-		return nil, err
-	}
-	var said struct {
-		Hash string `json:"hash"`
-	}
-	if err := json.Unmarshal(data, &said); err != nil || said.Hash == "" {
-		return nil, &Broken{fmt.Sprintf("%s answers with %.100s", methodHash, data)}
-	}
-	if known := cache.find(c.target, said.Hash); known != nil {
-		known.client = c
-		return known, nil
-	}
-	data, err = c.Call(ctx, methodSchema)
-	if err != nil {
-		return nil, err
-	}
-	catalog, err := readCatalog(said.Hash, data)
-	if err != nil {
-		return nil, err
-	}
-	catalog.client, catalog.cache, catalog.target = c, cache, c.target
-	cache.keep(c.target, catalog.cached())
-	return catalog, nil
 }
 
 func readCatalog(hash string, data json.RawMessage) (*Catalog, error) {

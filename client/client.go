@@ -39,9 +39,6 @@ const (
 	// stream. Servers should not send such, and some do.
 	maxEarly = 64
 
-	// writeTime is how long a request may take to be written.
-	writeTime = 30 * time.Second
-
 	// dialTime is how long one try to connect may take.
 	dialTime = 10 * time.Second
 

@@ -37,34 +37,6 @@ type Item struct {
 	Guidance *Guidance `json:"-"`
 }
 
-// Guidance explains what is wrong with a call, and what to do about it.
-type Guidance struct {
-	ErrorKind string `json:"error_kind"`
-	Module    string `json:"module,omitempty"`
-	Method    string `json:"method,omitempty"` // with its module before a dot, or without
-	Reason    string `json:"reason,omitempty"`
-
-	AvailableMethods []string `json:"available_methods,omitempty"`
-
-	Action          string          `json:"action"`
-	Namespace       string          `json:"namespace,omitempty"`
-	SuggestedMethod string          `json:"suggested_method,omitempty"`
-	ExampleParams   json.RawMessage `json:"example_params,omitempty"`
-	Message         string          `json:"message,omitempty"` // of a custom action
-}
-
-// The kinds of errors and of actions that guidance knows.
-const (
-	ModuleNotFound = "module_not_found"
-	MethodNotFound = "method_not_found"
-	InvalidParams  = "invalid_params"
-
-	CallServiceSchema = "call_service_schema"
-	CallModuleSchema  = "call_module_schema"
-	TryMethod         = "try_method"
-	Custom            = "custom"
-)
-
 // readItem reads an item. Types that it does not know are not its business.
 func readItem(text json.RawMessage) (Item, error) {
 	var i Item

@@ -12,12 +12,9 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
-
-	"kernos/message"
 )
 
 // A Target describes where a server is.
@@ -44,11 +41,6 @@ type Target struct {
 
 // maxFrame is how long a frame may be that a server sends.
 const maxFrame = 64 << 20
-
-const (
-	pingEvery = 30 * time.Second
-	pongTime  = 15 * time.Second
-)
 
 // An endpoint is a target that is understood.
 type endpoint struct {
@@ -105,104 +97,6 @@ func (t Target) request(ctx context.Context, path string) (*endpoint, *http.Requ
 	return e, r, nil
 }
 
-// An Upgraded is a connection to a server that speaks another protocol than HTTP.
-type Upgraded struct {
-	io.ReadWriteCloser
-	Header http.Header // headers of the server's answer
-	conn   net.Conn
-}
-
-// CloseWrite ends writing. What the server still sends can be read.
-func (u *Upgraded) CloseWrite() error {
-	if half, ok := u.conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return nil
-}
-
-// Upgrade connects to a page of the target, and switches to another protocol. The error is a *Refused if
-// the server doesn't want to.
-func (t Target) Upgrade(ctx context.Context, path, protocol string) (*Upgraded, error) {
-	e, r, err := t.request(ctx, path)
-	if err != nil {
-		return nil, err
-	}
-	r.Header.Set("Connection", "Upgrade")
-	r.Header.Set("Upgrade", protocol)
-	up := new(Upgraded)
-	dial := e.transport.DialContext
-	if dial == nil {
-		dial = new(net.Dialer).DialContext
-	}
-	e.transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := dial(ctx, network, address)
-		up.conn = conn
-		return conn, err
-	}
-	response, err := e.transport.RoundTrip(r)
-	if err != nil {
-		return nil, e.failure(err)
-	}
-	if both, ok := response.Body.(io.ReadWriteCloser); ok && response.StatusCode == http.StatusSwitchingProtocols {
-		up.ReadWriteCloser, up.Header = both, response.Header
-		return up, nil
-	}
-	return nil, e.refusal(response)
-}
-
-// A MessageStream carries messages in both directions, one per line. After CloseWrite the server answers
-// everything, and ends the stream. After Close, queries that the server still works on are cancelled, and
-// commands are completed.
-type MessageStream struct {
-	answers  io.ReadCloser
-	requests *io.PipeWriter
-	cut      func()
-}
-
-// Read reads answers. The error is io.EOF only if the server has ended the stream in order.
-func (s *MessageStream) Read(p []byte) (int, error) { return s.answers.Read(p) }
-
-// Write sends requests.
-func (s *MessageStream) Write(p []byte) (int, error) { return s.requests.Write(p) }
-
-// CloseWrite ends writing. What the server still sends can be read.
-func (s *MessageStream) CloseWrite() error { return s.requests.Close() }
-
-// Close ends the stream.
-func (s *MessageStream) Close() error {
-	s.cut()
-	return errors.Join(s.requests.Close(), s.answers.Close())
-}
-
-// Messages opens a stream of messages to the target. Ctx bounds that and has no effect on the stream later.
-// The error is an *Unreachable, an *Untrusted or a *Refused.
-func (t Target) Messages(ctx context.Context) (*MessageStream, error) {
-	life, cut := context.WithCancel(context.WithoutCancel(ctx))
-	e, r, err := t.request(life, "/v1/messages")
-	if err != nil {
-		cut()
-		return nil, err
-	}
-	body, write := io.Pipe()
-	r.Method, r.Body = http.MethodPost, body
-	r.Header.Set("Content-Type", "application/x-ndjson")
-	e.transport.DisableKeepAlives = true
-	forget := context.AfterFunc(ctx, cut)
-	response, err := e.transport.RoundTrip(r)
-	if err == nil && response.StatusCode == http.StatusOK && forget() {
-		return &MessageStream{response.Body, write, cut}, nil
-	}
-	_ = write.Close()
-	switch {
-	case err != nil:
-		err = e.failure(err)
-	case response.StatusCode != http.StatusOK:
-		err = e.refusal(response)
-	}
-	cut()
-	return nil, cmp.Or(ctx.Err(), err)
-}
-
 func (t Target) endpoint() (*endpoint, error) {
 	if !strings.Contains(t.URL, "://") {
 		return nil, fmt.Errorf("%q is not the address of a server: write how to reach it, as in ws://127.0.0.1:7420/, wss://example.org/ or unix:///path/of/a.sock", t.URL)
@@ -254,6 +148,23 @@ func (t Target) endpoint() (*endpoint, error) {
 	return e, nil
 }
 
+// tls returns the settings for connections to the target; nil means the system's.
+func (t Target) tls() (*tls.Config, error) {
+	if t.CAFile == "" {
+		return t.TLS, nil
+	}
+	pool, err := readAuthorities(t.CAFile)
+	if err != nil {
+		return nil, err
+	}
+	settings := &tls.Config{MinVersion: tls.VersionTLS12}
+	if t.TLS != nil {
+		settings = t.TLS.Clone()
+	}
+	settings.RootCAs = pool
+	return settings, nil
+}
+
 // close lets go of connections that are not used.
 func (e *endpoint) close() { e.transport.CloseIdleConnections() }
 
@@ -298,64 +209,3 @@ func (e *endpoint) failure(err error) error {
 	}
 	return &Unreachable{URL: e.shown, Err: err}
 }
-
-// A webSocket is one connection.
-type webSocket struct {
-	conn       *websocket.Conn
-	delivering atomic.Bool // the reader waits for a stream that is not read
-}
-
-func (l *webSocket) read(ctx context.Context) ([]byte, error) {
-	_, text, err := l.conn.Read(ctx)
-	if c, ok := errors.AsType[websocket.CloseError](err); ok {
-		err = fmt.Errorf("the server has closed it with code %d", c.Code)
-		if c.Code == websocket.StatusGoingAway {
-			err = message.ErrServerStopping
-		}
-		if c.Reason != "" {
-			err = fmt.Errorf("%w: %s", err, c.Reason)
-		}
-	}
-	return text, err
-}
-
-// write writes a frame, whole or not at all: it is not given up halfway because one caller
-// has lost interest.
-func (l *webSocket) write(ctx context.Context, frame []byte) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
-	defer cancel()
-	return l.conn.Write(ctx, websocket.MessageText, frame)
-}
-
-// watch pings the server as long as the connection is read, and breaks a connection on which nothing
-// comes back: a machine that is gone doesn't close its connections.
-func (l *webSocket) watch(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for {
-			select {
-			case <-time.After(pingEvery):
-			case <-ctx.Done():
-				return
-			}
-			pinging, done := context.WithTimeout(ctx, pongTime)
-			err := l.conn.Ping(pinging)
-			done()
-			if err != nil && !l.delivering.Load() {
-				_ = l.conn.CloseNow()
-				return
-			}
-		}
-	}()
-	return func() { cancel(); <-ended }
-}
-
-// closeInOrder closes the connection, and waits for the server to close its side.
-func (l *webSocket) closeInOrder() { _ = l.conn.Close(websocket.StatusNormalClosure, "") }
-
-func (l *webSocket) close() { _ = l.conn.CloseNow() }

@@ -2,29 +2,11 @@ package client
 
 import (
 	"bytes"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
 	"os"
 )
-
-// tls returns the settings for connections to the target; nil means the system's.
-func (t Target) tls() (*tls.Config, error) {
-	if t.CAFile == "" {
-		return t.TLS, nil
-	}
-	pool, err := readAuthorities(t.CAFile)
-	if err != nil {
-		return nil, err
-	}
-	settings := &tls.Config{MinVersion: tls.VersionTLS12}
-	if t.TLS != nil {
-		settings = t.TLS.Clone()
-	}
-	settings.RootCAs = pool
-	return settings, nil
-}
 
 // readAuthorities reads the certificates in a file. One that can't be read is not passed
 // over: the user relies on it.
