@@ -3,22 +3,15 @@ package model
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	nethttp "net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"kernos/internal/backoff"
 	"kernos/internal/jsonscan"
 	"kernos/internal/jsonvalue"
-	"kernos/internal/outbound"
-	"kernos/internal/sse"
 	"kernos/message"
 )
 
@@ -77,48 +70,6 @@ func lower(text string) string {
 	return text
 }
 
-// networkFailure returns the failure of a request that got no whole answer.
-func networkFailure(ctx context.Context, err error) error {
-	if errors.Is(context.Cause(ctx), errSilent) {
-		return &failure{again: true, err: message.Errorf(504, "The provider has sent nothing for %v", maxSilence)}
-	}
-	if f, ok := errors.AsType[*failure](err); ok {
-		return f
-	}
-	if refused, ok := errors.AsType[*outbound.Refused](err); ok {
-		return &failure{err: message.Errorf(403, "The policy for connections refuses %s", refused.Error())}
-	}
-	if errors.Is(err, sse.ErrTooLong) || errors.As(err, new(*message.Error)) {
-		return err
-	}
-	words := "The provider can't be reached"
-	var dns *net.DNSError
-	again := true
-	switch {
-	case errors.As(err, &dns) && dns.IsNotFound:
-		words = "There is no host " + message.Clip(dns.Name, 255)
-	case errors.As(err, new(*tls.CertificateVerificationError)):
-		words, again = "The provider's certificate is not trusted", false
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		words = "The connection ended in the middle of the answer"
-	}
-	text := err.Error()
-	var outer interface{ Unwrap() error }
-	if errors.As(err, &outer) && outer.Unwrap() != nil {
-		text = outer.Unwrap().Error() // leaves out the method and the URL
-	}
-	return &failure{again: again, err: &message.Error{Code: 502, Message: words, Cause: message.Errorf(502, "%s", message.Clip(text, 300))}}
-}
-
-// statusFailure returns the failure of a request that was answered with an error.
-func statusFailure(r *nethttp.Response, g guard) error {
-	text, _ := io.ReadAll(io.LimitReader(r.Body, 64<<10))
-	words, kind := errorText(text)
-	f := saidFailure(r.StatusCode, g.hide(words), kind)
-	f.wait = retryAfter(r.Header)
-	return f
-}
-
 // saidFailure returns the failure that a provider speaks of, in an answer of its own or within a stream.
 func saidFailure(status int, words, kind string) *failure {
 	cause := message.Errorf(min(max(status, 400), 599), "%s", message.Clip(words, 1000))
@@ -143,6 +94,22 @@ func saidFailure(status int, words, kind string) *failure {
 		e.Message = "The provider refuses the request"
 	}
 	return f
+}
+
+// streamFailure returns the failure that a provider speaks of within a stream, where it has no status.
+func streamFailure(words, kind string) *failure {
+	status := 500
+	switch {
+	case containsAny(kind, "rate_limit", "429"):
+		status = 429
+	case containsAny(kind, "overloaded", "server_error", "api_error", "timeout", "503", "500"):
+		status = 503
+	case containsAny(kind, "invalid_request", "not_found", "400", "404"):
+		status = 400
+	case containsAny(kind, "authentication", "permission", "401", "403"):
+		status = 401
+	}
+	return saidFailure(status, words, kind)
 }
 
 // tooLong reports whether an error means that the conversation doesn't fit into the model. Most
@@ -181,21 +148,6 @@ func errorText(text []byte) (words, kind string) {
 	}
 	words = cmp.Or(words, string(text))
 	return words, strings.TrimSpace(kind)
-}
-
-// retryAfter returns how long a provider wants to be left alone.
-func retryAfter(h nethttp.Header) time.Duration {
-	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
-		return time.Duration(ms * float64(time.Millisecond))
-	}
-	text := h.Get("Retry-After")
-	if s, err := strconv.ParseFloat(text, 64); err == nil && s > 0 {
-		return time.Duration(min(s, 1e6) * float64(time.Second))
-	}
-	if at, err := nethttp.ParseTime(text); err == nil {
-		return max(time.Until(at), 0)
-	}
-	return 0
 }
 
 func containsAny(text string, parts ...string) bool {

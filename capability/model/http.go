@@ -3,10 +3,13 @@ package model
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"mime"
+	"net"
 	nethttp "net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,8 +19,10 @@ import (
 	"kernos/capability/model/conversation"
 	"kernos/internal/jsonscan"
 	"kernos/internal/jsonvalue"
+	"kernos/internal/outbound"
 	"kernos/internal/secret"
 	"kernos/internal/sse"
+	"kernos/message"
 )
 
 // maxSilence is how long a provider may send nothing, before and within its answer.
@@ -173,4 +178,61 @@ func (p *provider) withExtra(body []byte) []byte {
 		all = all.Set(m.Name, m.Value)
 	}
 	return all.Text()
+}
+
+// networkFailure returns the failure of a request that got no whole answer.
+func networkFailure(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), errSilent) {
+		return &failure{again: true, err: message.Errorf(504, "The provider has sent nothing for %v", maxSilence)}
+	}
+	if f, ok := errors.AsType[*failure](err); ok {
+		return f
+	}
+	if refused, ok := errors.AsType[*outbound.Refused](err); ok {
+		return &failure{err: message.Errorf(403, "The policy for connections refuses %s", refused.Error())}
+	}
+	if errors.Is(err, sse.ErrTooLong) || errors.As(err, new(*message.Error)) {
+		return err
+	}
+	words := "The provider can't be reached"
+	var dns *net.DNSError
+	again := true
+	switch {
+	case errors.As(err, &dns) && dns.IsNotFound:
+		words = "There is no host " + message.Clip(dns.Name, 255)
+	case errors.As(err, new(*tls.CertificateVerificationError)):
+		words, again = "The provider's certificate is not trusted", false
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		words = "The connection ended in the middle of the answer"
+	}
+	text := err.Error()
+	var outer interface{ Unwrap() error }
+	if errors.As(err, &outer) && outer.Unwrap() != nil {
+		text = outer.Unwrap().Error() // leaves out the method and the URL
+	}
+	return &failure{again: again, err: &message.Error{Code: 502, Message: words, Cause: message.Errorf(502, "%s", message.Clip(text, 300))}}
+}
+
+// statusFailure returns the failure of a request that was answered with an error.
+func statusFailure(r *nethttp.Response, g guard) error {
+	text, _ := io.ReadAll(io.LimitReader(r.Body, 64<<10))
+	words, kind := errorText(text)
+	f := saidFailure(r.StatusCode, g.hide(words), kind)
+	f.wait = retryAfter(r.Header)
+	return f
+}
+
+// retryAfter returns how long a provider wants to be left alone.
+func retryAfter(h nethttp.Header) time.Duration {
+	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
+		return time.Duration(ms * float64(time.Millisecond))
+	}
+	text := h.Get("Retry-After")
+	if s, err := strconv.ParseFloat(text, 64); err == nil && s > 0 {
+		return time.Duration(min(s, 1e6) * float64(time.Second))
+	}
+	if at, err := nethttp.ParseTime(text); err == nil {
+		return max(time.Until(at), 0)
+	}
+	return 0
 }

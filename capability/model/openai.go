@@ -354,19 +354,3 @@ func (r *openAIReader) usage(value []byte) {
 	jsonvalue.Members(counts.Get("prompt_tokens_details")).Read("cached_tokens", &u.Cached)
 	jsonvalue.Members(counts.Get("completion_tokens_details")).Read("reasoning_tokens", &u.Reasoning)
 }
-
-// streamFailure returns the failure that a provider speaks of within a stream, where it has no status.
-func streamFailure(words, kind string) *failure {
-	status := 500
-	switch {
-	case containsAny(kind, "rate_limit", "429"):
-		status = 429
-	case containsAny(kind, "overloaded", "server_error", "api_error", "timeout", "503", "500"):
-		status = 503
-	case containsAny(kind, "invalid_request", "not_found", "400", "404"):
-		status = 400
-	case containsAny(kind, "authentication", "permission", "401", "403"):
-		status = 401
-	}
-	return saidFailure(status, words, kind)
-}
