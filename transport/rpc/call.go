@@ -10,14 +10,6 @@ import (
 	"kernos/message"
 )
 
-// task is what is to be done when a call is acknowledged: something of the service's own, or
-// something for the kernel.
-type task struct {
-	run  func()
-	m    message.Message
-	emit kernel.Emit
-}
-
 // task prepares a call: what is to be done is something for the kernel, or for the service
 // itself, which may be to report on the stream why there is nothing to do.
 func (s *Service) task(st *stream, method string, params []byte) (t task) {
@@ -101,12 +93,4 @@ func (s *Service) compose(st *stream, c Call) (task, error) {
 	}
 	t.m.Metadata.Correlation, t.m.Metadata.Causation, t.m.Metadata.IdempotencyKey = c.Correlation, message.ID(c.Causation), c.IdempotencyKey
 	return t, s.check(t.m.Metadata)
-}
-
-// check returns a *message.Error for metadata that no message can have. Wires of messages check it when
-// they read one.
-func (s *Service) check(metadata message.Metadata) error {
-	about := message.Message{Kind: message.KindQuery, Type: "Ping", Data: emptyObject, Metadata: metadata}
-	s.k.Stamp(&about)
-	return about.Validate()
 }

@@ -45,6 +45,14 @@ type conn struct {
 	changed  *sync.Cond         // open or running is less
 }
 
+// task is what is to be done when a call is acknowledged: something of the service's own, or
+// something for the kernel.
+type task struct {
+	run  func()
+	m    message.Message
+	emit kernel.Emit
+}
+
 // What is kept of streams that are done, while the connection lives that their items went to:
 // the last of them may be on their way when it is lost.
 const (

@@ -8,6 +8,7 @@ import (
 	"kernos/internal/jsonscan"
 	"kernos/internal/nearest"
 	"kernos/kernel"
+	"kernos/message"
 	"kernos/schema"
 )
 
@@ -112,4 +113,38 @@ func describedField(input []byte, err error) string {
 		return ""
 	}
 	return jsonscan.Unquote(jsonscan.Member(jsonscan.Member(jsonscan.Member(input, "properties"), path), "description"))
+}
+
+// Guide returns guidance about a call that was refused because its data doesn't fit, as the items of
+// a stream have it; nil for errors of other kinds. The name is what the caller calls the syscall.
+func Guide(d *kernel.Definition, name string, data json.RawMessage, e *message.Error) json.RawMessage {
+	if e.Code != 422 {
+		return nil
+	}
+	return marshal(adviseAbout(d, name, data, e))
+}
+
+// adviseAbout returns the guidance about data that a syscall has refused: it doesn't fit the schema, or is not what the
+// handler wants beyond that.
+func adviseAbout(d *kernel.Definition, name string, data []byte, e *message.Error) *guidance {
+	if err := d.Input.Validate(data); err != nil {
+		return advice(d, name, err)
+	}
+	g := &guidance{ErrorKind: invalidParams, Method: &name, Reason: message.Clip(e.Error(), message.MaxErrorText)}
+	g.suggest(d, name)
+	return g
+}
+
+// advice returns the guidance about data that doesn't fit the schema.
+func advice(d *kernel.Definition, name string, err error) *guidance {
+	g := &guidance{ErrorKind: invalidParams, Method: &name, Reason: message.Clip(err.Error(), message.MaxErrorText)}
+	g.suggest(d, name)
+	custom := customGuidance(d, err)
+	if custom == "" {
+		custom = describedField(d.Input.JSON(), err)
+	}
+	if custom != "" { // the example is wanted beside the words
+		g.Action, g.Message = customAction, message.Clip(custom, message.MaxErrorText)
+	}
+	return g
 }

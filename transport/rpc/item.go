@@ -69,6 +69,9 @@ func recoverable(code int) bool {
 	return false
 }
 
+// notification is the method of the notifications that carry items.
+const notification = "service_subscription"
+
 // The frame of an item is what stands before the id of its stream, the id, what stands
 // between it and the item, the item, and the end.
 const (

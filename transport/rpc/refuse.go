@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -103,38 +102,4 @@ func (st *stream) invalid(err error) {
 	defer st.mu.Unlock()
 	st.guide(advice(&st.route.Syscall.Definition, st.contentType(), err))
 	st.fail(&message.Error{Code: 422, Message: "Invalid params: " + err.Error()})
-}
-
-// Guide returns guidance about a call that was refused because its data doesn't fit, as the items of
-// a stream have it; nil for errors of other kinds. The name is what the caller calls the syscall.
-func Guide(d *kernel.Definition, name string, data json.RawMessage, e *message.Error) json.RawMessage {
-	if e.Code != 422 {
-		return nil
-	}
-	return marshal(adviseAbout(d, name, data, e))
-}
-
-// adviseAbout returns the guidance about data that a syscall has refused: it doesn't fit the schema, or is not what the
-// handler wants beyond that.
-func adviseAbout(d *kernel.Definition, name string, data []byte, e *message.Error) *guidance {
-	if err := d.Input.Validate(data); err != nil {
-		return advice(d, name, err)
-	}
-	g := &guidance{ErrorKind: invalidParams, Method: &name, Reason: message.Clip(e.Error(), message.MaxErrorText)}
-	g.suggest(d, name)
-	return g
-}
-
-// advice returns the guidance about data that doesn't fit the schema.
-func advice(d *kernel.Definition, name string, err error) *guidance {
-	g := &guidance{ErrorKind: invalidParams, Method: &name, Reason: message.Clip(err.Error(), message.MaxErrorText)}
-	g.suggest(d, name)
-	custom := customGuidance(d, err)
-	if custom == "" {
-		custom = describedField(d.Input.JSON(), err)
-	}
-	if custom != "" { // the example is wanted beside the words
-		g.Action, g.Message = customAction, message.Clip(custom, message.MaxErrorText)
-	}
-	return g
 }

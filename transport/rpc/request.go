@@ -67,6 +67,14 @@ func (r *request) describe(s *Service, m *message.Message) error {
 	return s.check(*about)
 }
 
+// check returns a *message.Error for metadata that no message can have. Wires of messages check it when
+// they read one.
+func (s *Service) check(metadata message.Metadata) error {
+	about := message.Message{Kind: message.KindQuery, Type: "Ping", Data: emptyObject, Metadata: metadata}
+	s.k.Stamp(&about)
+	return about.Validate()
+}
+
 // maxBatch is how many calls a batch may have.
 const maxBatch = 1000
 

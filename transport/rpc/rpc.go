@@ -42,9 +42,6 @@ import (
 	"kernos/kernel/principal"
 )
 
-// notification is the method of the notifications that carry items.
-const notification = "service_subscription"
-
 // Limits, if the options don't set them.
 const (
 	DefaultSubscriptions = 1000
