@@ -18,6 +18,7 @@ func BenchmarkSet64(b *testing.B)                { benchmarkSequential(b, 64, be
 func BenchmarkSet64Recorded(b *testing.B)        { benchmarkSequential(b, 64, benchKeys/64, true) }
 func BenchmarkSet64New(b *testing.B)             { benchmarkSequential(b, 64, b.N, false) }
 func BenchmarkSetOne(b *testing.B)               { benchmarkSequential(b, 1, benchKeys, false) }
+func BenchmarkSetOneRecorded(b *testing.B)       { benchmarkSequential(b, 1, benchKeys, true) }
 
 func benchmarkPipelined(b *testing.B, record bool) {
 	lines := setLines("/bench/pipe", benchKeys, b.N)
