@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -66,6 +67,12 @@ func (f *fake) note(file, line string) {
 		_, _ = fmt.Fprintln(out, line)
 		_ = out.Close()
 	}
+}
+
+// told reports whether a file is in the folder.
+func (f *fake) told(file string) bool {
+	_, err := os.Stat(filepath.Join(f.dir, file))
+	return err == nil
 }
 
 func serveFake(mode string) {
@@ -171,6 +178,9 @@ func (f *fake) result(in *frame) any {
 		}
 		return object{"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": object{"name": "fake", "version": "1"}, "instructions": "Be\x1b[31m kind."}
 	case "tools/list":
+		for f.told("wait") {
+			time.Sleep(time.Millisecond)
+		}
 		return f.tools(in.Params.Cursor)
 	case "resources/list":
 		return object{"resources": []object{{"uri": "test://notes/a b.txt", "name": "a"}, {"uri": "file:///etc/motd", "name": "b", "size": 7}, {"uri": "test://notes/a%20b.txt", "name": "the same"}}}

@@ -238,6 +238,44 @@ func TestAServerIsStartedWhenItIsNeeded(t *testing.T) {
 	}
 }
 
+// A server has one connection, however many were made at once: the others end, and so do their processes.
+func TestConnectionsMadeAtOnce(t *testing.T) {
+	w := newWorld(t)
+	w.must("Mcp.Add", w.child("fake", "stateless"), nil)
+	w.close()
+	w.open()
+	hold := filepath.Join(w.dir, "wait")
+	if err := os.WriteFile(hold, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var calls sync.WaitGroup
+	calls.Go(func() { _ = w.call("Fake.Echo", `{"text":"hi"}`, nil) }) // which may be on the connection that ends
+	calls.Go(func() {
+		if e := w.call("Mcp.Refresh", `{"name":"fake"}`, nil); e != nil {
+			t.Error(e)
+		}
+	})
+	testkit.Until(t, "the call and the refresh have started one each", func() bool { return len(w.noted("starts")) == 3 })
+	if err := os.Remove(hold); err != nil {
+		t.Fatal(err)
+	}
+	calls.Wait()
+	living := func() (n int) {
+		for _, pid := range w.noted("starts") {
+			if alive(t, pid) {
+				n++
+			}
+		}
+		return n
+	}
+	testkit.Until(t, "one of them is left", func() bool { return living() == 1 })
+	w.must("Fake.Echo", `{"text":"hi"}`, nil)
+	w.close()
+	if n := living(); n != 0 {
+		t.Errorf("%d processes have outlived the daemon", n)
+	}
+}
+
 func alive(t *testing.T, pid string) bool {
 	t.Helper()
 	n, err := strconv.Atoi(pid)

@@ -120,11 +120,11 @@ func (s *server) taken(t message.Type) string {
 // connect returns the connection to the server, which is started if it has to be.
 func (s *server) connect(ctx context.Context) (*client.Conn, error) {
 	s.mu.Lock()
-	switch {
-	case s.removed:
-		s.mu.Unlock()
-		return nil, message.Errorf(404, "The MCP server %s was removed", s.name)
-	case s.conn != nil && s.conn.Err() == nil:
+	if err := s.over(); err != nil {
+		defer s.mu.Unlock()
+		return nil, err
+	}
+	if s.connected() {
 		defer s.mu.Unlock()
 		return s.conn, nil
 	}
@@ -180,23 +180,57 @@ func (s *server) dial(d *dialing, pause time.Duration) {
 	defer s.mu.Unlock()
 	s.dialing = nil
 	defer close(d.done)
-	if err == nil && s.removed {
-		conn.Close()
-		err = message.Errorf(404, "The MCP server %s was removed", s.name)
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		d.err = s.failure(err)
 		return
+	case s.over() != nil:
+		d.err = s.over()
+		conn.Close()
+		return
+	case s.connected(): // by Mcp.Add or Mcp.Refresh meanwhile
+		conn.Close()
+	default:
+		s.begin(conn, changed)
 	}
-	d.conn = conn
-	s.begin(conn, changed)
+	d.conn = s.conn
 }
 
-// begin takes a connection into use. mu is held.
+// over returns why the server gets no connection any more, or nil. mu is held.
+func (s *server) over() error {
+	switch {
+	case s.removed:
+		return message.Errorf(404, "The MCP server %s was removed", s.name)
+	case s.host.life.Err() != nil:
+		return message.Errorf(503, "The kernel is stopping")
+	}
+	return nil
+}
+
+// connected reports whether there is a connection that can be used. mu is held.
+func (s *server) connected() bool { return s.conn != nil && s.conn.Err() == nil }
+
+// begin takes a connection into use where there is no other. mu is held.
 func (s *server) begin(conn *client.Conn, changed chan struct{}) {
 	s.conn, s.failed = conn, nil
 	s.starts++
 	s.host.work.Go(func() { s.follow(conn, changed) })
+}
+
+// exchange takes a connection into use in the place of an earlier one, which may have other credentials.
+func (s *server) exchange(conn *client.Conn, changed chan struct{}) error {
+	s.mu.Lock()
+	unused, err := s.conn, s.over()
+	if err == nil {
+		s.begin(conn, changed)
+	} else {
+		unused = conn
+	}
+	s.mu.Unlock()
+	if unused != nil {
+		unused.Close()
+	}
+	return err
 }
 
 // failure notes that the server has failed, and returns the error of calls. mu is held.

@@ -147,9 +147,9 @@ func (h *Host) add(ctx context.Context, in addInput, stream *kernel.Stream) (out
 		conn.Close()
 		return out, s.notMounted(ctx, err)
 	}
-	s.mu.Lock()
-	s.begin(conn, changed)
-	s.mu.Unlock()
+	if err := s.exchange(conn, changed); err != nil {
+		return out, err
+	}
 	return s.info(true), nil
 }
 
@@ -499,15 +499,8 @@ func (h *Host) refresh(ctx context.Context, in nameInput, stream *kernel.Stream)
 	if err != nil {
 		return out, s.explain(err)
 	}
-	s.close() // the earlier one may have other credentials
-	s.mu.Lock()
-	gone := s.removed
-	if !gone {
-		s.begin(conn, changed)
-	}
-	s.mu.Unlock()
-	if gone {
-		conn.Close()
+	if err := s.exchange(conn, changed); err != nil {
+		return out, err
 	}
 	s.answered()
 	return s.info(true), nil
