@@ -32,7 +32,7 @@ type provider struct {
 	Retries       *int           `json:"retries,omitzero"` // how often a failed request is repeated; default 4
 
 	name      string
-	source    string // memory or config
+	source    string // memory, config or built-in
 	url       *url.URL
 	transport nethttp.RoundTripper // plays a cassette; nil means the network
 }

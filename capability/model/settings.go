@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -41,12 +42,15 @@ func readProvider(name string, text json.RawMessage, builtIn func(message.Type) 
 	return p, nil
 }
 
+// standsForAnother reports whether the settings of a model are the name of another one.
+func standsForAnother(text json.RawMessage) bool { return bytes.HasPrefix(text, []byte{'"'}) }
+
 // CheckSettings returns what is wrong with the settings of a model. For builtIn see [Options].
 func CheckSettings(name string, text json.RawMessage, builtIn func(message.Type) bool) error {
 	if !nameForm().MatchString(name) {
 		return fmt.Errorf("expected a name of letters, digits, dots and dashes")
 	}
-	if len(text) > 0 && text[0] == '"' { // the name of another one
+	if standsForAnother(text) {
 		return nil
 	}
 	_, err := readProvider(name, text, builtIn)
@@ -133,7 +137,7 @@ func (m *models) find(name string) (*provider, error) {
 		}
 	}
 	text, source, err := m.setting(name)
-	for hops := 0; err == nil && text[0] == '"'; hops++ {
+	for hops := 0; err == nil && standsForAnother(text); hops++ {
 		if hops == maxHops {
 			return nil, message.Errorf(500, "The model %s stands for itself; set models/%s to the settings of a model, or to the name of one that has settings", name, name)
 		}
@@ -230,7 +234,7 @@ func (m *models) list(context.Context, struct{}) (listOutput, error) {
 			return out, err
 		}
 		l := listed{Name: name, Source: source}
-		if text[0] == '"' {
+		if standsForAnother(text) {
 			_ = json.Unmarshal(text, &l.Model)
 			if _, err := m.find(name); err != nil {
 				e, _ := message.ErrorOf(err)

@@ -208,7 +208,7 @@ func (m *screen) save(file string) tea.Cmd {
 		}
 		_, err = out.Write(b.Bytes())
 		if err = cmp.Or(err, out.Close()); err != nil {
-			return err
+			return errors.Join(err, os.Remove(file)) // so that the next attempt finds no part of it
 		}
 		return s.Line(markdown.Wrap(s, "The session is in "+file+"."))
 	})
