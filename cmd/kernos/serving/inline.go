@@ -28,7 +28,7 @@ func Inline(ctx context.Context, o *daemon.Options, opts *transport.Options) (er
 	if err := crypto.Harden(); err != nil {
 		o.Log.Warn("a core dump of this process could hold secrets", "error", err)
 	}
-	o.StoreOpened = func() { SetGarbage(storeGarbage) }
+	o.StoreOpened = func() { SetGarbage(inlineGarbage) }
 	o.NoJobs = true // jobs would end with this process
 	d, err := daemon.Open(o)
 	if err != nil {

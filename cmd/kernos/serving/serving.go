@@ -54,7 +54,7 @@ func Run(ctx context.Context, s *settings.Serve, stderr io.Writer) error {
 		s.Log.Warn("a core dump of this process could hold secrets", "error", err)
 	}
 	s.Pebble = daemonStore
-	SetGarbage(storeGarbage)
+	SetGarbage(daemonGarbage)
 	d, err := daemon.Open(&s.Options)
 	if _, running := errors.AsType[*unix.Running](err); running && s.Detached {
 		return &exit.Error{Status: exit.Taken, Cause: err}
@@ -139,6 +139,6 @@ func Open(version string) (*daemon.Daemon, error) {
 	}
 	return daemon.Open(&daemon.Options{
 		Home: home.Dir, Origin: home.Origin, Version: version, Unrecorded: true,
-		Keys: daemon.Keys{Agent: os.Getenv("SSH_AUTH_SOCK")}, StoreOpened: func() { SetGarbage(storeGarbage) },
+		Keys: daemon.Keys{Agent: os.Getenv("SSH_AUTH_SOCK")}, StoreOpened: func() { SetGarbage(inlineGarbage) },
 	})
 }
