@@ -1,14 +1,8 @@
 package http
 
 import (
-	"context"
-	"crypto/tls"
 	"errors"
-	"io"
-	"net"
-	"net/http"
 	"net/url"
-	"syscall"
 
 	"kernos/internal/outbound"
 	"kernos/message"
@@ -36,7 +30,7 @@ func isNetwork(err error) bool {
 	if !ok || errors.Is(e, errRedirects) || errors.As(e, new(*outbound.Refused)) {
 		return false
 	}
-	return !errors.As(e, new(*tls.CertificateVerificationError))
+	return !outbound.IsUntrusted(e)
 }
 
 // failure returns the error for a request that failed, with its causes. Late means that its time
@@ -78,29 +72,14 @@ func reason(e *networkError) *message.Error {
 	if outer, ok := errors.AsType[*url.Error](err); ok {
 		err = outer.Err // leaves out the URL, which may hold a token
 	}
-	code, words, text := 502, "", err.Error()
-	dns, isDNS := errors.AsType[*net.DNSError](err)
-	timeout, isNet := errors.AsType[net.Error](err)
+	text := err.Error()
+	if errors.Is(err, errRedirects) {
+		return &message.Error{Code: 502, Message: "The redirects do not end: " + text}
+	}
+	code, words := outbound.Explain(err, "server", string(e.phase))
 	switch {
-	case isDNS && dns.IsNotFound:
-		words = "There is no host " + message.Clip(dns.Name, 255)
-	case isNet && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded):
-		code, words = 504, "The server took too long "+string(e.phase)
-	case isDNS:
-		words = "The host " + message.Clip(dns.Name, 255) + " can't be resolved"
-	case errors.Is(err, syscall.ECONNREFUSED):
-		words = "Nothing listens there: the connection was refused"
-	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
-		words = "No route to the host"
-	case errors.As(err, new(*tls.CertificateVerificationError)):
-		words = "The server's certificate is not trusted"
-	case errors.As(err, new(tls.RecordHeaderError)), errors.Is(err, http.ErrSchemeMismatch):
-		words = "The server does not speak TLS there; is it http?"
-	case errors.Is(err, errRedirects):
-		return &message.Error{Code: code, Message: "The redirects do not end: " + text}
-	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
-		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		words = "The connection ended " + string(e.phase)
+	case words != "":
+		words = message.Clip(words, 300) // a host may be called anything
 	case e.phase == reading:
 		words = "The body could not be read to its end"
 	default:

@@ -2,12 +2,11 @@ package model
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"io"
 	"mime"
-	"net"
 	nethttp "net/http"
 	"strconv"
 	"strings"
@@ -59,7 +58,7 @@ func (m *models) post(ctx context.Context, g *generation, a *conversation.Answer
 	defer silence.Stop()
 	response, err := client.Do(q)
 	if err != nil {
-		return networkFailure(ctx, err)
+		return networkFailure(ctx, err, "before the provider had answered")
 	}
 	defer func() {
 		if err == conversation.ErrEcho {
@@ -74,7 +73,7 @@ func (m *models) post(ctx context.Context, g *generation, a *conversation.Answer
 	if kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); kind == "application/json" {
 		text, err := io.ReadAll(io.LimitReader(response.Body, maxEvent))
 		if err != nil {
-			return networkFailure(ctx, err)
+			return networkFailure(ctx, err, "in the middle of the answer")
 		}
 		if err := guard.check(text); err != nil {
 			return err
@@ -88,7 +87,7 @@ func (m *models) post(ctx context.Context, g *generation, a *conversation.Answer
 			return errCutOff
 		}
 		if err != nil {
-			return networkFailure(ctx, err)
+			return networkFailure(ctx, err, "in the middle of the answer")
 		}
 		silence.Reset(maxSilence)
 		if len(e.Data) == 0 { // both dialects put everything into the data
@@ -180,8 +179,8 @@ func (p *provider) withExtra(body []byte) []byte {
 	return all.Text()
 }
 
-// networkFailure returns the failure of a request that got no whole answer.
-func networkFailure(ctx context.Context, err error) error {
+// networkFailure returns the failure of a request that got no whole answer. The phase is where it failed.
+func networkFailure(ctx context.Context, err error, phase string) error {
 	if errors.Is(context.Cause(ctx), errSilent) {
 		return &failure{again: true, err: message.Errorf(504, "The provider has sent nothing for %v", maxSilence)}
 	}
@@ -194,23 +193,15 @@ func networkFailure(ctx context.Context, err error) error {
 	if errors.Is(err, sse.ErrTooLong) || errors.As(err, new(*message.Error)) {
 		return err
 	}
-	words := "The provider can't be reached"
-	var dns *net.DNSError
-	again := true
-	switch {
-	case errors.As(err, &dns) && dns.IsNotFound:
-		words = "There is no host " + message.Clip(dns.Name, 255)
-	case errors.As(err, new(*tls.CertificateVerificationError)):
-		words, again = "The provider's certificate is not trusted", false
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		words = "The connection ended in the middle of the answer"
-	}
+	code, words := outbound.Explain(err, "provider", phase)
+	words = message.Clip(cmp.Or(words, "The provider can't be reached"), 300)
 	text := err.Error()
 	var outer interface{ Unwrap() error }
 	if errors.As(err, &outer) && outer.Unwrap() != nil {
 		text = outer.Unwrap().Error() // leaves out the method and the URL
 	}
-	return &failure{again: again, err: &message.Error{Code: 502, Message: words, Cause: message.Errorf(502, "%s", message.Clip(text, 300))}}
+	cause := message.Errorf(code, "%s", message.Clip(text, 300))
+	return &failure{again: !outbound.IsUntrusted(err), err: &message.Error{Code: code, Message: words, Cause: cause}}
 }
 
 // statusFailure returns the failure of a request that was answered with an error.
