@@ -233,10 +233,10 @@ func (c *Call) hideSecrets(m *message.Message) {
 	}
 }
 
-// WithoutSecrets returns the data of a request as it may be written to disk, and whether it
-// differs: something in it is meant to be a secret.
-func WithoutSecrets(s *Syscall, data []byte) (kept []byte, changed bool) {
-	m := message.Message{Kind: message.KindCommand, Type: s.Type, Data: data}
+// WithoutSecrets returns the data of a request to a syscall, or of its reply, as it may be written to
+// disk, and whether it differs: something in it is meant to be a secret.
+func WithoutSecrets(s *Syscall, kind message.Kind, data []byte) (kept []byte, changed bool) {
+	m := message.Message{Kind: kind, Type: s.Type, Data: data}
 	r := Record{Message: &m, Syscall: s}
 	return r.redact(anything)
 }

@@ -15,8 +15,7 @@ import (
 // has writeOnly, or the format password.
 func (s *Schema) Sensitive() bool {
 	s.sensitiveOnce.Do(func() {
-		text := s.JSON()
-		if !bytes.Contains(text, []byte("writeOnly")) && !bytes.Contains(text, []byte("password")) && bytes.IndexByte(text, '\\') < 0 {
+		if text := s.JSON(); !secret.MayBeMarked(text) && bytes.IndexByte(text, '\\') < 0 {
 			return // nearly all schemas end here
 		}
 		full, err := s.library()

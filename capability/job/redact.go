@@ -60,7 +60,7 @@ func (j *Jobs) keptPayload(name message.Type, payload []byte) (kept json.RawMess
 	case !ok:
 		s = unknownSyscall(name)
 	}
-	return kernel.WithoutSecrets(s, payload)
+	return kernel.WithoutSecrets(s, message.KindCommand, payload)
 }
 
 // unknownSyscall stands for one whose program isn't connected.
@@ -69,7 +69,7 @@ func unknownSyscall(t message.Type) *kernel.Syscall {
 }
 
 func checkSecrets(s *kernel.Syscall, field string, data jsontext.Value) error {
-	if _, held := kernel.WithoutSecrets(s, data); held {
+	if _, held := kernel.WithoutSecrets(s, message.KindCommand, data); held {
 		return invalid(field, "it holds a secret, and a job is kept on disk until it has run; seal the secret (Crypto.Seal) and give the sealed string")
 	}
 	return nil

@@ -475,6 +475,47 @@ func TestTestRunsCodeWithoutRegisteringIt(t *testing.T) {
 	w.want("", "Test.Run", `{}`, "404 …")
 }
 
+// What a schema of code marks as a secret isn't recorded when the code is tested, wherever the code puts it.
+func TestTestRecordsNoSecrets(t *testing.T) {
+	const secret = "hunter2-or-longer"
+	handler := `export const handler = async (input: any) => {
+  console.log("got", input.pw);
+  await kernos.call("Memory.Set", {key: "a", value: "the pw " + input.pw});
+  return {again: input.pw};
+};`
+	marked := `{"type":"object","properties":{"pw":{"type":"string","writeOnly":true}}}`
+	for _, c := range []struct{ code, more string }{
+		{handler + "export const InputSchema = " + marked + ";", ""},
+		{handler, `,"inputSchema":` + marked},
+		{handler + "export const InputSchema = " + strings.Replace(marked, `"writeOnly":true`, `"format":"password"`, 1) + ";", ""},
+	} {
+		for _, field := range []string{"pw", "pww"} {
+			w := newWorld(t, nil)
+			quoted, _ := json.Marshal(c.code)
+			w.want("", "Syscall.Test", fmt.Sprintf(`{"code":%s,"data":{%q:%q}%s}`, quoted, field, secret, c.more), "{…}")
+			if err := w.journal.Sync(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			entries, _, err := w.journal.List(t.Context(), journal.Query{Limit: 100})
+			if err != nil || len(entries) < 2 {
+				t.Fatalf("%d messages are recorded, %v", len(entries), err)
+			}
+			for _, e := range entries {
+				if bytes.Contains(e.Message.Data, []byte(secret)) {
+					t.Errorf("recorded: %s", e.Message.Data)
+				}
+			}
+		}
+	}
+
+	// The reply shows calls as they may be recorded.
+	w := newWorld(t, nil)
+	quoted, _ := json.Marshal(`export const handler = () => kernos.call("Memory.Set", {key: "vault/a", value: "` + secret + `"})`)
+	if got := w.call("", "Syscall.Test", fmt.Sprintf(`{"code":%s}`, quoted)); strings.Contains(got, secret) {
+		t.Errorf("the reply is %s", got)
+	}
+}
+
 // A registration that fails at a write leaves what was there: the old version, or none.
 func TestAFailedWriteLeavesTheOldVersion(t *testing.T) {
 	for _, before := range []bool{false, true} {

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"kernos/capability/script/engine"
+	"kernos/internal/secret"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/schema"
@@ -49,9 +50,9 @@ type testLine struct {
 
 type testCall struct {
 	Type  string         `json:"type" jsonschema_description:"The syscall."`
-	Data  jsontext.Value `json:"data" jsonschema_description:"What it was called with."`
+	Data  jsontext.Value `json:"data" jsonschema_description:"What it was called with, without secrets."`
 	Run   bool           `json:"run" jsonschema_description:"Whether it was run: queries are, commands aren't."`
-	Reply jsontext.Value `json:"reply,omitzero" jsonschema_description:"What it answered, or was made to answer."`
+	Reply jsontext.Value `json:"reply,omitzero" jsonschema_description:"What it answered, or was made to answer, without secrets."`
 	Error *testError     `json:"error,omitzero" jsonschema_description:"Why it failed, or would fail."`
 }
 
@@ -71,9 +72,25 @@ var test = kernel.DefineCommand[testInput, testOutput](kernel.Definition{
 	Summary:  "Run code against sample input without registering it, and return its output, logs, time and the syscalls that it calls. Queries are run; commands aren't.",
 	Errors:   []kernel.ErrorDefinition{{Code: 422, When: "the code can't be compiled, exports no handler, or the input doesn't fit its schema"}},
 	Input:    schema.Input[testInput]().Example(`{"code":"export const handler = (input: {n: number}) => ({n: 2 * input.n});","data":{"n":21}}`),
+	Redact:   withoutSecretInput,
 	Runs:     kernel.Slow,
 	Timeout:  5 * time.Minute,
 })
+
+var withoutInput = kernel.Without("data")
+
+// withoutSecretInput leaves out the input of code whose schema may mark a part of it as a secret. Which part is
+// known only when the code has run, and that is after the request was recorded.
+func withoutSecretInput(data json.RawMessage) json.RawMessage {
+	var in struct {
+		Code                 string
+		CodeRef, InputSchema json.RawMessage
+	}
+	if err := json.Unmarshal(data, &in); err == nil && in.CodeRef == nil && !secret.MayBeMarked([]byte(in.Code)) && !secret.MayBeMarked(in.InputSchema) {
+		return data
+	}
+	return withoutInput(data)
+}
 
 func (s *Scripts) test(ctx context.Context, in testInput) (out testOutput, err error) {
 	src := Source{Name: "Test.Run", Kind: in.Kind, Code: in.Code, CodeRef: in.CodeRef, Language: in.Language, Input: in.InputSchema, Output: in.OutputSchema, Limits: in.Limits}
@@ -142,9 +159,10 @@ type trial struct {
 
 // Call implements [engine.Host].
 func (t *trial) Call(ctx context.Context, typ string, data json.RawMessage) (json.RawMessage, error) {
+	s, _ := t.k.Registry().Lookup(message.Type(typ))
 	t.mu.Lock()
 	i := len(t.out.Calls)
-	t.out.Calls = append(t.out.Calls, testCall{Type: typ, Data: jsontext.Value(data)})
+	t.out.Calls = append(t.out.Calls, testCall{Type: typ, Data: shown(s, message.KindCommand, data)})
 	t.mu.Unlock()
 	reply, run, err := t.answer(ctx, message.Type(typ), data)
 	t.mu.Lock()
@@ -152,12 +170,20 @@ func (t *trial) Call(ctx context.Context, typ string, data json.RawMessage) (jso
 	if i < len(t.out.Calls) {
 		one := &t.out.Calls[i]
 		if one.Run = run; err == nil {
-			one.Reply = jsontext.Value(reply)
+			one.Reply = shown(s, message.KindReply, reply)
 		} else {
 			one.Error = newTestError(err)
 		}
 	}
 	return reply, err
+}
+
+// shown returns the data of a call, or of its reply, without its secrets: the reply of the test is recorded.
+func shown(s *kernel.Syscall, kind message.Kind, data json.RawMessage) jsontext.Value {
+	if s != nil && s.Answers != kernel.FromJournal { // the journal has no secrets
+		data, _ = kernel.WithoutSecrets(s, kind, data)
+	}
+	return jsontext.Value(data)
 }
 
 // answer returns what a syscall answers: a query is run.

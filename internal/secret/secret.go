@@ -106,6 +106,11 @@ const maxName = 64
 // describes is a secret.
 func Marked(writeOnly bool, format string) bool { return writeOnly || format == "password" }
 
+// MayBeMarked reports whether a text without escapes may hold a schema for which [Marked] is true.
+func MayBeMarked(text []byte) bool {
+	return bytes.Contains(text, []byte("writeOnly")) || bytes.Contains(text, []byte("password"))
+}
+
 // Named reports whether a name denotes a credential in a place. Case does not matter, nor do
 // dashes, underscores, dots and blanks between words, nor digits at the end.
 func Named(name []byte, in Location) bool {
