@@ -1,14 +1,16 @@
-package backoff
+package backoff_test
 
 import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kernos/internal/backoff"
 )
 
 func TestPausesDoubleUpToTheLongest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := Backoff{First: 10 * time.Millisecond, Longest: 35 * time.Millisecond}
+		b := backoff.Backoff{First: 10 * time.Millisecond, Longest: 35 * time.Millisecond}
 		measure := func() time.Duration {
 			start := time.Now()
 			if !b.Wait(nil) {
@@ -32,7 +34,7 @@ func TestAPauseEndsWithItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		done := make(chan struct{})
 		close(done)
-		b := Backoff{First: time.Hour, Longest: time.Hour}
+		b := backoff.Backoff{First: time.Hour, Longest: time.Hour}
 		if b.Wait(done) {
 			t.Error("the pause was not cut short")
 		}
@@ -42,7 +44,7 @@ func TestAPauseEndsWithItsCaller(t *testing.T) {
 func TestJitterStaysWithinHalfOfThePause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 1000 {
-			b := Backoff{First: time.Second, Longest: time.Second, Jitter: true}
+			b := backoff.Backoff{First: time.Second, Longest: time.Second, Jitter: true}
 			start := time.Now()
 			b.Wait(nil)
 			if took := time.Since(start); took < time.Second/2 || took >= 3*time.Second/2 {

@@ -1,4 +1,4 @@
-package durable
+package durable_test
 
 import (
 	"errors"
@@ -6,16 +6,18 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"kernos/internal/durable"
 )
 
 func TestAFileIsReplacedAsAWhole(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
-	if err := MakeDir(dir); err != nil {
+	if err := durable.MakeDir(dir); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "file")
 	for _, text := range []string{"first", "second"} {
-		if err := WriteFile(path, []byte(text)); err != nil {
+		if err := durable.WriteFile(path, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := os.ReadFile(path); err != nil || string(got) != text {
@@ -31,10 +33,10 @@ func TestAFileIsReplacedAsAWhole(t *testing.T) {
 
 func TestWhatCouldNotBeWrittenLeavesNothing(t *testing.T) {
 	dir, failure := t.TempDir(), errors.New("no more")
-	if _, err := Temporary(dir, func(io.Writer) error { return failure }); !errors.Is(err, failure) {
+	if _, err := durable.Temporary(dir, func(io.Writer) error { return failure }); !errors.Is(err, failure) {
 		t.Errorf("the error is %v, want %v", err, failure)
 	}
-	if err := WriteFile(filepath.Join(dir, "absent", "file"), nil); !errors.Is(err, os.ErrNotExist) {
+	if err := durable.WriteFile(filepath.Join(dir, "absent", "file"), nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the error is %v, want one of a missing directory", err)
 	}
 	if names, err := os.ReadDir(dir); err != nil || len(names) > 0 {
@@ -47,7 +49,7 @@ func TestAFileStandsInTheWayOfADirectory(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := MakeDir(filepath.Join(path, "dir")); err == nil {
+	if err := durable.MakeDir(filepath.Join(path, "dir")); err == nil {
 		t.Error("a directory was made beneath a file")
 	}
 }

@@ -1,10 +1,12 @@
-package fence
+package fence_test
 
 import (
 	"errors"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"kernos/internal/fence"
 )
 
 // world is a private directory with a file, and one beside it.
@@ -34,17 +36,17 @@ func TestWhatIsPrivate(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]error{
-		filepath.Join(private, "token"):                 ErrPrivate,
-		filepath.Join(private, "origins", "one", "key"): ErrPrivate,
-		filepath.Join(beside, "hard"):                   ErrPrivate,
-		filepath.Join(beside, "soft"):                   ErrPrivate,
+		filepath.Join(private, "token"):                 fence.ErrPrivate,
+		filepath.Join(private, "origins", "one", "key"): fence.ErrPrivate,
+		filepath.Join(beside, "hard"):                   fence.ErrPrivate,
+		filepath.Join(beside, "soft"):                   fence.ErrPrivate,
 		filepath.Join(beside, "notes"):                  nil,
 	} {
 		f, err := os.Open(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := (Fence{private, filepath.Join(private, "absent")}).Check(f, name); !errors.Is(got, want) {
+		if got := (fence.Fence{private, filepath.Join(private, "absent")}).Check(f, name); !errors.Is(got, want) {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 		_ = f.Close()
@@ -62,7 +64,7 @@ func TestAFileThatIsExchanged(t *testing.T) {
 	if err := errors.Join(os.Remove(name), os.WriteFile(name, []byte("other"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if got := (Fence{private}).Check(f, name); !errors.Is(got, ErrMoved) {
+	if got := (fence.Fence{private}).Check(f, name); !errors.Is(got, fence.ErrMoved) {
 		t.Errorf("got %v", got)
 	}
 }
@@ -76,7 +78,7 @@ func BenchmarkCheck(b *testing.B) {
 	}
 	defer f.Close()
 	for b.Loop() {
-		if err := (Fence{private}).Check(f, name); err != nil {
+		if err := (fence.Fence{private}).Check(f, name); err != nil {
 			b.Fatal(err)
 		}
 	}

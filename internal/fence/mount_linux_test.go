@@ -1,4 +1,4 @@
-package fence
+package fence_test
 
 import (
 	"errors"
@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"kernos/internal/fence"
 )
 
 // A bind mount shows what is private by another path, at whatever depth, and a single file, too.
@@ -50,13 +52,13 @@ func TestBindMounts(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = syscall.Unmount(filepath.Join(beside, to), syscall.MNT_DETACH) })
 	}
-	for name, want := range map[string]error{"deep/key": ErrPrivate, "single": ErrPrivate, "self/notes": nil, "notes": nil} {
+	for name, want := range map[string]error{"deep/key": fence.ErrPrivate, "single": fence.ErrPrivate, "self/notes": nil, "notes": nil} {
 		name = filepath.Join(beside, name)
 		f, err := os.Open(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := (Fence{private}).Check(f, name); !errors.Is(got, want) || want == nil && got != nil {
+		if got := (fence.Fence{private}).Check(f, name); !errors.Is(got, want) || want == nil && got != nil {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 		_ = f.Close()

@@ -1,12 +1,14 @@
-package jsonvalue
+package jsonvalue_test
 
 import (
 	"encoding/json"
 	"testing"
+
+	"kernos/internal/jsonvalue"
 )
 
 func TestAnObjectKeepsTheOrderOfItsMembers(t *testing.T) {
-	o, err := ReadObject(json.RawMessage(`{"b":1.50,"a":{"x":[ ]},"c":"d"}`))
+	o, err := jsonvalue.ReadObject(json.RawMessage(`{"b":1.50,"a":{"x":[ ]},"c":"d"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -19,11 +21,11 @@ func TestAnObjectKeepsTheOrderOfItsMembers(t *testing.T) {
 		t.Errorf("got %v of %s", n, o.Text())
 	}
 	for _, text := range []string{``, `[]`, `1`, `{`, `{"a"}`, `{"a":}`} {
-		if Members(json.RawMessage(text)) != nil {
+		if jsonvalue.Members(json.RawMessage(text)) != nil {
 			t.Errorf("%s is taken for an object", text)
 		}
 	}
-	if o := Members(json.RawMessage(`{}`)); o == nil || string(o.Text()) != `{}` {
+	if o := jsonvalue.Members(json.RawMessage(`{}`)); o == nil || string(o.Text()) != `{}` {
 		t.Errorf("the empty object is %v", o)
 	}
 }
@@ -32,16 +34,16 @@ func TestKindsOfValues(t *testing.T) {
 	for text, want := range map[string]string{
 		``: "", ` `: "", `x`: "", ` {"a":1}`: "object", `[]`: "array", `"x"`: "string", `true`: "boolean", `null`: "null", `-1e3`: "number",
 	} {
-		if got := Kind(text); got != want {
+		if got := jsonvalue.Kind(text); got != want {
 			t.Errorf("%q is %q, want %q", text, got, want)
 		}
 	}
 	for value, want := range map[string]string{`"a\"b"`: `a"b`, `1.50`: `1.50`, `{"a":1}`: `{"a":1}`} {
-		if got := Plain(json.RawMessage(value)); got != want {
+		if got := jsonvalue.Plain(json.RawMessage(value)); got != want {
 			t.Errorf("%s is written %s, want %s", value, got, want)
 		}
 	}
-	if !Same(json.RawMessage(`{"a":1,"b":2}`), json.RawMessage(`{"b":2, "a":1}`)) || Same(json.RawMessage(`1`), json.RawMessage(`1.0`)) || Same(json.RawMessage(`x`), json.RawMessage(`x`)) {
+	if !jsonvalue.Same(json.RawMessage(`{"a":1,"b":2}`), json.RawMessage(`{"b":2, "a":1}`)) || jsonvalue.Same(json.RawMessage(`1`), json.RawMessage(`1.0`)) || jsonvalue.Same(json.RawMessage(`x`), json.RawMessage(`x`)) {
 		t.Error("values are compared wrongly")
 	}
 }

@@ -1,4 +1,4 @@
-package jsonvalue
+package jsonvalue_test
 
 import (
 	"bytes"
@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"kernos/internal/jsonvalue"
 )
 
 var streamed = []string{
@@ -20,29 +22,29 @@ func TestTextsAreQuotedAsTheyAreRead(t *testing.T) {
 	}
 	for name, cut := range cuts {
 		for _, text := range streamed {
-			quoted, err := io.ReadAll(cut(Quote(cut(strings.NewReader(text)))))
+			quoted, err := io.ReadAll(cut(jsonvalue.Quote(cut(strings.NewReader(text)))))
 			var back string
 			if err != nil || json.Unmarshal(quoted, &back) != nil || back != text {
 				t.Errorf("%s: %.40q became %.60s, %v", name, text, quoted, err)
 			}
-			got, err := io.ReadAll(cut(Unquote(cut(bytes.NewReader(quoted)))))
+			got, err := io.ReadAll(cut(jsonvalue.Unquote(cut(bytes.NewReader(quoted)))))
 			if err != nil || string(got) != text {
 				t.Errorf("%s: %.60s became %.40q, %v", name, quoted, got, err)
 			}
 		}
 	}
 	for _, binary := range []string{"\xff", "a\xc3", "\xe2\x82", strings.Repeat("a", 40_000) + "\xff"} {
-		if _, err := io.ReadAll(Quote(strings.NewReader(binary))); err != ErrNotText {
+		if _, err := io.ReadAll(jsonvalue.Quote(strings.NewReader(binary))); err != jsonvalue.ErrNotText {
 			t.Errorf("%.10q: %v", binary, err)
 		}
 	}
 	for quoted, want := range map[string]string{`"\u00e9\ud83d\ude00\/\b\f\n\r\t"`: "é😀/\b\f\n\r\t", `"\u0041\u0042"`: "AB"} {
-		if got, err := io.ReadAll(Unquote(strings.NewReader(quoted))); err != nil || string(got) != want {
+		if got, err := io.ReadAll(jsonvalue.Unquote(strings.NewReader(quoted))); err != nil || string(got) != want {
 			t.Errorf("%s became %q, %v", quoted, got, err)
 		}
 	}
 	for _, broken := range []string{``, `x`, `"`, `"a`, `"\`, `"\u12`, `"\x"`} {
-		if got, err := io.ReadAll(Unquote(strings.NewReader(broken))); err != ErrNotJSON {
+		if got, err := io.ReadAll(jsonvalue.Unquote(strings.NewReader(broken))); err != jsonvalue.ErrNotJSON {
 			t.Errorf("%s became %q, %v", broken, got, err)
 		}
 	}
@@ -50,13 +52,13 @@ func TestTextsAreQuotedAsTheyAreRead(t *testing.T) {
 
 func TestJSONIsCheckedAndIndentedAsItIsRead(t *testing.T) {
 	for text, valid := range map[string]bool{`{"a":[1,2.50,{}],"b":"\u0041"}`: true, ` [] `: true, `1 2`: false, `{"a"`: false, ``: false, `{"a":1,"a":2}`: true} {
-		r := Checked(iotest.OneByteReader(strings.NewReader(text)))
-		if read, err := io.ReadAll(r); (err == nil) != valid || valid && string(read) != text || !valid && err != ErrNotJSON {
+		r := jsonvalue.Checked(iotest.OneByteReader(strings.NewReader(text)))
+		if read, err := io.ReadAll(r); (err == nil) != valid || valid && string(read) != text || !valid && err != jsonvalue.ErrNotJSON {
 			t.Errorf("%s became %s, %v", text, read, err)
 		}
 		_ = r.Close()
 		var got, want bytes.Buffer
-		if err := Indent(&got, strings.NewReader(text)); valid && err != nil {
+		if err := jsonvalue.Indent(&got, strings.NewReader(text)); valid && err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
 		if valid && (json.Indent(&want, bytes.TrimSpace([]byte(text)), "", "  ") != nil || strings.TrimSuffix(got.String(), "\n") != want.String()) {

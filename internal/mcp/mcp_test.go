@@ -1,6 +1,10 @@
-package mcp
+package mcp_test
 
-import "testing"
+import (
+	"testing"
+
+	"kernos/internal/mcp"
+)
 
 func TestHeaders(t *testing.T) {
 	for text, want := range map[string]string{
@@ -13,15 +17,15 @@ func TestHeaders(t *testing.T) {
 		"\tindented":         "=?base64?CWluZGVudGVk?=",
 		"=?base64?literal?=": "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?=",
 	} {
-		got := EncodeHeader(text)
+		got := mcp.EncodeHeader(text)
 		if got != want {
 			t.Errorf("EncodeHeader(%q) = %q, want %q", text, got, want)
 		}
-		if back, ok := DecodeHeader(got); !ok || back != text {
+		if back, ok := mcp.DecodeHeader(got); !ok || back != text {
 			t.Errorf("DecodeHeader(%q) = %q, %t", got, back, ok)
 		}
 	}
-	if _, ok := DecodeHeader("=?base64?***?="); ok {
+	if _, ok := mcp.DecodeHeader("=?base64?***?="); ok {
 		t.Error("a value that isn't base64 is taken")
 	}
 }
@@ -32,12 +36,12 @@ func TestTrace(t *testing.T) {
 		"00-" + id + "-00f067aa0ba902b7-01": id, "cc-" + id + "-00f067aa0ba902b7-01-more": id,
 		"": "", id: "", "00-" + id + "-00f067aa0ba902b7": "", "00-" + id[1:] + "x-00f067aa0ba902b7-01": "",
 	} {
-		if got := Trace(text); got != want {
+		if got := mcp.Trace(text); got != want {
 			t.Errorf("Trace(%q) = %q", text, got)
 		}
 	}
-	parent := Traceparent(id, "message")
-	if Trace(parent) != id || parent == Traceparent(id, "another") || Traceparent("flow-1", "message") != "" {
+	parent := mcp.Traceparent(id, "message")
+	if mcp.Trace(parent) != id || parent == mcp.Traceparent(id, "another") || mcp.Traceparent("flow-1", "message") != "" {
 		t.Errorf("Traceparent is %q", parent)
 	}
 }

@@ -1,10 +1,12 @@
-package owned
+package owned_test
 
 import (
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"kernos/internal/owned"
 )
 
 func TestWhatOthersMayWriteIsRefused(t *testing.T) {
@@ -20,7 +22,7 @@ func TestWhatOthersMayWriteIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := Check(info); (err == nil) != safe || err != nil && !strings.Contains(err.Error(), "chmod go-w") {
+		if err := owned.Check(info); (err == nil) != safe || err != nil && !strings.Contains(err.Error(), "chmod go-w") {
 			t.Errorf("%o: %v", mode, err)
 		}
 	}

@@ -1,9 +1,11 @@
-package ranked
+package ranked_test
 
 import (
 	"slices"
 	"strings"
 	"testing"
+
+	"kernos/internal/ranked"
 )
 
 func TestNames(t *testing.T) {
@@ -15,7 +17,7 @@ func TestNames(t *testing.T) {
 		"Show me all errors of the 2 HTTP calls - today.": "",
 		"e-mail isn't sent":                               "",
 	} {
-		if got := strings.Join(Names(query), " "); got != want {
+		if got := strings.Join(ranked.Names(query), " "); got != want {
 			t.Errorf("%q: got %q, want %q", query, got, want)
 		}
 	}
@@ -23,17 +25,17 @@ func TestNames(t *testing.T) {
 
 // The places of a list of words and a list of meaning, by their letters.
 func TestFuse(t *testing.T) {
-	words := func(letters string) (list []Worded[string]) {
+	words := func(letters string) (list []ranked.Worded[string]) {
 		exact, rest, _ := strings.Cut(letters, "|")
 		for _, k := range strings.Fields(exact) {
-			list = append(list, Worded[string]{k, 1, true})
+			list = append(list, ranked.Worded[string]{k, 1, true})
 		}
 		for _, k := range strings.Fields(rest) {
 			cover := 0.9
 			if strings.ToLower(k) != k {
 				cover = 0.1 // shares "the" and "all" with the question
 			}
-			list = append(list, Worded[string]{k, cover, false})
+			list = append(list, ranked.Worded[string]{k, cover, false})
 		}
 		return list
 	}
@@ -49,7 +51,7 @@ func TestFuse(t *testing.T) {
 		list, near := words(c.words), strings.Fields(c.near)
 		var got []string
 		last := 9.0
-		for _, p := range Fuse(list, near) {
+		for _, p := range ranked.Fuse(list, near) {
 			k := ""
 			if p.Near >= 0 {
 				k = near[p.Near]
@@ -73,16 +75,16 @@ func TestFuse(t *testing.T) {
 
 // A page that is made from a longer list of words goes on where the page before it ended.
 func TestFusedPages(t *testing.T) {
-	for _, exact := range []int{0, 3, Depth - 1, Depth + 50} {
-		var words []Worded[int]
-		for i := range 3 * Depth {
-			words = append(words, Worded[int]{i, 1 / float64(1+i%7), i < exact})
+	for _, exact := range []int{0, 3, ranked.Depth - 1, ranked.Depth + 50} {
+		var words []ranked.Worded[int]
+		for i := range 3 * ranked.Depth {
+			words = append(words, ranked.Worded[int]{i, 1 / float64(1+i%7), i < exact})
 		}
 		var near []int
-		for i := range Depth { // some that have words, far down too, and some that have none
+		for i := range ranked.Depth { // some that have words, far down too, and some that have none
 			near = append(near, []int{i * 5, 10_000 + i}[i%2])
 		}
-		keys := func(places []Fused) (keys []int) {
+		keys := func(places []ranked.Fused) (keys []int) {
 			for _, p := range places {
 				if p.Words >= 0 {
 					keys = append(keys, p.Words)
@@ -92,12 +94,12 @@ func TestFusedPages(t *testing.T) {
 			}
 			return keys
 		}
-		all := keys(Fuse(words, near))
+		all := keys(ranked.Fuse(words, near))
 		if sorted := slices.Compact(slices.Sorted(slices.Values(all))); len(sorted) != len(all) {
 			t.Errorf("%d exact: %d places have %d documents", exact, len(all), len(sorted))
 		}
-		for n := Depth; n < len(words); n += 37 {
-			if got := keys(Fuse(words[:n], near)); !slices.Equal(got[:n], all[:n]) {
+		for n := ranked.Depth; n < len(words); n += 37 {
+			if got := keys(ranked.Fuse(words[:n], near)); !slices.Equal(got[:n], all[:n]) {
 				t.Fatalf("%d exact: the first %d are others with %d words", exact, n, n)
 			}
 		}
@@ -116,11 +118,11 @@ func TestProse(t *testing.T) {
 		`{"status": 429,"a":{"code":504}}`:    "status Too Many Requests a code Gateway Timeout ",
 		`[{"status":200},{"code":4040},{"code":"ENOENT"},{"code":499},{"code":40`: "status code code ENOENT code code ",
 	} {
-		if got := string(AppendProse(nil, []byte(data), 1000)); got != want {
+		if got := string(ranked.AppendProse(nil, []byte(data), 1000)); got != want {
 			t.Errorf("%s: got %q, want %q", data, got, want)
 		}
 	}
-	if got := AppendProse([]byte("x "), []byte(`["`+strings.Repeat("word ", 10_000)+`"]`), 100); len(got) > 110 {
+	if got := ranked.AppendProse([]byte("x "), []byte(`["`+strings.Repeat("word ", 10_000)+`"]`), 100); len(got) > 110 {
 		t.Errorf("%d bytes", len(got))
 	}
 }

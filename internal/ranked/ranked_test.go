@@ -1,8 +1,10 @@
-package ranked
+package ranked_test
 
 import (
 	"slices"
 	"testing"
+
+	"kernos/internal/ranked"
 )
 
 func TestWords(t *testing.T) {
@@ -18,18 +20,18 @@ func TestWords(t *testing.T) {
 		"Größe groß":                {"größ", "groß"},
 		"HTTPRequest2 getURLOfPage": {"http", "request2", "get", "url", "pag"},
 	} {
-		if got := Words(text); !slices.Equal(got, want) {
+		if got := ranked.Words(text); !slices.Equal(got, want) {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
 }
 
 func TestSearch(t *testing.T) {
-	x := New([]Document{
-		{Texts: []Text{{"Weather.Report", 4}, {"Report the weather of a city.", 2}}},
-		{Texts: []Text{{"City.Find", 4}, {"Find cities by name, and report how large they are.", 2}}},
-		{Texts: []Text{{"Mail.Send", 4}, {"Send a mail.", 2}, {"the weather may be its subject", 0.3}}},
-		{Texts: []Text{{"Mail.Sort", 4}, {"Sort mails.", 2}}},
+	x := ranked.New([]ranked.Document{
+		{Texts: []ranked.Text{{"Weather.Report", 4}, {"Report the weather of a city.", 2}}},
+		{Texts: []ranked.Text{{"City.Find", 4}, {"Find cities by name, and report how large they are.", 2}}},
+		{Texts: []ranked.Text{{"Mail.Send", 4}, {"Send a mail.", 2}, {"the weather may be its subject", 0.3}}},
+		{Texts: []ranked.Text{{"Mail.Sort", 4}, {"Sort mails.", 2}}},
 	})
 	for _, c := range []struct {
 		query string
@@ -47,7 +49,7 @@ func TestSearch(t *testing.T) {
 		{"", 10, nil},
 	} {
 		var got []int
-		found, err := x.Search(t.Context(), nil, Query{Text: c.query, Limit: c.limit})
+		found, err := x.Search(t.Context(), nil, ranked.Query{Text: c.query, Limit: c.limit})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,10 +1,12 @@
-package rootdir
+package rootdir_test
 
 import (
 	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"kernos/internal/rootdir"
 )
 
 func TestEveryWayOutIsAnEscape(t *testing.T) {
@@ -29,11 +31,11 @@ func TestEveryWayOutIsAnEscape(t *testing.T) {
 		"make a directory":  func() error { return root.Mkdir("away/x", 0o700) },
 		"remove everything": func() error { return root.RemoveAll("../x") },
 	} {
-		if err := try(); !Escapes(err) {
+		if err := try(); !rootdir.Escapes(err) {
 			t.Errorf("%s: %v is not taken for an escape", name, err)
 		}
 	}
-	if _, err := root.Open("absent"); Escapes(err) || Escapes(fs.ErrNotExist) || Escapes(nil) {
+	if _, err := root.Open("absent"); rootdir.Escapes(err) || rootdir.Escapes(fs.ErrNotExist) || rootdir.Escapes(nil) {
 		t.Errorf("%v is taken for an escape", err)
 	}
 }

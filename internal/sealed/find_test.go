@@ -1,9 +1,11 @@
-package sealed
+package sealed_test
 
 import (
 	"errors"
 	"slices"
 	"testing"
+
+	"kernos/internal/sealed"
 )
 
 func TestReplace(t *testing.T) {
@@ -26,14 +28,14 @@ func TestReplace(t *testing.T) {
 		{"xpwenc:v1:abü", "x<>ü", []string{"pwenc:v1:ab"}},
 	} {
 		var asked []string
-		got, err := Replace(test.text, func(s string) ([]byte, error) {
+		got, err := sealed.Replace(test.text, func(s string) ([]byte, error) {
 			asked = append(asked, s)
 			return []byte("<>"), nil
 		})
 		if err != nil || got != test.want || !slices.Equal(asked, test.asked) {
 			t.Errorf("%q: %q, %q, %v", test.text, got, asked, err)
 		}
-		if In(test.text) != (len(test.asked) > 0) {
+		if sealed.In(test.text) != (len(test.asked) > 0) {
 			t.Errorf("In(%q) is wrong", test.text)
 		}
 	}
@@ -41,12 +43,12 @@ func TestReplace(t *testing.T) {
 
 // What was opened is not looked at again: it is not for us to read.
 func TestReplaceLooksOnce(t *testing.T) {
-	got, err := Replace("pwenc:v1:a", func(string) ([]byte, error) { return []byte("pwenc:v1:b"), nil })
+	got, err := sealed.Replace("pwenc:v1:a", func(string) ([]byte, error) { return []byte("pwenc:v1:b"), nil })
 	if err != nil || got != "pwenc:v1:b" {
 		t.Errorf("%q, %v", got, err)
 	}
 	wrong := errors.New("closed")
-	got, err = Replace("x pwenc:v1:a", func(string) ([]byte, error) { return nil, wrong })
+	got, err = sealed.Replace("x pwenc:v1:a", func(string) ([]byte, error) { return nil, wrong })
 	if err != wrong || got != "" {
 		t.Errorf("%q, %v", got, err)
 	}

@@ -1,4 +1,4 @@
-package sse
+package sse_test
 
 import (
 	"bytes"
@@ -9,11 +9,13 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"kernos/internal/sse"
 )
 
 // read returns copies of all events, and the error that ends the stream.
-func read(from io.Reader, max int) (all []Event, err error) {
-	r := NewReader(from, max)
+func read(from io.Reader, max int) (all []sse.Event, err error) {
+	r := sse.NewReader(from, max)
 	for {
 		e, err := r.Next()
 		if err != nil {
@@ -25,10 +27,10 @@ func read(from io.Reader, max int) (all []Event, err error) {
 }
 
 func TestEvents(t *testing.T) {
-	event := func(name, id string, retry time.Duration, data string) Event {
-		return Event{Name: []byte(name), ID: []byte(id), Retry: retry, Data: []byte(data)}
+	event := func(name, id string, retry time.Duration, data string) sse.Event {
+		return sse.Event{Name: []byte(name), ID: []byte(id), Retry: retry, Data: []byte(data)}
 	}
-	for text, want := range map[string][]Event{
+	for text, want := range map[string][]sse.Event{
 		"data: a\n\ndata:b\r\n\r\ndata: c\r\rdata":                      {{Retry: -1, Data: []byte("a")}, {Retry: -1, Data: []byte("b")}, {Retry: -1, Data: []byte("c")}},
 		"\xEF\xBB\xBFdata: a\ndata\ndata:  b\n\n":                       {{Retry: -1, Data: []byte("a\n\n b")}},
 		": comment\n\nevent: x\nid: 7\nretry: 50\ndata: a\nnone: b\n\n": {event("x", "7", 50*time.Millisecond, "a")},
@@ -50,7 +52,7 @@ func TestAnEventThatIsTooLong(t *testing.T) {
 		strings.Repeat("data: "+strings.Repeat("x", 100)+"\n", 1000) + "\n",
 		strings.Repeat("x", 100_000),
 	} {
-		if got, err := read(strings.NewReader("data: a\n\n"+text), 20_000); len(got) != 1 || !errors.Is(err, ErrTooLong) {
+		if got, err := read(strings.NewReader("data: a\n\n"+text), 20_000); len(got) != 1 || !errors.Is(err, sse.ErrTooLong) {
 			t.Errorf("%d events, %v", len(got), err)
 		}
 	}
@@ -88,7 +90,7 @@ func FuzzEvents(f *testing.F) {
 // An event costs nothing to allocate.
 func BenchmarkNext(b *testing.B) {
 	text := []byte("event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"Hello\"}}\n\n")
-	r := NewReader(repeated{text}, 1<<20)
+	r := sse.NewReader(repeated{text}, 1<<20)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := r.Next(); err != nil {

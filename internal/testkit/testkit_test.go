@@ -1,4 +1,4 @@
-package testkit
+package testkit_test
 
 import (
 	"crypto/tls"
@@ -10,18 +10,20 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/crypto/ssh/agent"
+
+	"kernos/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestUntil(t *testing.T) {
 	n := 0
-	Until(t, "it was asked three times", func() bool { n++; return n == 3 })
+	testkit.Until(t, "it was asked three times", func() bool { n++; return n == 3 })
 }
 
 func TestServeAgent(t *testing.T) {
-	key, _ := Key(t)
-	conn, err := net.Dial("unix", ServeAgent(t, Keyring(t, key)))
+	key, _ := testkit.Key(t)
+	conn, err := net.Dial("unix", testkit.ServeAgent(t, testkit.Keyring(t, key)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +37,7 @@ func TestServeAgent(t *testing.T) {
 }
 
 func TestAuthority(t *testing.T) {
-	a := NewAuthority(t, "Test CA")
+	a := testkit.NewAuthority(t, "Test CA")
 	until := time.Now().Add(time.Hour).Truncate(time.Second)
 	pair, err := tls.LoadX509KeyPair(a.Certify(t, until, "localhost", "127.0.0.1"))
 	if err != nil {
@@ -61,7 +63,7 @@ func TestAuthority(t *testing.T) {
 
 // A server listens at the address, again and again.
 func TestAddress(t *testing.T) {
-	address := Address(t)
+	address := testkit.Address(t)
 	for range 3 {
 		l, err := net.Listen("tcp", address)
 		if err != nil {

@@ -1,13 +1,17 @@
-package uri
+package uri_test
 
-import "testing"
+import (
+	"testing"
+
+	"kernos/internal/uri"
+)
 
 func TestScheme(t *testing.T) {
 	for text, want := range map[string]string{
 		"os://a": "os", "HTTPS://x": "HTTPS", "a+b-c.1:x": "a+b-c.1", "mailto:a": "mailto",
 		"": "", "a": "", "a/b:c": "", "./a:b": "", "C:/notes": "", ":x": "", "1a:x": "", "ä:x": "", "os": "",
 	} {
-		if got := Scheme(text); got != want {
+		if got := uri.Scheme(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
