@@ -1,4 +1,4 @@
-package stdio
+package stdio_test
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/transport"
+	"kernos/transport/stdio"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -40,7 +41,7 @@ func TestServeAnswersUntilTheInputEnds(t *testing.T) {
 		"with its error": iotest.DataErrReader(strings.NewReader(in.String())),
 	} {
 		var out strings.Builder
-		result, err := Serve(t.Context(), kerneltest.Around(t, nil, introspect.Module), r, &out, nil)
+		result, err := stdio.Serve(t.Context(), kerneltest.Around(t, nil, introspect.Module), r, &out, nil)
 		if err != nil || result.Errors != 0 {
 			t.Errorf("%s: %v, %d errors", name, err, result.Errors)
 		}
@@ -58,7 +59,7 @@ func TestServeAnswersUntilTheInputEnds(t *testing.T) {
 
 func TestServePassesItsOptionsAndItsResultOn(t *testing.T) {
 	var out strings.Builder
-	result, err := Serve(t.Context(), kerneltest.Around(t, nil, introspect.Module), strings.NewReader(`{"kind":"query","type":"Ping","data":{"payload":1}}`+"\nx\n"), &out, &transport.Options{Lenient: true})
+	result, err := stdio.Serve(t.Context(), kerneltest.Around(t, nil, introspect.Module), strings.NewReader(`{"kind":"query","type":"Ping","data":{"payload":1}}`+"\nx\n"), &out, &transport.Options{Lenient: true})
 	if err != nil || result.Errors != 1 || !strings.Contains(out.String(), `"data":{"payload":1}`) {
 		t.Errorf("%v, %d errors, %s", err, result.Errors, out.String())
 	}
@@ -74,7 +75,7 @@ func TestServeTakesAReaderThatGoesAwayForNoError(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = w.Close() }()
-	if _, err := Serve(t.Context(), kerneltest.Around(t, nil, introspect.Module), strings.NewReader(strings.Repeat(ping("1"), 1000)), w, nil); err != nil {
+	if _, err := stdio.Serve(t.Context(), kerneltest.Around(t, nil, introspect.Module), strings.NewReader(strings.Repeat(ping("1"), 1000)), w, nil); err != nil {
 		t.Errorf("got %v", err)
 	}
 }
@@ -85,18 +86,18 @@ func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }
 
 func TestServeReturnsOtherErrors(t *testing.T) {
 	full := errors.New("disk full")
-	_, err := Serve(t.Context(), kerneltest.Around(t, nil, introspect.Module), strings.NewReader(ping("1")), brokenWriter{full}, nil)
+	_, err := stdio.Serve(t.Context(), kerneltest.Around(t, nil, introspect.Module), strings.NewReader(ping("1")), brokenWriter{full}, nil)
 	if w, ok := errors.AsType[*transport.WriteError](err); !ok || !errors.Is(w, full) {
 		t.Errorf("the output: got %v", err)
 	}
 	dead := errors.New("the line is dead")
 	var out strings.Builder
-	_, err = Serve(t.Context(), kerneltest.Around(t, nil, introspect.Module), io.MultiReader(strings.NewReader(ping("1")), iotest.ErrReader(dead)), &out, nil)
+	_, err = stdio.Serve(t.Context(), kerneltest.Around(t, nil, introspect.Module), io.MultiReader(strings.NewReader(ping("1")), iotest.ErrReader(dead)), &out, nil)
 	if !errors.Is(err, dead) || !strings.Contains(out.String(), `"causation":"1"`) {
 		t.Errorf("the input: got %v and %q", err, out.String())
 	}
 	// A broken pipe at the reading end is the input's, and an error.
-	if _, err := Serve(t.Context(), kerneltest.Around(t, nil, introspect.Module), iotest.ErrReader(syscall.EPIPE), io.Discard, nil); !errors.Is(err, syscall.EPIPE) {
+	if _, err := stdio.Serve(t.Context(), kerneltest.Around(t, nil, introspect.Module), iotest.ErrReader(syscall.EPIPE), io.Discard, nil); !errors.Is(err, syscall.EPIPE) {
 		t.Errorf("a broken input: got %v", err)
 	}
 }
@@ -109,7 +110,7 @@ func TestServeReturnsPromptlyWhileAReadBlocks(t *testing.T) {
 		var out strings.Builder
 		done := make(chan error, 1)
 		go func() {
-			_, err := Serve(ctx, kerneltest.Around(t, nil, introspect.Module), in, &out, nil)
+			_, err := stdio.Serve(ctx, kerneltest.Around(t, nil, introspect.Module), in, &out, nil)
 			done <- err
 		}()
 		if _, err := io.WriteString(feed, ping("1")); err != nil {
@@ -141,7 +142,7 @@ func TestServeFinishesWhatHasBegunWhenItIsToldToStop(t *testing.T) {
 		var out strings.Builder
 		done := make(chan error, 1)
 		go func() {
-			_, err := Serve(ctx, kerneltest.Around(t, nil, introspect.Module, wait), in, &out, nil)
+			_, err := stdio.Serve(ctx, kerneltest.Around(t, nil, introspect.Module, wait), in, &out, nil)
 			done <- err
 		}()
 		if _, err := io.WriteString(feed, ask("1", "Test.Wait", `"late"`)); err != nil {
@@ -173,7 +174,7 @@ func TestPumpEndsWithItsConversation(t *testing.T) {
 		read, write := io.Pipe()
 		_ = read.Close()
 		endless := iotest.DataErrReader(strings.NewReader(strings.Repeat(ask("1", "Ping", `{"payload":1}`)+"\n", 5000)))
-		if _, err := Serve(context.Background(), kerneltest.Around(t, nil, introspect.Module), endless, write, nil); err == nil {
+		if _, err := stdio.Serve(context.Background(), kerneltest.Around(t, nil, introspect.Module), endless, write, nil); err == nil {
 			t.Error("it wasn't noticed")
 		}
 	}

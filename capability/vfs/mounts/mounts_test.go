@@ -1,4 +1,4 @@
-package mounts
+package mounts_test
 
 import (
 	"os"
@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"kernos/capability/vfs"
+	"kernos/capability/vfs/mounts"
 	"kernos/capability/vfs/vfstest"
 )
 
 func TestDefaultRoot(t *testing.T) {
 	dir := t.TempDir()
-	m, err := DefaultRoot(dir, nil)
+	m, err := mounts.DefaultRoot(dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +63,7 @@ func TestDefaultRoot(t *testing.T) {
 // The first file that is written makes the folder.
 func TestTheFirstWriteMakesTheRoot(t *testing.T) {
 	dir := t.TempDir()
-	m, err := DefaultRoot(dir, nil)
+	m, err := mounts.DefaultRoot(dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,11 +93,11 @@ func TestWritesThatAreRefused(t *testing.T) {
 		mount func() (vfs.Mount, error)
 		says  string
 	}{
-		"a file":                 {func() (vfs.Mount, error) { return DefaultRoot(file, nil) }, "the mount / has no folder, since " + file + "/os is a file; start the daemon with --mount /=DIRECTORY"},
-		"the home":               {func() (vfs.Mount, error) { return DefaultRoot(home, []string{home}) }, "use files outside of KERNOS_HOME"},
-		"a directory that isn't": {func() (vfs.Mount, error) { return DefaultRoot(home+"/gone", nil) }, "can't be made (no such file or directory); start the daemon with --mount /=DIRECTORY"},
-		"another user's":         {func() (vfs.Mount, error) { return DefaultRoot(foreign, nil) }, "(the mount / is r-x: " + foreign + "/os belongs to another user; start the daemon with --mount /=" + foreign + "/os to write there)"},
-		"read-only":              {func() (vfs.Mount, error) { return Parse("/="+readOnly+":ro", Options{}) }, "(the mount / is r-x: start the daemon without :ro in --mount …=" + readOnly + ":ro)"},
+		"a file":                 {func() (vfs.Mount, error) { return mounts.DefaultRoot(file, nil) }, "the mount / has no folder, since " + file + "/os is a file; start the daemon with --mount /=DIRECTORY"},
+		"the home":               {func() (vfs.Mount, error) { return mounts.DefaultRoot(home, []string{home}) }, "use files outside of KERNOS_HOME"},
+		"a directory that isn't": {func() (vfs.Mount, error) { return mounts.DefaultRoot(home+"/gone", nil) }, "can't be made (no such file or directory); start the daemon with --mount /=DIRECTORY"},
+		"another user's":         {func() (vfs.Mount, error) { return mounts.DefaultRoot(foreign, nil) }, "(the mount / is r-x: " + foreign + "/os belongs to another user; start the daemon with --mount /=" + foreign + "/os to write there)"},
+		"read-only":              {func() (vfs.Mount, error) { return mounts.Parse("/="+readOnly+":ro", mounts.Options{}) }, "(the mount / is r-x: start the daemon without :ro in --mount …=" + readOnly + ":ro)"},
 	} {
 		if name == "another user's" && os.Geteuid() != 0 {
 			continue // only root can make one
@@ -116,7 +117,7 @@ func TestWritesThatAreRefused(t *testing.T) {
 func TestADefaultRootThatIsPrivate(t *testing.T) {
 	home := t.TempDir()
 	vfstest.Put(t, home, map[string]string{"origins/mine/os/file": "SECRET"})
-	m, err := DefaultRoot(filepath.Join(home, "origins", "mine"), []string{home})
+	m, err := mounts.DefaultRoot(filepath.Join(home, "origins", "mine"), []string{home})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +138,7 @@ func TestParse(t *testing.T) {
 		{"/s=https://example.com/a", "/s", "r--", "server https://example.com/a/"},
 		{"/s=https://example.com:ro", "/s", "r--", "server https://example.com/"},
 	} {
-		m, err := Parse(test.text, Options{})
+		m, err := mounts.Parse(test.text, mounts.Options{})
 		if err != nil || m.Path != test.at || m.Driver.Can().String() != test.can || m.Driver.String() != test.driver {
 			t.Errorf("Parse(%s) = %+v, %v", test.text, m, err)
 		}
@@ -158,12 +159,12 @@ func TestParse(t *testing.T) {
 		{"/n=https://example.com?token=hunter2", "query"},
 		{"/n\x00=" + dir, "U+0000"},
 	} {
-		_, err := Parse(test.text, Options{})
+		_, err := mounts.Parse(test.text, mounts.Options{})
 		if err == nil || !strings.Contains(err.Error(), test.says) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("Parse(%q): %v; want an error that says %q", test.text, err, test.says)
 		}
 	}
-	if _, err := Parse("/n=http://localhost:1", Options{Development: true}); err != nil {
+	if _, err := mounts.Parse("/n=http://localhost:1", mounts.Options{Development: true}); err != nil {
 		t.Errorf("plain http in development: %v", err)
 	}
 }
@@ -174,7 +175,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		m, err := Parse(text, Options{})
+		m, err := mounts.Parse(text, mounts.Options{})
 		if err != nil {
 			return
 		}

@@ -1,4 +1,4 @@
-package markdown
+package markdown_test
 
 import (
 	"strings"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"kernos/cmd/kernos/markdown"
 	"kernos/cmd/kernos/terminal"
 )
 
@@ -52,11 +53,11 @@ water │half a litre of the water that
     }`
 
 func TestRender(t *testing.T) {
-	without := Render(&terminal.Screen{Width: 40}, page)
+	without := markdown.Render(&terminal.Screen{Width: 40}, page)
 	if got := trimmed(without); got != plain {
 		t.Errorf("got\n%s\nwant\n%s", got, plain)
 	}
-	coloured := Render(&terminal.Screen{Width: 40, Colour: true}, page)
+	coloured := markdown.Render(&terminal.Screen{Width: 40, Colour: true}, page)
 	for _, want := range []string{"\x1b[1mTea\x1b[0m", "\x1b[3mhot\x1b[0m", "\x1b[1mvery\x1b[0m", "\x1b[9mmilk\x1b[0m", "\x1b[36msugar\x1b[0m", "\x1b[4mkettle\x1b[0m"} {
 		if !strings.Contains(coloured, want) {
 			t.Errorf("%q isn't in\n%s", want, coloured)
@@ -69,10 +70,10 @@ func TestRender(t *testing.T) {
 			}
 		}
 	}
-	if got := Render(&terminal.Screen{}, page); got != strings.TrimRight(page, "\n") {
+	if got := markdown.Render(&terminal.Screen{}, page); got != strings.TrimRight(page, "\n") {
 		t.Errorf("a file gets\n%s", got)
 	}
-	if got := Render(&terminal.Screen{Width: 40}, "a\x1b[2Jb `\x1b`"); strings.Contains(got, "\x1b") {
+	if got := markdown.Render(&terminal.Screen{Width: 40}, "a\x1b[2Jb `\x1b`"); strings.Contains(got, "\x1b") {
 		t.Errorf("the terminal would obey %q", got)
 	}
 }
@@ -92,20 +93,20 @@ func TestATextThatGrows(t *testing.T) {
 	rest := ""
 	for i := range page {
 		rest += page[i : i+1]
-		whole, left := Split(rest)
+		whole, left := markdown.Split(rest)
 		if whole+left != rest {
 			t.Fatalf("Split(%q) = %q, %q", rest, whole, left)
 		}
 		if whole != "" {
-			shown = append(shown, Render(s, whole))
+			shown = append(shown, markdown.Render(s, whole))
 		}
 		rest = left
 	}
-	shown = append(shown, Render(s, rest))
-	if got, want := strings.Join(shown, "\n\n"), Render(s, page); got != want || len(shown) < 6 {
+	shown = append(shown, markdown.Render(s, rest))
+	if got, want := strings.Join(shown, "\n\n"), markdown.Render(s, page); got != want || len(shown) < 6 {
 		t.Errorf("in %d pieces\n%s\nwant\n%s", len(shown), got, want)
 	}
-	if whole, _ := Split("```\na\n\nb\n\nc"); whole != "" {
+	if whole, _ := markdown.Split("```\na\n\nb\n\nc"); whole != "" {
 		t.Errorf("a block of code was split after %q", whole)
 	}
 }
@@ -123,7 +124,7 @@ func TestWhatGitHubAdds(t *testing.T) {
 		{"escaped signs", "1\\. 5 \\* 3 `\\*`", "1. 5 * 3 `\\*`"},
 		{"tasks", "- [ ] a\n- [x] b", "• [ ] a\n• [x] b"},
 	} {
-		if got := trimmed(Render(&terminal.Screen{Width: 40}, test.text)); got != test.want {
+		if got := trimmed(markdown.Render(&terminal.Screen{Width: 40}, test.text)); got != test.want {
 			t.Errorf("%s: got\n%s\nwant\n%s", test.name, got, test.want)
 		}
 	}
