@@ -1,9 +1,11 @@
-package schema
+package schema_test
 
 import (
 	"encoding/json"
 	"fmt"
 	"testing"
+
+	"kernos/schema"
 )
 
 func TestExamplesThatADescriptionGives(t *testing.T) {
@@ -15,11 +17,11 @@ func TestExamplesThatADescriptionGives(t *testing.T) {
 		"A name.": `"name"`,
 	} {
 		property, _ := json.Marshal(map[string]string{"type": "string", "description": description})
-		s, err := Parse(fmt.Appendf(nil, `{"type":"object","properties":{"name":%s},"required":["name"]}`, property))
+		s, err := schema.Parse(fmt.Appendf(nil, `{"type":"object","properties":{"name":%s},"required":["name"]}`, property))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, _ := ExampleOf(s); string(got) != `{"name":`+want+`}` {
+		if got, _ := schema.ExampleOf(s); string(got) != `{"name":`+want+`}` {
 			t.Errorf("%s: got %s", description, got)
 		}
 	}

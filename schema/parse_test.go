@@ -1,4 +1,4 @@
-package schema
+package schema_test
 
 import (
 	"encoding/json"
@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"kernos/schema"
 )
 
 func TestParseReadsTheDraftsThatASchemaNames(t *testing.T) {
@@ -58,7 +60,7 @@ func TestParseReadsTheDraftsThatASchemaNames(t *testing.T) {
 		{"fractions as bounds", `{"minimum":0.5,"maximum":1.5}`, []string{`1`, `0.5`, `1.5`}, []string{`0`, `2`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s, err := Parse(json.RawMessage(c.text))
+			s, err := schema.Parse(json.RawMessage(c.text))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -78,7 +80,7 @@ func TestParseReadsTheDraftsThatASchemaNames(t *testing.T) {
 
 func TestParseKeepsTheSchemaWithoutItsWhiteSpace(t *testing.T) {
 	text := []byte("{ \"type\" : \"string\",\n\"title\": \"a b\" }")
-	s, err := Parse(text)
+	s, err := schema.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +97,7 @@ func TestParseRefusesWhatIsNoSchema(t *testing.T) {
 		`{"minimum":"1"}`, `{"enum":1}`, `{"pattern":"("}`, `{"$ref":"#/nowhere"}`, `{"items":1}`,
 		`{"$schema":"https://example.com/my-own-draft"}`,
 	} {
-		if _, err := Parse(json.RawMessage(text)); err == nil {
+		if _, err := schema.Parse(json.RawMessage(text)); err == nil {
 			t.Errorf("%q is accepted", text)
 		} else if !strings.HasPrefix(err.Error(), "not a JSON Schema: ") {
 			t.Errorf("%q: %v", text, err)
@@ -111,7 +113,7 @@ func TestParseIsAsStrictAboutJSONAsTheKernel(t *testing.T) {
 		"{\"title\":\"\xff\"}",
 		`{"title":"\ud800"}`,
 	} {
-		if _, err := Parse(json.RawMessage(text)); err == nil {
+		if _, err := schema.Parse(json.RawMessage(text)); err == nil {
 			t.Errorf("%q is accepted", text)
 		}
 	}
@@ -134,7 +136,7 @@ func TestParseReadsNothingOutsideTheSchema(t *testing.T) {
 		`{"$schema":"` + server.URL + `/schema.json"}`,
 		`{"$ref":"http://` + server.Listener.Addr().String() + `/schema.json"}`,
 	} {
-		if _, err := Parse(json.RawMessage(text)); err == nil {
+		if _, err := schema.Parse(json.RawMessage(text)); err == nil {
 			t.Errorf("%s is accepted", text)
 		} else if !strings.Contains(err.Error(), "may not refer to other documents") {
 			t.Errorf("%s: %v", text, err)
@@ -152,7 +154,7 @@ func TestParseRefusesRelativeReferences(t *testing.T) {
 		`{"properties":{"a":{"$ref":"other.json"}}}`,
 		`{"properties":{"a":{"$ref":"./other.json#/$defs/a"}},"$defs":{"a":{"type":"string"}}}`,
 	} {
-		if _, err := Parse(json.RawMessage(text)); err == nil {
+		if _, err := schema.Parse(json.RawMessage(text)); err == nil {
 			t.Errorf("%s is accepted", text)
 		}
 	}
@@ -172,7 +174,7 @@ func TestParseSurvivesHugeExponents(t *testing.T) {
 					t.Errorf("%s: %v", text, p)
 				}
 			}()
-			s, err := Parse(json.RawMessage(text))
+			s, err := schema.Parse(json.RawMessage(text))
 			if err != nil {
 				return
 			}
@@ -186,7 +188,7 @@ func TestParseSurvivesHugeExponents(t *testing.T) {
 // A bound that is dropped in silence lets in what it was to keep out.
 func TestParseDropsNoBound(t *testing.T) {
 	for _, text := range []string{`{"minimum":1e999999999}`, `{"exclusiveMaximum":-1e999999999}`} {
-		s, err := Parse(json.RawMessage(text))
+		s, err := schema.Parse(json.RawMessage(text))
 		if err == nil && s.Validate(json.RawMessage(`5`)) == nil {
 			t.Errorf("%s accepts 5", text)
 		}
@@ -205,10 +207,10 @@ func TestSchemasAreCheckedAgainstTheirDraft(t *testing.T) {
 	} {
 		for range 4 {
 			wg.Go(func() {
-				if _, err := Parse(json.RawMessage(`{"$schema":"` + draft + `","properties":{"a":{"minLength":-1}}}`)); err == nil || !strings.Contains(err.Error(), "/properties/a/minLength") {
+				if _, err := schema.Parse(json.RawMessage(`{"$schema":"` + draft + `","properties":{"a":{"minLength":-1}}}`)); err == nil || !strings.Contains(err.Error(), "/properties/a/minLength") {
 					t.Errorf("%s: a broken schema: %v", draft, err)
 				}
-				if _, err := Parse(json.RawMessage(`{"$schema":"` + draft + `","properties":{"a":{"minLength":1}}}`)); err != nil {
+				if _, err := schema.Parse(json.RawMessage(`{"$schema":"` + draft + `","properties":{"a":{"minLength":1}}}`)); err != nil {
 					t.Errorf("%s: %v", draft, err)
 				}
 			})

@@ -1,9 +1,11 @@
-package schema
+package schema_test
 
 import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"kernos/schema"
 )
 
 func TestRedact(t *testing.T) {
@@ -51,7 +53,7 @@ func TestRedact(t *testing.T) {
 		{"between spaces", account, ` { "user" : "ada" , "password" : [ 1 ] } `, ` { "user" : "ada" , "password" : "[redacted]" } `},
 		{"nothing", account, ``, ``},
 	} {
-		s, err := Parse(json.RawMessage(c.schema))
+		s, err := schema.Parse(json.RawMessage(c.schema))
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
@@ -66,21 +68,21 @@ func TestRedact(t *testing.T) {
 }
 
 func TestDerivedSecretsAreRedacted(t *testing.T) {
-	s := Input[struct {
+	s := schema.Input[struct {
 		Name string `json:"name"`
 		Pins []int  `json:"pins" jsonschema_extras:"writeOnly=true"`
 	}]()
 	if got, found := s.Redact(json.RawMessage(`{"name":"a","pins":[1,2]}`)); !found || string(got) != `{"name":"a","pins":"[redacted]"}` {
 		t.Errorf("got %s, %v", got, found)
 	}
-	if Any.Sensitive() {
+	if schema.Any.Sensitive() {
 		t.Error("anything is a secret")
 	}
 }
 
 // Whatever the data is, a marked secret is not in what is left, and what is left is JSON.
 func FuzzRedact(f *testing.F) {
-	s, err := Parse(json.RawMessage(`{"properties":{"pin":{"writeOnly":true},"in":{"$ref":"#"},"all":{"items":{"$ref":"#"}}}}`))
+	s, err := schema.Parse(json.RawMessage(`{"properties":{"pin":{"writeOnly":true},"in":{"$ref":"#"},"all":{"items":{"$ref":"#"}}}}`))
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -1,8 +1,10 @@
-package schema
+package schema_test
 
 import (
 	"encoding/json"
 	"testing"
+
+	"kernos/schema"
 )
 
 // Programs write schemas of their own, with references to themselves, to nothing, or to much: a provider of models gets them as they are.
@@ -12,7 +14,7 @@ func TestOfToolKeepsReferences(t *testing.T) {
 		`{"type":"object","properties":{"all":{"$ref":"#"}},"$defs":{}}`,
 		`{"type":"object","properties":{"gone":{"$ref":"#/$defs/Gone"}},"$defs":{"Other":{}}}`,
 	} {
-		if got := OfTool(json.RawMessage(text)); string(got) != text {
+		if got := schema.OfTool(json.RawMessage(text)); string(got) != text {
 			t.Errorf("%s became %s", text, got)
 		}
 	}
@@ -21,11 +23,11 @@ func TestOfToolKeepsReferences(t *testing.T) {
 func TestWithoutReferences(t *testing.T) {
 	const text = `{"type":"object","properties":{"file":{"$ref":"#/$defs/Pointer","description":"Where."},"all":{"type":"array","items":{"$ref":"#/$defs/Pointer"}}},"$defs":{"Pointer":{"type":"object","properties":{"path":{"$ref":"#/$defs/Path"}}},"Path":{"type":"string"}}}`
 	const want = `{"type":"object","properties":{"file":{"type":"object","properties":{"path":{"type":"string"}},"description":"Where."},"all":{"type":"array","items":{"type":"object","properties":{"path":{"type":"string"}}}}}}`
-	if got := WithoutReferences(json.RawMessage(text)); string(got) != want {
+	if got := schema.WithoutReferences(json.RawMessage(text)); string(got) != want {
 		t.Errorf("got %s", got)
 	}
 	const plain = `{"type":"object", "properties":{}}`
-	if got := WithoutReferences(json.RawMessage(plain)); string(got) != plain {
+	if got := schema.WithoutReferences(json.RawMessage(plain)); string(got) != plain {
 		t.Errorf("got %s", got)
 	}
 }

@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"context"
@@ -8,13 +8,15 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kernos/store"
 )
 
 var errDisk = errors.New("the disk")
 
 func TestCommitThen(t *testing.T) {
 	for _, err := range []error{nil, errDisk} {
-		c := NewCommit(7)
+		c := store.NewCommit(7)
 		var told []string
 		tell := func(name string) func(error) {
 			return func(got error) {
@@ -45,7 +47,7 @@ func TestCommitThen(t *testing.T) {
 }
 
 func TestCommitted(t *testing.T) {
-	c := Committed(9)
+	c := store.Committed(9)
 	if done, err := c.Resolved(); !done || err != nil || c.Revision != 9 {
 		t.Errorf("resolved %t, %v at revision %d", done, err, c.Revision)
 	}
@@ -62,7 +64,7 @@ func TestCommitted(t *testing.T) {
 
 // Then may be called from Then, and Resolve must not hold the lock while it tells.
 func TestCommitThenWithinThen(t *testing.T) {
-	c := NewCommit(1)
+	c := store.NewCommit(1)
 	inner := false
 	c.Then(func(error) { c.Then(func(error) { inner = true }) })
 	c.Resolve(nil)
@@ -73,7 +75,7 @@ func TestCommitThenWithinThen(t *testing.T) {
 
 func TestCommitWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := NewCommit(1)
+		c := store.NewCommit(1)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := c.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -100,7 +102,7 @@ func TestCommitWait(t *testing.T) {
 
 func TestCommitConcurrent(t *testing.T) {
 	for range 200 {
-		c := NewCommit(1)
+		c := store.NewCommit(1)
 		var told atomic.Int32
 		var group sync.WaitGroup
 		for i := range 8 {

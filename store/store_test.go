@@ -1,16 +1,18 @@
-package store
+package store_test
 
 import (
 	"errors"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"kernos/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestError(t *testing.T) {
-	bare, full := Errorf(409, nil, "Key %s", "k"), Errorf(507, errDisk, "The disk is full")
+	bare, full := store.Errorf(409, nil, "Key %s", "k"), store.Errorf(507, errDisk, "The disk is full")
 	if got := bare.Error(); got != "Key k" {
 		t.Errorf("%q", got)
 	}
@@ -28,9 +30,9 @@ func TestError(t *testing.T) {
 // Two keyspaces with one byte don't compile here: a map has no key twice.
 func TestSpaces(t *testing.T) {
 	for space, of := range map[byte]string{
-		SpaceMemory: "memory", SpaceIdempotency: "idempotency", SpaceJournal: "journal", SpaceBlobs: "blobs",
-		SpaceHolders: "holders", SpaceTokens: "tokens", SpaceWork: "work", SpaceJobs: "jobs", SpaceClaims: "claims",
-		SpaceScripts: "scripts", SpaceSessions: "sessions", SpaceMcp: "mcp", SpaceVectors: "vectors",
+		store.SpaceMemory: "memory", store.SpaceIdempotency: "idempotency", store.SpaceJournal: "journal", store.SpaceBlobs: "blobs",
+		store.SpaceHolders: "holders", store.SpaceTokens: "tokens", store.SpaceWork: "work", store.SpaceJobs: "jobs", store.SpaceClaims: "claims",
+		store.SpaceScripts: "scripts", store.SpaceSessions: "sessions", store.SpaceMcp: "mcp", store.SpaceVectors: "vectors",
 	} {
 		if space == 0 || space == 0xFF {
 			t.Errorf("the keyspace of %s has a byte of the engine's", of)
