@@ -1,4 +1,4 @@
-package introspect
+package introspect_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"kernos/capability/introspect"
 	"kernos/kernel"
 	"kernos/kernel/kerneltest"
 	"kernos/message"
@@ -15,7 +16,11 @@ import (
 )
 
 func TestSyscallsAnswer(t *testing.T) {
-	k := kerneltest.Around(t, nil, Module)
+	k := kerneltest.Around(t, nil, introspect.Module)
+	summaries := make(map[message.Type]string)
+	for _, s := range introspect.Definitions().Syscalls {
+		summaries[s.Type] = s.Summary
+	}
 	for _, c := range []struct {
 		kind       message.Kind
 		name       message.Type
@@ -30,8 +35,8 @@ func TestSyscallsAnswer(t *testing.T) {
 		// Nothing of a ping is decoded: neither numbers nor escapes nor order change.
 		{message.KindQuery, "Ping", `{ "payload" : {"z":1.0,"a":1e999999999,"s":"\u0041\/" , "n":12345678901234567890123} }`,
 			`{ "payload" : {"z":1.0,"a":1e999999999,"s":"\u0041\/" , "n":12345678901234567890123} }`},
-		{message.KindQuery, "Syscall.List", `{}`, `{"syscalls":["Echo","Ping","Syscall.Call","Syscall.Describe","Syscall.List","Syscall.Search"],"summaries":{"Echo":"` + echo.Summary + `","Ping":"` + Ping.Summary +
-			`","Syscall.Call":"` + call.Summary + `","Syscall.Describe":"` + describe.Summary + `","Syscall.List":"` + list.Summary + `","Syscall.Search":"` + search.Summary + `"}}`},
+		{message.KindQuery, "Syscall.List", `{}`, `{"syscalls":["Echo","Ping","Syscall.Call","Syscall.Describe","Syscall.List","Syscall.Search"],"summaries":{"Echo":"` + summaries["Echo"] + `","Ping":"` + summaries["Ping"] +
+			`","Syscall.Call":"` + summaries["Syscall.Call"] + `","Syscall.Describe":"` + summaries["Syscall.Describe"] + `","Syscall.List":"` + summaries["Syscall.List"] + `","Syscall.Search":"` + summaries["Syscall.Search"] + `"}}`},
 	} {
 		if got := kerneltest.Answer(t, k, kerneltest.Request(c.kind, "req-1", c.name, c.data)); got.Kind != message.KindReply || string(got.Data) != c.want {
 			t.Errorf("%s %s: got %s %s", c.name, c.data, got.Kind, got.Data)
@@ -40,7 +45,7 @@ func TestSyscallsAnswer(t *testing.T) {
 }
 
 func TestSyscallsRefuse(t *testing.T) {
-	k := kerneltest.Around(t, nil, Module)
+	k := kerneltest.Around(t, nil, introspect.Module)
 	for _, c := range []struct {
 		kind message.Kind
 		name message.Type
@@ -80,14 +85,14 @@ func TestDescribeAnswersAsTheSpecificationDoes(t *testing.T) {
 		`"input":{"type":"object","properties":{"message":{"type":"string","description":"Message to echo back. Any string value is accepted."}},"required":["message"],"additionalProperties":false},` +
 		`"output":{"type":"object","properties":{"echo":{"type":"string","description":"The echoed message, identical to input."}},"required":["echo"],"additionalProperties":false},` +
 		`"summary":"Return a message unchanged.","example":{"message":"hello"}}`
-	if got := kerneltest.Answer(t, kerneltest.Around(t, nil, Module), kerneltest.Query("req-1", "Syscall.Describe", `{"name":"Echo"}`)); string(got.Data) != want {
+	if got := kerneltest.Answer(t, kerneltest.Around(t, nil, introspect.Module), kerneltest.Query("req-1", "Syscall.Describe", `{"name":"Echo"}`)); string(got.Data) != want {
 		t.Errorf("got %s", got.Data)
 	}
 }
 
 // A caller that knows nothing asks for this first.
 func TestDescribeWithoutANameDescribesMessages(t *testing.T) {
-	k := kerneltest.Around(t, nil, Module)
+	k := kerneltest.Around(t, nil, introspect.Module)
 	data := kerneltest.Answer(t, k, kerneltest.Query("req-1", "Syscall.Describe", `{}`)).Data
 	s, _ := k.Registry().Lookup("Syscall.Describe")
 	if err := s.Output.Validate(data); err != nil {
@@ -117,14 +122,14 @@ func TestDescribeWithoutANameDescribesMessages(t *testing.T) {
 }
 
 func TestDescribeSaysTypeUnderItsOlderName(t *testing.T) {
-	got := kerneltest.Answer(t, kerneltest.Around(t, nil, Module), kerneltest.Query("req-1", "Sys.Describe", `{"name":"Ping"}`))
+	got := kerneltest.Answer(t, kerneltest.Around(t, nil, introspect.Module), kerneltest.Query("req-1", "Sys.Describe", `{"name":"Ping"}`))
 	if !strings.HasPrefix(string(got.Data), `{"name":"Ping","type":"query","input":{`) {
 		t.Errorf("got %s", got.Data)
 	}
 }
 
 func TestDescribeKnowsAliases(t *testing.T) {
-	got := kerneltest.Answer(t, kerneltest.Around(t, nil, Module), kerneltest.Query("req-1", "Syscall.Describe", `{"name":"Syscall.Ping"}`))
+	got := kerneltest.Answer(t, kerneltest.Around(t, nil, introspect.Module), kerneltest.Query("req-1", "Syscall.Describe", `{"name":"Syscall.Ping"}`))
 	if !strings.HasPrefix(string(got.Data), `{"name":"Syscall.Ping","kind":"query","input":{`) {
 		t.Errorf("got %s", got.Data)
 	}
@@ -133,7 +138,7 @@ func TestDescribeKnowsAliases(t *testing.T) {
 // Callers decide from descriptions alone what to send, so they must be complete, and
 // the schemas must be such that any library takes them.
 func TestDescribeIsCompleteForEveryBuiltIn(t *testing.T) {
-	k := kerneltest.Around(t, nil, Module)
+	k := kerneltest.Around(t, nil, introspect.Module)
 	for _, name := range k.Registry().All().Types() {
 		t.Run(string(name), func(t *testing.T) {
 			data := kerneltest.Answer(t, k, kerneltest.Query("req-1", "Syscall.Describe", fmt.Sprintf(`{"name":%q}`, name))).Data
@@ -202,7 +207,7 @@ func complete(t *testing.T, side string, text json.RawMessage) {
 }
 
 func TestListFollowsTheRegistry(t *testing.T) {
-	k := kerneltest.Around(t, nil, Module)
+	k := kerneltest.Around(t, nil, introspect.Module)
 	more := kernel.Module{Name: "more", Version: "1.0.0", Summary: "More.", Syscalls: []kernel.Syscall{
 		kernel.Query(kernel.Definition{Type: "More.Get", Summary: "Get more."}, func(context.Context, struct{}) (int, error) { return 1, nil }),
 	}}

@@ -1,9 +1,10 @@
-package introspect
+package introspect_test
 
 import (
 	"strings"
 	"testing"
 
+	"kernos/capability/introspect"
 	"kernos/kernel"
 	"kernos/kernel/kerneltest"
 	"kernos/message"
@@ -11,7 +12,7 @@ import (
 
 // What isn't there is said, and a name is suggested only if it is near.
 func TestAnUnknownDomainNamesWhatToUse(t *testing.T) {
-	k := kerneltest.New(t, &kernel.Options{Needs: Needs}, kerneltest.Echo("Memory.Set"), kerneltest.Echo("Memory.Get"), kerneltest.Echo("VFS.Read"), kerneltest.Echo("Http.Fetch"), kerneltest.Echo("Message.List"), kerneltest.Echo("Syscall.List"))
+	k := kerneltest.New(t, &kernel.Options{Needs: introspect.Needs}, kerneltest.Echo("Memory.Set"), kerneltest.Echo("Memory.Get"), kerneltest.Echo("VFS.Read"), kerneltest.Echo("Http.Fetch"), kerneltest.Echo("Message.List"), kerneltest.Echo("Syscall.List"))
 	for name, want := range map[string]string{
 		"Timer.Start":     "nothing here runs by the clock",
 		"Schedule.Create": "nothing here runs by the clock",

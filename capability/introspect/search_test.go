@@ -1,4 +1,4 @@
-package introspect
+package introspect_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"kernos/capability/introspect"
 	"kernos/internal/ranked"
 	"kernos/kernel"
 	"kernos/kernel/kerneltest"
@@ -38,7 +39,7 @@ func thousand() kernel.Module {
 }
 
 func TestSearchFindsOneOfAThousand(t *testing.T) {
-	k := kerneltest.Around(t, nil, Module, thousand().Syscalls...)
+	k := kerneltest.Around(t, nil, introspect.Module, thousand().Syscalls...)
 	for query, want := range map[string]string{
 		"merge two customers":          "Customer.Merge",
 		"calibrating a sensor":         "Sensor.Calibrate",
@@ -49,8 +50,10 @@ func TestSearchFindsOneOfAThousand(t *testing.T) {
 		"a message, returned as it is": "Echo",
 	} {
 		got := kerneltest.Answer(t, k, kerneltest.Query("req-1", "Syscall.Search", fmt.Sprintf(`{"query":%q}`, query)))
-		var out searchOutput
-		if err := json.Unmarshal(got.Data, &out); err != nil || len(out.Syscalls) == 0 || string(out.Syscalls[0].Name) != want || out.Syscalls[0].Summary == "" {
+		var out struct {
+			Syscalls []struct{ Name, Summary string }
+		}
+		if err := json.Unmarshal(got.Data, &out); err != nil || len(out.Syscalls) == 0 || out.Syscalls[0].Name != want || out.Syscalls[0].Summary == "" {
 			t.Errorf("%q: got %s", query, got.Data)
 		}
 	}
@@ -73,7 +76,8 @@ func TestSearchFindsOneOfAThousand(t *testing.T) {
 // What is called through Syscall.Call is answered as it would be itself, under the name that was
 // sent.
 func TestCallCallsAnySyscall(t *testing.T) {
-	k := kerneltest.Around(t, nil, Module)
+	k := kerneltest.Around(t, nil, introspect.Module)
+	described := kerneltest.Answer(t, k, kerneltest.Query("req-1", "Syscall.Describe", `{}`))
 	for _, c := range []struct {
 		kind       message.Kind
 		data, want string
@@ -81,7 +85,7 @@ func TestCallCallsAnySyscall(t *testing.T) {
 		{message.KindCommand, `{"type":"Echo","data":{"message":"hi"}}`, `{"echo":"hi"}`},
 		{message.KindQuery, `{"type":"Ping","data":{"payload":[1.0]}}`, `{"payload":[1.0]}`},
 		{message.KindCommand, `{"data":{"payload":1},"type":"Syscall.Ping"}`, `{"payload":1}`},
-		{message.KindQuery, `{"type":"Syscall.Describe"}`, string(envelope)},
+		{message.KindQuery, `{"type":"Syscall.Describe"}`, string(described.Data)},
 		{message.KindQuery, `{"type":"Echo","data":{"message":"hi"}}`, `{"code":422,"message":"Echo is a command and was sent as a query, which may not change anything; send it with kind command"}`},
 		{message.KindCommand, `{"type":"Echo","data":{"mesage":"hi"}}`, `{"code":422,"message":"Schema validation failed: missing required field: message; unknown field: mesage (did you mean message?)"}`},
 		{message.KindCommand, `{"type":"Echo"}`, `{"code":422,"message":"Schema validation failed: missing required field: message"}`},

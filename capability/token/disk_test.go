@@ -1,4 +1,4 @@
-package token
+package token_test
 
 import (
 	"errors"
@@ -58,7 +58,7 @@ func TestASecretIsAcceptedUntilTheNextOneIsDurable(t *testing.T) {
 	w := newWorld(t)
 	ci := w.secret("Token.Create", `{"name":"ci"}`)
 	w.store.Manual()
-	rotated := make(chan secretOutput)
+	rotated := make(chan withSecret)
 	go func() { rotated <- w.secret("Token.Rotate", `{"name":"ci"}`) }()
 	for w.store.Pending() == 0 { // until it is applied
 		runtime.Gosched()

@@ -1,4 +1,4 @@
-package token
+package token_test
 
 import (
 	"encoding/json"
@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"kernos/capability/token"
 	"kernos/kernel"
 	"kernos/kernel/kerneltest"
 	"kernos/kernel/principal"
@@ -39,7 +40,7 @@ type world struct {
 	t     *testing.T
 	store *storetest.Memory
 	file  *file
-	*Directory
+	*token.Directory
 	kernel *kernel.Kernel
 }
 
@@ -52,11 +53,11 @@ func newWorld(t *testing.T) *world {
 // open opens the directory, again if it was open.
 func (w *world) open() {
 	w.t.Helper()
-	d := New(&Options{Store: w.store})
+	d := token.New(&token.Options{Store: w.store})
 	d.SetFile(w.file)
 	w.t.Cleanup(d.Close)
 	w.Directory = d
-	w.kernel = kerneltest.Of(w.t, &kernel.Options{Store: w.store}, Module(d))
+	w.kernel = kerneltest.Of(w.t, &kernel.Options{Store: w.store}, token.Module(d))
 }
 
 // call returns the data of a reply, or the error.
@@ -69,14 +70,20 @@ func (w *world) call(t message.Type, data string) (reply json.RawMessage, err er
 	return m.Data, nil
 }
 
+// withSecret is the reply that has the secret of a token.
+type withSecret struct {
+	Token string
+	token.Info
+}
+
 // secret creates or rotates a token.
-func (w *world) secret(t message.Type, data string) secretOutput {
+func (w *world) secret(t message.Type, data string) withSecret {
 	w.t.Helper()
 	reply, err := w.call(t, data)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	var out secretOutput
+	var out withSecret
 	if err := json.Unmarshal(reply, &out); err != nil {
 		w.t.Fatal(err)
 	}
@@ -95,7 +102,7 @@ func (w *world) principal(secret string) *principal.Principal {
 func TestATokenIsItsSecret(t *testing.T) {
 	w := newWorld(t)
 	ci := w.secret("Token.Create", `{"name":"ci","preset":"viewer"}`)
-	if !strings.HasPrefix(ci.Token, prefix) || len(ci.Token) < 40 {
+	if !strings.HasPrefix(ci.Token, "kernos_") || len(ci.Token) < 40 {
 		t.Fatalf("the secret is %q", ci.Token)
 	}
 	for range 2 { // the second time after a restart
@@ -288,18 +295,18 @@ func TestListing(t *testing.T) {
 	w.secret("Token.Create", `{"name":"b"}`)
 	w.secret("Token.Create", `{"name":"a","allow":["Memory.*"]}`)
 	reply, err := w.call("Token.List", `{}`)
-	var out listOutput
+	var out struct{ Tokens []token.Info }
 	if err := errors.Join(err, json.Unmarshal(reply, &out)); err != nil {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, token := range out.Tokens {
-		names = append(names, token.Name+":"+string(token.Preset))
+	for _, info := range out.Tokens {
+		names = append(names, info.Name+":"+string(info.Preset))
 	}
 	if got := strings.Join(names, " "); got != "default:agent a: b:agent" {
 		t.Error(got)
 	}
-	if strings.Contains(string(reply), prefix) || strings.Contains(string(reply), w.file.secret) {
+	if strings.Contains(string(reply), "kernos_") || strings.Contains(string(reply), w.file.secret) {
 		t.Error("a listing shows secrets")
 	}
 }
