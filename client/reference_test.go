@@ -1,16 +1,17 @@
-package client
+package client_test
 
 import (
 	"encoding/json"
 	"errors"
 	"testing"
 
+	"kernos/client"
 	"kernos/message"
 )
 
 func TestReferencesAreResolved(t *testing.T) {
 	const pointer = `{"scheme":"file","path":"/b/x"}`
-	output := ReadField(json.RawMessage(`{"type":"object","properties":{"body":{"type":"string"},"bodyRef":{"type":"object"},
+	output := client.ReadField(json.RawMessage(`{"type":"object","properties":{"body":{"type":"string"},"bodyRef":{"type":"object"},
 		"versions":{"type":"array","items":{"type":"object","properties":{"value":{},"valueRef":{"type":"object"}}}}}}`))
 	fetch := func(_ string, p message.BlobPointer) ([]byte, error) {
 		switch p.Path {
@@ -22,7 +23,7 @@ func TestReferencesAreResolved(t *testing.T) {
 		return []byte("[1]"), nil
 	}
 	for _, test := range []struct {
-		output     *Field
+		output     *client.Field
 		data, want string
 	}{
 		{output, `{"dataRef":` + pointer + `}`, `[1]`},
@@ -36,16 +37,16 @@ func TestReferencesAreResolved(t *testing.T) {
 		{output, `{"bodyRef":{"scheme":"ftp","path":"/x"}}`, `{"bodyRef":{"scheme":"ftp","path":"/x"}}`},
 		{output, `{"imageRef":` + pointer + `}`, `{"imageRef":` + pointer + `}`}, // data, and not a reference
 		{output, `{"versions":[{"valueRef":` + pointer + `},{"value":2}]}`, `{"versions":[{"value":[1]},{"value":2}]}`},
-		{new(Field), `{"imageRef":` + pointer + `}`, `{"imageRef":` + pointer + `}`},
+		{new(client.Field), `{"imageRef":` + pointer + `}`, `{"imageRef":` + pointer + `}`},
 		{nil, `{"xRef":` + pointer + `,"y":{"zRef":` + pointer + `}}`, `{"x":"[1]","y":{"zRef":` + pointer + `}}`},
 		{nil, `"dataRef"`, `"dataRef"`},
 		{nil, `{"x\u0052ef":` + pointer + `}`, `{"x":"[1]"}`},
 		{output, `{"a":2,"body":"x"}`, `{"a":2,"body":"x"}`},
 	} {
-		if test.data != test.want && !MayRefer(json.RawMessage(test.data)) {
+		if test.data != test.want && !client.MayRefer(json.RawMessage(test.data)) {
 			t.Errorf("%s has a pointer", test.data)
 		}
-		got, err := Resolve(json.RawMessage(test.data), test.output, fetch)
+		got, err := client.Resolve(json.RawMessage(test.data), test.output, fetch)
 		if test.want == "!" && err != nil {
 			continue
 		}
@@ -53,7 +54,7 @@ func TestReferencesAreResolved(t *testing.T) {
 			t.Errorf("%s: got %s, %v; want %s", test.data, got, err, test.want)
 		}
 	}
-	if MayRefer(json.RawMessage(`{"payload":"x"}`)) {
+	if client.MayRefer(json.RawMessage(`{"payload":"x"}`)) {
 		t.Error("an answer without a pointer has one")
 	}
 }

@@ -1,15 +1,17 @@
-package client
+package client_test
 
 import (
 	"strings"
 	"testing"
+
+	"kernos/client"
 )
 
 func TestCheckSequence(t *testing.T) {
-	item := func(word string) Item {
-		i := Item{Type: ItemType(word), ServiceHash: "h", Provenance: []string{}, ContentType: "m.x"}
+	item := func(word string) client.Item {
+		i := client.Item{Type: client.ItemType(word), ServiceHash: "h", Provenance: []string{}, ContentType: "m.x"}
 		if word == "mishap" {
-			i.Type, i.Recoverable = Error, true
+			i.Type, i.Recoverable = client.Error, true
 		}
 		return i
 	}
@@ -29,22 +31,22 @@ func TestCheckSequence(t *testing.T) {
 		"error data done":                  "followed by data",
 		"error error done":                 "followed by error",
 	} {
-		var items []Item
+		var items []client.Item
 		for _, word := range strings.Fields(words) {
 			items = append(items, item(word))
 		}
-		err := CheckSequence(items)
+		err := client.CheckSequence(items)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: %v, want %q", words, err, want)
 		}
 	}
-	bare := []Item{{Type: Done}}
-	if err := CheckSequence(bare); err == nil {
+	bare := []client.Item{{Type: client.Done}}
+	if err := client.CheckSequence(bare); err == nil {
 		t.Error("an item without a hash passes")
 	}
-	gap := []Item{item("data"), item("done")}
+	gap := []client.Item{item("data"), item("done")}
 	gap[0].Seq, gap[1].Seq = 1, 3
-	if err := CheckSequence(gap); err == nil {
+	if err := client.CheckSequence(gap); err == nil {
 		t.Error("a gap passes")
 	}
 }

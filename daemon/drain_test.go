@@ -1,4 +1,4 @@
-package daemon
+package daemon_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"kernos/daemon"
 	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/message"
@@ -29,13 +30,13 @@ func TestADaemonFinishesWhatRuns(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(runtime) })
 	t.Setenv("XDG_RUNTIME_DIR", runtime)
-	options := &Options{Home: t.TempDir(), Limits: Limits{Grace: time.Minute}, Socket: &Socket{}, Web: &Web{}}
-	d, err := Open(options)
+	options := &daemon.Options{Home: t.TempDir(), Limits: daemon.Limits{Grace: time.Minute}, Socket: &daemon.Socket{}, Web: &daemon.Web{}}
+	d, err := daemon.Open(options)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// A second one changes nothing.
-	if _, err := Open(options); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) {
+	if _, err := daemon.Open(options); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) {
 		t.Errorf("a second daemon: %v", err)
 	}
 	begun, finish := make(chan struct{}), make(chan struct{})
@@ -107,7 +108,7 @@ func TestADaemonFinishesWhatRuns(t *testing.T) {
 		t.Error("the lock is held")
 	}
 	// The outcome is in the journal.
-	if d, err = Open(&Options{Home: options.Home}); err != nil {
+	if d, err = daemon.Open(&daemon.Options{Home: options.Home}); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = d.Close() }()

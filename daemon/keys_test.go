@@ -1,4 +1,4 @@
-package daemon
+package daemon_test
 
 import (
 	"crypto/ecdsa"
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"kernos/daemon"
 	"kernos/internal/testkit"
 
 	"golang.org/x/crypto/ssh"
@@ -40,12 +41,12 @@ func TestKeys(t *testing.T) {
 		if err := os.WriteFile(name, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		keys, err := ReadKeys(name)
+		keys, err := daemon.ReadKeys(name)
 		if len(keys) != c.keys || (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %d keys, %v", c.text, len(keys), err)
 		}
 	}
-	if _, err := ReadKeys(name + "nosuch"); err == nil || !strings.Contains(err.Error(), "the keys can't be read") {
+	if _, err := daemon.ReadKeys(name + "nosuch"); err == nil || !strings.Contains(err.Error(), "the keys can't be read") {
 		t.Errorf("no file: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package daemon
+package daemon_test
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"kernos/capability/model/modeltest"
+	"kernos/daemon"
 	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/kernel/kerneltest"
@@ -30,7 +31,7 @@ func TestKeysOfModelsOccurNowhere(t *testing.T) {
 	refused := modeltest.Answer{Do: note, Status: 401, Raw: `{"error":{"message":"Incorrect API key provided: ` + key + `"}}`}
 	s := modeltest.Serve(t, modeltest.Answer{Do: note, Text: "Hello."}, echo, refused, modeltest.Answer{Do: note, Raw: "data: " + key + "\n\n"})
 	home, log := t.TempDir(), new(testkit.Notes)
-	d, err := Open(&Options{Home: home, Log: log.Logger()})
+	d, err := daemon.Open(&daemon.Options{Home: home, Log: log.Logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +107,7 @@ func TestKeysOfModelsOccurNowhere(t *testing.T) {
 // TestAGenerationForASessionIsRecordedByReference: the session has the texts.
 func TestAGenerationForASessionIsRecordedByReference(t *testing.T) {
 	s := modeltest.Serve(t, modeltest.Answer{Text: "An answer to be kept once."})
-	d, err := Open(&Options{Home: t.TempDir(), Models: s.Models()})
+	d, err := daemon.Open(&daemon.Options{Home: t.TempDir(), Models: s.Models()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package daemon
+package daemon_test
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"kernos/daemon"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -16,11 +17,11 @@ import (
 
 // TestDefinitionsAreThoseOfTheKernel: what help and completion list is what a kernel serves.
 func TestDefinitionsAreThoseOfTheKernel(t *testing.T) {
-	described, err := Definitions()
+	described, err := daemon.Definitions()
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := Open(&Options{Home: t.TempDir(), Unrecorded: true})
+	d, err := daemon.Open(&daemon.Options{Home: t.TempDir(), Unrecorded: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +34,7 @@ func TestDefinitionsAreThoseOfTheKernel(t *testing.T) {
 // TestProgramsCantRegisterInDomainsOfModules: the domains are those that names of Kernos have, now and
 // in earlier versions, in any case; Service is kept free.
 func TestProgramsCantRegisterInDomainsOfModules(t *testing.T) {
-	r, err := Definitions()
+	r, err := daemon.Definitions()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +63,7 @@ func TestProgramsCantRegisterInDomainsOfModules(t *testing.T) {
 // TestEverySyscallDescribesItself holds the definitions against what a caller who
 // knows nothing needs: section 4.8 of the specification.
 func TestEverySyscallDescribesItself(t *testing.T) {
-	r, err := Definitions()
+	r, err := daemon.Definitions()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +90,7 @@ func TestEverySyscallDescribesItself(t *testing.T) {
 // 6.3 of the protocol: what stands in several places is defined once, every reference leads
 // somewhere, and formats are told.
 func TestSchemasShareTheirTypes(t *testing.T) {
-	r, err := Definitions()
+	r, err := daemon.Definitions()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +185,7 @@ func referred(at any, ref string) any {
 
 // TestEventsHaveHappened: section 4.2.3 wants events named in the past tense.
 func TestEventsHaveHappened(t *testing.T) {
-	r, err := Definitions()
+	r, err := daemon.Definitions()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +209,7 @@ func TestEventsHaveHappened(t *testing.T) {
 // that concern a connection, or the life of the kernel, except those of registered code, which is
 // kept in the store; and Mcp.Ask, which asks the client of its caller.
 func TestWhatAReplayLeavesAlone(t *testing.T) {
-	r, err := Definitions()
+	r, err := daemon.Definitions()
 	if err != nil {
 		t.Fatal(err)
 	}

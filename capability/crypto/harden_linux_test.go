@@ -1,9 +1,11 @@
-package crypto
+package crypto_test
 
 import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"kernos/capability/crypto"
 )
 
 func TestHarden(t *testing.T) {
@@ -11,7 +13,7 @@ func TestHarden(t *testing.T) {
 	if err := unix.Getrlimit(unix.RLIMIT_CORE, &before); err != nil {
 		t.Fatal(err)
 	}
-	if err := Harden(); err != nil {
+	if err := crypto.Harden(); err != nil {
 		t.Fatal(err)
 	}
 	var after unix.Rlimit

@@ -1,4 +1,4 @@
-package pebble
+package pebble_test
 
 import (
 	"testing"
@@ -6,12 +6,13 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"kernos/store"
+	"kernos/store/pebble"
 	"kernos/store/storetest"
 )
 
 func TestEngine(t *testing.T) {
 	storetest.Run(t, storetest.Engine{
-		Open:   func(dir string) (store.Store, error) { return Open(dir, nil) },
-		OpenFS: func(fs vfs.FS, dir string) (store.Store, error) { return Open(dir, &Options{FS: fs}) },
+		Open:   func(dir string) (store.Store, error) { return pebble.Open(dir, nil) },
+		OpenFS: func(fs vfs.FS, dir string) (store.Store, error) { return pebble.Open(dir, &pebble.Options{FS: fs}) },
 	})
 }

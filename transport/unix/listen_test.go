@@ -1,4 +1,4 @@
-package unix
+package unix_test
 
 import (
 	"errors"
@@ -9,19 +9,21 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"kernos/transport/unix"
 )
 
 func TestListenSaysWhoListens(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
-	if _, ok := Inspect(path); ok {
+	if _, ok := unix.Inspect(path); ok {
 		t.Error("a daemon is found before one listens")
 	}
-	want := Info{PID: 42, Version: "1.2.3", Started: time.Unix(1735000000, 0).UTC(), Auth: true, Home: "/h", Origin: "o", Keys: []string{"SHA256:x"}}
-	l, err := Listen(path, want)
+	want := unix.Info{PID: 42, Version: "1.2.3", Started: time.Unix(1735000000, 0).UTC(), Auth: true, Home: "/h", Origin: "o", Keys: []string{"SHA256:x"}}
+	l, err := unix.Listen(path, want)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, ok := Inspect(path); !ok || got.PID != want.PID || !got.Started.Equal(want.Started) || !got.Auth || got.Home != "/h" || got.Origin != "o" || got.Keys[0] != "SHA256:x" {
+	if got, ok := unix.Inspect(path); !ok || got.PID != want.PID || !got.Started.Equal(want.Started) || !got.Auth || got.Home != "/h" || got.Origin != "o" || got.Keys[0] != "SHA256:x" {
 		t.Errorf("got %+v, %t", got, ok)
 	}
 	for name, mode := range map[string]os.FileMode{path: os.ModeSocket | 0o600, path + ".lock": 0o600} {
@@ -29,8 +31,8 @@ func TestListenSaysWhoListens(t *testing.T) {
 			t.Errorf("%s has mode %v, %v", name, stat.Mode(), err)
 		}
 	}
-	_, err = Listen(path, Info{})
-	if running, ok := errors.AsType[*Running](err); !ok || running.Info.PID != 42 || !strings.Contains(err.Error(), "process 42, version 1.2.3, since 2024-12-24T") {
+	_, err = unix.Listen(path, unix.Info{})
+	if running, ok := errors.AsType[*unix.Running](err); !ok || running.Info.PID != 42 || !strings.Contains(err.Error(), "process 42, version 1.2.3, since 2024-12-24T") {
 		t.Errorf("a second one got %v", err)
 	}
 	if err := errors.Join(l.Close(), l.Close()); err != nil {
@@ -39,15 +41,15 @@ func TestListenSaysWhoListens(t *testing.T) {
 	if _, err := os.Lstat(path); err == nil {
 		t.Error("the socket is still there")
 	}
-	if _, ok := Inspect(path); ok {
+	if _, ok := unix.Inspect(path); ok {
 		t.Error("a daemon is found after it has ended")
 	}
-	again, err := Listen(path, Info{})
+	again, err := unix.Listen(path, unix.Info{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = again.Close() }()
-	if got, _ := Inspect(path); got.PID != os.Getpid() || got.Started.IsZero() || again.Path() != path || again.Info().PID != got.PID {
+	if got, _ := unix.Inspect(path); got.PID != os.Getpid() || got.Started.IsZero() || again.Path() != path || again.Info().PID != got.PID {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -64,10 +66,10 @@ func TestListenTakesOverWhatWasLeftBehind(t *testing.T) {
 	if err := os.WriteFile(path+".lock", []byte(`{"pid":999999}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, ok := Inspect(path); ok {
+	if _, ok := unix.Inspect(path); ok {
 		t.Error("a dead process listens")
 	}
-	l, err := Listen(path, Info{})
+	l, err := unix.Listen(path, unix.Info{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +84,7 @@ func TestListenTakesOverWhatWasLeftBehind(t *testing.T) {
 // What cleans up temporary directories may take the lock file away, but the socket is alive.
 func TestListenDoesNotTakeOverASocketThatIsAlive(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
-	l, err := Listen(path, Info{})
+	l, err := unix.Listen(path, unix.Info{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,8 +92,8 @@ func TestListenDoesNotTakeOverASocketThatIsAlive(t *testing.T) {
 	if err := os.Remove(path + ".lock"); err != nil {
 		t.Fatal(err)
 	}
-	_, err = Listen(path, Info{})
-	if _, ok := errors.AsType[*Running](err); !ok {
+	_, err = unix.Listen(path, unix.Info{})
+	if _, ok := errors.AsType[*unix.Running](err); !ok {
 		t.Errorf("got %v", err)
 	}
 	if c, err := net.Dial("unix", path); err != nil {
@@ -112,17 +114,17 @@ func TestListenHasOneWinnerAmongThoseWhoStartTogether(t *testing.T) {
 			}
 		}
 		var starting sync.WaitGroup
-		won := make(chan *Listener, starters)
+		won := make(chan *unix.Listener, starters)
 		for range starters {
 			starting.Go(func() {
-				l, err := Listen(path, Info{})
+				l, err := unix.Listen(path, unix.Info{})
 				if err == nil {
 					won <- l
-				} else if _, ok := errors.AsType[*Running](err); !ok {
+				} else if _, ok := errors.AsType[*unix.Running](err); !ok {
 					t.Errorf("got %v", err)
 				}
 			})
-			starting.Go(func() { Inspect(path) }) // a reader must not keep a daemon from winning
+			starting.Go(func() { unix.Inspect(path) }) // a reader must not keep a daemon from winning
 		}
 		starting.Wait()
 		close(won)
@@ -144,17 +146,17 @@ func TestListenHasOneWinnerAmongThoseWhoStartTogether(t *testing.T) {
 
 func TestListenSaysWhatIsWrong(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := Listen(filepath.Join(dir, strings.Repeat("x", 200)), Info{}); err == nil || !strings.Contains(err.Error(), "use a shorter one") {
+	if _, err := unix.Listen(filepath.Join(dir, strings.Repeat("x", 200)), unix.Info{}); err == nil || !strings.Contains(err.Error(), "use a shorter one") {
 		t.Errorf("a long path: %v", err)
 	}
-	if _, err := Listen(filepath.Join(dir, "missing", "s"), Info{}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := unix.Listen(filepath.Join(dir, "missing", "s"), unix.Info{}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no directory: %v", err)
 	}
 	link := filepath.Join(dir, "s.lock")
 	if err := os.Symlink(filepath.Join(dir, "elsewhere"), link); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Listen(filepath.Join(dir, "s"), Info{}); err == nil {
+	if _, err := unix.Listen(filepath.Join(dir, "s"), unix.Info{}); err == nil {
 		t.Error("a lock file that is a link is followed")
 	}
 }
