@@ -17,8 +17,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// newKernel is a kernel with the module and others.
-func newKernel(t *testing.T, opts *kernel.Options, o lifecycle.Options, others ...kernel.Module) *kernel.Kernel {
+// withModule returns a kernel with the module and others.
+func withModule(t *testing.T, opts *kernel.Options, o lifecycle.Options, others ...kernel.Module) *kernel.Kernel {
 	t.Helper()
 	k := kerneltest.Of(t, opts, others...)
 	o.Registry = k.Registry()
@@ -30,7 +30,7 @@ func newKernel(t *testing.T, opts *kernel.Options, o lifecycle.Options, others .
 
 func TestShutdownAnswersAndBegins(t *testing.T) {
 	begun := 0
-	k := newKernel(t, nil, lifecycle.Options{Shutdown: func() { begun++ }})
+	k := withModule(t, nil, lifecycle.Options{Shutdown: func() { begun++ }})
 	for want := 1; want <= 2; want++ {
 		got := kerneltest.Answer(t, k, kerneltest.Command("req-1", "Syscall.Shutdown", `{}`))
 		if got.Kind != message.KindReply || string(got.Data) != `{"success":true}` {
@@ -49,7 +49,7 @@ func TestShutdownAnswersAndBegins(t *testing.T) {
 }
 
 func TestAKernelWithoutALifeOfItsOwnIsNotShutDown(t *testing.T) {
-	got := kerneltest.Answer(t, newKernel(t, nil, lifecycle.Options{}), kerneltest.Command("req-1", "Syscall.Shutdown", `{}`))
+	got := kerneltest.Answer(t, withModule(t, nil, lifecycle.Options{}), kerneltest.Command("req-1", "Syscall.Shutdown", `{}`))
 	if got.Err == nil || got.Err.Code != 403 || !strings.Contains(got.Err.Message, "ends with its input") {
 		t.Errorf("the answer is %s", got.Data)
 	}
@@ -59,7 +59,7 @@ func TestStatusSaysWhatIsServed(t *testing.T) {
 	o := lifecycle.Options{Status: func() lifecycle.Status {
 		return lifecycle.Status{Version: "1.2.3", PID: 7, Origin: "https://a.local/", Messages: lifecycle.Traffic{Total: 5, PerSecond: 2}}
 	}}
-	k := newKernel(t, nil, o)
+	k := withModule(t, nil, o)
 	got := kerneltest.Answer(t, k, kerneltest.Query("req-1", "Kernel.Status", `{}`))
 	var s lifecycle.Status
 	if err := json.Unmarshal(got.Data, &s); err != nil {
@@ -75,7 +75,7 @@ func TestStatusSaysWhatIsServed(t *testing.T) {
 	fits(t, k, "Kernel.Status", got.Data)
 
 	// A program that knows nothing still says what it serves.
-	k = newKernel(t, nil, lifecycle.Options{})
+	k = withModule(t, nil, lifecycle.Options{})
 	got = kerneltest.Answer(t, k, kerneltest.Query("req-1", "Kernel.Status", `{}`))
 	if err := json.Unmarshal(got.Data, &s); err != nil || s.Served.Syscalls != 5 {
 		t.Errorf("%v: %s", err, got.Data)
@@ -94,7 +94,7 @@ func fits(t *testing.T, k *kernel.Kernel, what message.Type, data json.RawMessag
 
 func TestModulesListsWhatCanBeCalled(t *testing.T) {
 	o := lifecycle.Options{}
-	k := newKernel(t, nil, o, waiting(nil))
+	k := withModule(t, nil, o, waiting(nil))
 	got := kerneltest.Answer(t, k, kerneltest.Query("req-1", "Kernel.Modules", `{}`))
 	fits(t, k, "Kernel.Modules", got.Data)
 	var c lifecycle.Catalog
@@ -133,7 +133,7 @@ func waiting(begun chan<- struct{}) kernel.Module {
 
 func TestCancelCallsASlowRequestOff(t *testing.T) {
 	begun := make(chan struct{})
-	c := converse(t, newKernel(t, nil, lifecycle.Options{}, waiting(begun)))
+	c := converse(t, withModule(t, nil, lifecycle.Options{}, waiting(begun)))
 	c.say("query", "Test.Wait", "{}", "w1")
 	c.say("query", "Test.Wait", "{}", "w2")
 	<-begun
@@ -154,7 +154,7 @@ func TestCancelCallsASlowRequestOff(t *testing.T) {
 
 // Where there is no connection there is nothing to call off.
 func TestCancelWithoutAConnection(t *testing.T) {
-	got := kerneltest.Answer(t, newKernel(t, nil, lifecycle.Options{}), kerneltest.Command("req-1", "Syscall.Cancel", `{"id":"x"}`))
+	got := kerneltest.Answer(t, withModule(t, nil, lifecycle.Options{}), kerneltest.Command("req-1", "Syscall.Cancel", `{"id":"x"}`))
 	if string(got.Data) != `{"cancelled":false}` {
 		t.Errorf("the answer is %s", got.Data)
 	}

@@ -106,7 +106,7 @@ func statusOf(t *testing.T, k *kernel.Kernel) (s lifecycle.Status) {
 // What calls off, and what ends the kernel, does not wait behind what it is to end.
 func TestCancelAndShutdownGoAhead(t *testing.T) {
 	begun, ends := make(chan struct{}), make(chan struct{}, 1)
-	k := newKernel(t, &kernel.Options{InFlight: 1}, lifecycle.Options{Shutdown: func() { ends <- struct{}{} }}, waiting(begun))
+	k := withModule(t, &kernel.Options{InFlight: 1}, lifecycle.Options{Shutdown: func() { ends <- struct{}{} }}, waiting(begun))
 	c := converse(t, k)
 	c.say("query", "Test.Wait", "{}", "runs")
 	<-begun
@@ -148,7 +148,7 @@ func TestStatusSaysWhoServes(t *testing.T) {
 		_, err := peer.Ask(ctx, m.Type, m.Data, nil)
 		kernel.Fail(ctx, m, emit, err)
 	}))
-	k := newKernel(t, nil, lifecycle.Options{}, kerneltest.Module("offers", offer, busy))
+	k := withModule(t, nil, lifecycle.Options{}, kerneltest.Module("offers", offer, busy))
 	if s := statusOf(t, k); len(s.Handlers) != 0 || s.Served.Registered != 0 {
 		t.Errorf("it says %+v", s)
 	}

@@ -26,7 +26,7 @@ func TestAnEventOfAMegabyteIsRead(t *testing.T) {
 		name, _, _ := strings.Cut(dialect, "-")
 		whole := modeltest.Answer{Text: "short"}
 		s := modeltest.Serve(t, modeltest.Answer{Raw: strings.ReplaceAll(whole.Stream(dialect), "short", long)})
-		g := generate(t, newKernel(t, s, nil), `{"model":"`+name+`",`+hi+`}`)
+		g := generate(t, withModels(t, s, nil), `{"model":"`+name+`",`+hi+`}`)
 		if g.failure != nil || g.Messages[0].Text != long || g.streamed[0] != "reply: "+long {
 			t.Errorf("%s: %v", dialect, g.failure)
 		}
@@ -37,7 +37,7 @@ func TestAnEventOfAMegabyteIsRead(t *testing.T) {
 func TestCancelClosesTheConnection(t *testing.T) {
 	left := make(chan struct{})
 	s := modeltest.Serve(t, modeltest.Answer{Text: strings.Repeat("word ", 20), Hold: left})
-	k := newKernel(t, s, nil)
+	k := withModels(t, s, nil)
 	for _, name := range []string{"openai", "anthropic"} {
 		ctx, cancel := context.WithCancel(t.Context())
 		var outcome message.Message
@@ -58,7 +58,7 @@ func TestCancelClosesTheConnection(t *testing.T) {
 func TestReasoningGoesBackToItsModelOnly(t *testing.T) {
 	answer := modeltest.Answer{Reasoning: "I look.", Text: "Looking.", Calls: []modeltest.Call{{Name: "Memory.Get", Args: `{"key":"a"}`}}}
 	s, other := modeltest.Serve(t, answer), modeltest.Serve(t, answer)
-	k := newKernel(t, s, map[string]json.RawMessage{
+	k := withModels(t, s, map[string]json.RawMessage{
 		"other":  json.RawMessage(other.Settings(modeltest.Anthropic, "")),
 		"sends":  json.RawMessage(s.Settings(modeltest.OpenAI, `"quirks":["send-reasoning"]`)),
 		"sends2": json.RawMessage(other.Settings(modeltest.OpenAI, `"quirks":["send-reasoning"]`)),
@@ -196,7 +196,7 @@ func TestAProgramIsAModel(t *testing.T) {
 
 func TestModelsAreListedAndChecked(t *testing.T) {
 	s := modeltest.Serve(t, modeltest.Answer{Text: "ready"})
-	k := newKernel(t, s, map[string]json.RawMessage{
+	k := withModels(t, s, map[string]json.RawMessage{
 		"default": json.RawMessage(`"openai"`), "lost": json.RawMessage(`"nothing"`), "twice": json.RawMessage(`"default"`), "itself": json.RawMessage(`"itself"`),
 		"priced": json.RawMessage(s.Settings(modeltest.OpenAI, `"price":{"input":2,"output":10,"cached":0.5},"contextWindow":1000`)),
 		"wrong":  json.RawMessage(`{"dialect":"openai-chat","baseUrl":"https://user:secret@a.example","model":"x"}`), "odd": json.RawMessage(`{"dialog":1}`),

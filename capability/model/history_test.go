@@ -15,7 +15,7 @@ import (
 func TestEveryHistoryIsAccepted(outer *testing.T) {
 	t := outer
 	s := modeltest.Serve(t, modeltest.Answer{Text: "Right."})
-	k := newKernel(t, s, map[string]json.RawMessage{
+	k := withModels(t, s, map[string]json.RawMessage{
 		"thinking":  json.RawMessage(s.Settings(modeltest.Anthropic, `"extra":{"thinking":{"type":"enabled","budget_tokens":1024}}`)),
 		"reasoning": json.RawMessage(s.Settings(modeltest.OpenAI, `"quirks":["send-reasoning","developer-role"]`)),
 	})

@@ -15,8 +15,8 @@ import (
 	"kernos/message"
 )
 
-// newKernel returns a kernel with the models of a server, and others.
-func newKernel(t testing.TB, s *modeltest.Server, more map[string]json.RawMessage, syscalls ...kernel.Syscall) *kernel.Kernel {
+// withModels returns a kernel with the models of a server, and others.
+func withModels(t testing.TB, s *modeltest.Server, more map[string]json.RawMessage, syscalls ...kernel.Syscall) *kernel.Kernel {
 	t.Helper()
 	configured := s.Models()
 	maps.Copy(configured, more)
@@ -108,7 +108,7 @@ func TestWhatAModelSaysIsStreamedAndThenWhole(t *testing.T) {
 		Reasoning: "**Looking**\nThe user asks for \"two\" things.", Text: "I'll look: grüße.",
 		Calls: []modeltest.Call{{Name: "Memory.Get", Args: `{"key": "notes/1"}`}, {Name: "Http.Fetch", Args: `{"url":"https://example.com/"}`}},
 	})
-	k := newKernel(t, s, nil)
+	k := withModels(t, s, nil)
 	for _, name := range []string{"openai", "anthropic"} {
 		g := generate(t, k, `{"model":"`+name+`","system":"Be brief.","messages":[{"type":"input","text":"Look."}],`+tools+`}`)
 		want := `reasoning: **Looking**` + "\n" + `The user asks for "two" things. | reply: I'll look: grüße. | tool-calls: Memory.Get {"key":"notes/1"};Http.Fetch {"url":"https://example.com/"}; | calls`

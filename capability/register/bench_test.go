@@ -14,7 +14,7 @@ import (
 func BenchmarkCall(b *testing.B) {
 	const ask = `{"kind":"query","type":"Ping","data":{"payload":"a text of some length, as it may be"},"metadata":{"id":"msg-0000000","timestamp":1735000000000}}` + "\n"
 	const askProgram = `{"kind":"query","type":"Bench.Echo","data":{"payload":"a text of some length, as it may be"},"metadata":{"id":"msg-0000000","timestamp":1735000000000}}` + "\n"
-	k := newKernel(b, nil, nil)
+	k := withModule(b, nil, nil)
 	dial := func() *wire.Conn {
 		there, here := wire.New()
 		served := make(chan struct{})

@@ -16,7 +16,7 @@ func large(name string) string {
 // Schemas take many times the memory of their text. A token has a budget for them, over all its
 // connections, which leaves other callers theirs; what it takes back it may use again.
 func TestTheSchemasOfATokenHaveABudget(t *testing.T) {
-	k := newKernel(t, nil, &Options{SchemaBytesEach: 1 << 20})
+	k := withModule(t, nil, &Options{SchemaBytesEach: 1 << 20})
 	one, two := connectAs(t, k, "one"), connectAs(t, k, "one")
 	registered := 0
 	got := ""

@@ -58,7 +58,7 @@ func TestANameStaysWithItsPrincipal(t *testing.T) {
 		}
 		return principal.New(id, string(id), principal.Grant{Preset: principal.Handler})
 	}
-	start := func() *kernel.Kernel { return newKernel(t, nil, &Options{Store: s, Find: find}) }
+	start := func() *kernel.Kernel { return withModule(t, nil, &Options{Store: s, Find: find}) }
 	const taken = `error 409 Bank.Login belongs to the token "bank", which registered it first; choose another name`
 	registers := func(k *kernel.Kernel, who, want string) *program {
 		t.Helper()

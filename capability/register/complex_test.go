@@ -26,7 +26,7 @@ func withSchemas(name, input, output string) string {
 // A schema that nothing can be checked against in a lifetime is refused; one that takes so
 // long for some values only fails for those, and no caller waits for it.
 func TestSchemasThatTakeForEver(t *testing.T) {
-	k := newKernel(t, nil, nil)
+	k := withModule(t, nil, nil)
 	caller, p := connect(t, k), connect(t, k)
 	for field, schemas := range map[string][2]string{"inputSchema": {doubling(40), `{}`}, "outputSchema": {`{}`, doubling(40)}} {
 		if got := p.call(withSchemas("Bomb.Try", schemas[0], schemas[1])); !strings.HasPrefix(got, "error 422 Schema validation failed: "+field+" is too complex: even for an empty value, the value can't be checked") {
@@ -50,7 +50,7 @@ func TestSchemasThatTakeForEver(t *testing.T) {
 
 // A second program can do what the error says: register what Syscall.Describe shows.
 func TestADefinitionCanBeCopied(t *testing.T) {
-	k := newKernel(t, nil, nil)
+	k := withModule(t, nil, nil)
 	one, two := connect(t, k), connect(t, k)
 	one.send(line("command", "Syscall.Register", "r", `{"name":"Text.Count","kind":"query","description":"Count.","inputSchema":{"type":"string"},"outputSchema":{"type":"integer"},"handler":"connection","timeout":1500,"emits":[{"type":"Text.Counted","description":"Some."},{"type":"Text.Read"}]}`))
 	if got := brief(t, one.next()); !strings.HasPrefix(got, "reply") {
@@ -81,7 +81,7 @@ func TestADefinitionCanBeCopied(t *testing.T) {
 
 // A connection serves others as long as it has registered something.
 func TestWhatIsServedIsKnown(t *testing.T) {
-	k := newKernel(t, nil, nil)
+	k := withModule(t, nil, nil)
 	caller, p := connect(t, k), connect(t, k)
 	p.register("Text.Count", "Text.Read")
 	caller.send(line("query", "Text.Read", "q", `1`))

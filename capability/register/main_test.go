@@ -22,8 +22,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// newKernel returns a kernel with the module on it.
-func newKernel(t testing.TB, opts *kernel.Options, mine *Options, more ...kernel.Syscall) *kernel.Kernel {
+// withModule returns a kernel with the module, and with the one that describes syscalls.
+func withModule(t testing.TB, opts *kernel.Options, mine *Options, more ...kernel.Syscall) *kernel.Kernel {
 	t.Helper()
 	k := kerneltest.Around(t, opts, introspect.Module, more...)
 	if err := k.Registry().Add(Module(k.Registry(), mine)); err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 func TestAProgramServesASyscall(t *testing.T) {
-	k := newKernel(t, nil, nil)
+	k := withModule(t, nil, nil)
 	caller, program := connect(t, k), connect(t, k)
 	before := k.Registry().All().Hash()
 	program.send(line("command", "Syscall.Register", "r",
@@ -96,7 +96,7 @@ func TestAProgramServesASyscall(t *testing.T) {
 func TestWhatCanNotBeRegistered(t *testing.T) {
 	changed := kernel.Syscall{Definition: kernel.Definition{Type: "Test.Change", Kind: message.KindCommand, Summary: "Change.", Input: schema.Any, Output: schema.Any,
 		Emits: []kernel.EventDefinition{{Type: "Test.Changed", Summary: "It changed."}}, Aliases: []message.Type{"Test.Alter"}}, Handler: (&service{}).handle}
-	k := newKernel(t, nil, nil, changed)
+	k := withModule(t, nil, nil, changed)
 	p := connect(t, k)
 	hash := k.Registry().All().Hash()
 	full := func(change ...string) string {
@@ -156,13 +156,13 @@ func TestWhatCanNotBeRegistered(t *testing.T) {
 func TestASchemaMayNotBeTooLarge(t *testing.T) {
 	in := registerInput{Name: "Text.Count", Kind: "query", Description: "Count.", Handler: "connection", OutputSchema: []byte(`{}`)}
 	in.InputSchema = []byte(`{"description":"` + strings.Repeat("x", message.MaxLine) + `"}`)
-	if _, err := in.read(newKernel(t, nil, nil).Registry()); err == nil || err.Error() != "Schema validation failed: inputSchema: expected at most 16384 bytes, got 16402" {
+	if _, err := in.read(withModule(t, nil, nil).Registry()); err == nil || err.Error() != "Schema validation failed: inputSchema: expected at most 16384 bytes, got 16402" {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestConnectionsAgreeOnAType(t *testing.T) {
-	k := newKernel(t, nil, nil)
+	k := withModule(t, nil, nil)
 	one, two := connect(t, k), connect(t, k)
 	register := func(p *program, data string) string {
 		t.Helper()
@@ -215,7 +215,7 @@ func TestConnectionsAgreeOnAType(t *testing.T) {
 }
 
 func TestHowMuchMayBeRegistered(t *testing.T) {
-	k := newKernel(t, nil, &Options{PerConnection: 3, InAll: 4})
+	k := withModule(t, nil, &Options{PerConnection: 3, InAll: 4})
 	one, two := connect(t, k), connect(t, k)
 	one.register("Text.One", "Text.Two", "Other.Three")
 	if got := one.call(registration("Text.Four", "")); got != "error 429 This connection serves 3 types, and no more are allowed; use another connection" {
@@ -234,7 +234,7 @@ func TestHowMuchMayBeRegistered(t *testing.T) {
 
 // A program that asks for what it serves itself gets its own request.
 func TestAProgramMayCallItself(t *testing.T) {
-	p := connect(t, newKernel(t, nil, nil))
+	p := connect(t, withModule(t, nil, nil))
 	p.register("Text.Count")
 	p.send(line("query", "Text.Count", "q", `1`))
 	request := p.next()
@@ -247,7 +247,7 @@ func TestAProgramMayCallItself(t *testing.T) {
 // A program may call another syscall because of a request that it serves, and report an error and
 // go on. The wire has the lineage that was sent.
 func TestAProgramReportsAnErrorAndGoesOn(t *testing.T) {
-	k := newKernel(t, nil, nil)
+	k := withModule(t, nil, nil)
 	program, caller := connect(t, k), connect(t, k)
 	program.register("Text.Count")
 	caller.send(line("query", "Text.Count", "q1", `{"text":"a"}`))
@@ -267,7 +267,7 @@ func TestAProgramReportsAnErrorAndGoesOn(t *testing.T) {
 // A registration in the form of the specifications, with the older name of kind and with nothing
 // that they don't have, is enough. The module has the version that was given.
 func TestTheShapeOfTheSpecificationIsEnough(t *testing.T) {
-	k := newKernel(t, nil, nil)
+	k := withModule(t, nil, nil)
 	program := connect(t, k)
 	for _, kind := range []string{"kind", "type"} {
 		name := map[string]string{"kind": "Newer.Count", "type": "Older.Count"}[kind]

@@ -50,7 +50,7 @@ func (p *program) work(name string) (done <-chan struct{}) {
 
 // Each request goes to the connection with the fewest to answer, in turn among equals.
 func TestLoadIsSpread(t *testing.T) {
-	k := newKernel(t, nil, nil)
+	k := withModule(t, nil, nil)
 	caller := connect(t, k)
 	var programs []*program
 	for range 3 {
@@ -97,7 +97,7 @@ func TestLoadIsSpread(t *testing.T) {
 
 func TestAnAnswerThatIsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKernel(t, nil, nil)
+		k := withModule(t, nil, nil)
 		caller, p := connect(t, k), connect(t, k)
 		if got := p.call(registration("Text.Count", `,"timeout":1500`)); !strings.HasPrefix(got, "reply") {
 			t.Fatal(got)
@@ -145,7 +145,7 @@ func TestAConnectionThatFailsRests(t *testing.T) {
 
 func coolsDown(t *testing.T, answer func(message.Message) string) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKernel(t, nil, nil, builtIns()...)
+		k := withModule(t, nil, nil, builtIns()...)
 		caller, bad, good := connect(t, k), connect(t, k), connect(t, k)
 		bad.register("Text.Count")
 		good.register("Text.Count")
@@ -198,7 +198,7 @@ func coolsDown(t *testing.T, answer func(message.Message) string) {
 }
 
 func TestManyCallersAndPrograms(t *testing.T) {
-	k := newKernel(t, nil, nil)
+	k := withModule(t, nil, nil)
 	var programs []<-chan struct{}
 	var ends []*program
 	for i := range 4 {
@@ -245,7 +245,7 @@ func TestWhatIsRecorded(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	k := newKernel(t, &kernel.Options{Recorder: j, Store: s}, nil)
+	k := withModule(t, &kernel.Options{Recorder: j, Store: s}, nil)
 	caller, p := connect(t, k), connect(t, k)
 	if got := p.call(line("command", "Syscall.Register", "reg", `{"name":"Account.Login","kind":"command","description":"Log in.","inputSchema":{"type":"object","properties":{"password":{"type":"string","writeOnly":true}}},"outputSchema":{"type":"object","properties":{"token":{"type":"string","writeOnly":true},"n":{"type":"integer"}}},"handler":"connection"}`)); !strings.HasPrefix(got, "reply") {
 		t.Fatal(got)
@@ -297,7 +297,7 @@ func FuzzRegister(f *testing.F) {
 	f.Add([]byte(`{"name":"A.B","kind":"query","code":"x","inputSchema":{"type":7},"outputSchema":{}}`))
 	f.Add([]byte(`{"name":"Sys.B","kind":"query","inputSchema":{"enum":[12345678901234567890,1.0,1e400]},"outputSchema":{},"handler":""}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		k := newKernel(t, nil, nil)
+		k := withModule(t, nil, nil)
 		p := connect(t, k)
 		defer p.close()
 		m := message.Message{Kind: message.KindCommand, Type: "Syscall.Register", Data: data, Metadata: message.Metadata{ID: "r", Timestamp: 1}}
@@ -337,7 +337,7 @@ func FuzzRegister(f *testing.F) {
 }
 
 func TestAnAnswerThatIsNoMessage(t *testing.T) {
-	k := newKernel(t, nil, nil)
+	k := withModule(t, nil, nil)
 	p, c := connect(t, k), connect(t, k)
 	p.register("Test.Ask")
 	c.send(line("query", "Test.Ask", "q", `1`))
@@ -354,7 +354,7 @@ func TestAnAnswerThatIsNoMessage(t *testing.T) {
 
 // A program with one thread may answer before it has read what else there is for it.
 func TestAProgramThatWritesBeforeItReads(t *testing.T) {
-	k := newKernel(t, nil, nil)
+	k := withModule(t, nil, nil)
 	here, there := net.Pipe() // without a buffer
 	p, c := connectOver(t, k, here, there), connect(t, k)
 	p.register("Test.Ask")
@@ -376,7 +376,7 @@ func TestAProgramThatWritesBeforeItReads(t *testing.T) {
 
 // A program that calls what it serves must be read while it waits.
 func TestAProgramThatCallsItself(t *testing.T) {
-	k := newKernel(t, &kernel.Options{InFlight: 2}, nil)
+	k := withModule(t, &kernel.Options{InFlight: 2}, nil)
 	p := connect(t, k)
 	p.register("Test.Ask")
 	var requests []message.Message
@@ -403,7 +403,7 @@ func builtIns() []kernel.Syscall {
 }
 
 func TestABuiltInEventIsNoName(t *testing.T) {
-	p := connect(t, newKernel(t, nil, nil, builtIns()...))
+	p := connect(t, withModule(t, nil, nil, builtIns()...))
 	if got := p.call(registration("Test.Happened", "")); !strings.HasPrefix(got, "error 403 ") {
 		t.Error(got)
 	}

@@ -75,17 +75,14 @@ func newWorld(t testing.TB, files map[string]string) *world {
 		t.Fatal(err)
 	}
 	w.memory = memory.New(w.store, w.blobs, nil)
-	registry, err := kernel.NewRegistry(w.memory.Module())
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.kernel = kerneltest.Of(t, &kernel.Options{Store: w.store, Blobs: w, Recorder: w}, w.memory.Module())
 	d, err := dirfs.Open(w.dir, dirfs.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	process := &kernelfs.Process{
-		Version: "test", Args: []string{"kernos", "pipe", "a b"}, Registry: registry,
-		Stats:  func() kernel.Stats { return w.kernel.Stats() },
+		Version: "test", Args: []string{"kernos", "pipe", "a b"}, Registry: w.kernel.Registry(),
+		Stats:  w.kernel.Stats,
 		Mounts: func() []vfs.Mount { return w.tree.Mounts() },
 	}
 	w.tree = vfstest.NewTree(t, vfs.Options{
@@ -99,10 +96,9 @@ func newWorld(t testing.TB, files map[string]string) *world {
 		Blobs:   w,
 		Resolve: (&blobs.Resolver{Dir: w.blobs, Confined: true, Limit: vfs.MaxFile}).Resolve,
 	})
-	if err := registry.Add(w.tree.Module()); err != nil {
+	if err := w.kernel.Registry().Add(w.tree.Module()); err != nil {
 		t.Fatal(err)
 	}
-	w.kernel = kernel.New(registry, &kernel.Options{Store: w.store, Blobs: w, Recorder: w})
 	t.Cleanup(func() { _ = w.store.Close() })
 	return w
 }
