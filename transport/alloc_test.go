@@ -1,4 +1,4 @@
-package transport
+package transport_test
 
 import (
 	"io"
@@ -7,6 +7,7 @@ import (
 
 	"kernos/capability/introspect"
 	"kernos/kernel/kerneltest"
+	"kernos/transport"
 )
 
 // What a message costs from line to line is what the kernel's throughput hangs on. The
@@ -15,7 +16,7 @@ func TestPingCostsAtMostFourAllocations(t *testing.T) {
 	const messages, most = 10_000, 4.2
 	k := kerneltest.Around(t, nil, introspect.Module)
 	serve := func(n int) {
-		if _, err := Serve(t.Context(), k, &repeat{line: []byte(ping("msg-0000001")), left: n}, io.Discard, nil); err != nil {
+		if _, err := transport.Serve(t.Context(), k, &repeat{line: []byte(ping("msg-0000001")), left: n}, io.Discard, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,4 +1,4 @@
-package transport
+package transport_test
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 
 	"kernos/capability/introspect"
 	"kernos/kernel/kerneltest"
+	"kernos/transport"
 )
 
 // BenchmarkStream is the whole way of a message, from line to line.
@@ -20,7 +21,7 @@ func BenchmarkStream(b *testing.B) {
 			b.SetBytes(int64(len(line)))
 			b.ReportAllocs()
 			in := &repeat{line: line, left: b.N}
-			if _, err := Serve(b.Context(), k, in, io.Discard, nil); err != nil {
+			if _, err := transport.Serve(b.Context(), k, in, io.Discard, nil); err != nil {
 				b.Fatal(err)
 			}
 		})

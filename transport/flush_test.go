@@ -1,4 +1,4 @@
-package transport
+package transport_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"kernos/kernel"
 	"kernos/kernel/kerneltest"
 	"kernos/message"
+	"kernos/transport"
 )
 
 // blocking answers when it is let go, after an event.
@@ -41,7 +42,7 @@ func converse(k *kernel.Kernel) *conversation {
 	r, w := io.Pipe()
 	c := &conversation{in: w, done: make(chan error, 1)}
 	go func() {
-		_, err := Serve(context.Background(), k, r, &c.out, nil)
+		_, err := transport.Serve(context.Background(), k, r, &c.out, nil)
 		c.done <- err
 	}()
 	return c
@@ -193,7 +194,7 @@ func TestPeerThatDoesNotReadStopsItsOwnStreamOnly(t *testing.T) {
 	in := &repeat{line: []byte(ping("1")), left: 50_000}
 	stuck := make(chan error, 1)
 	go func() {
-		_, err := Serve(context.Background(), k, in, held, nil)
+		_, err := transport.Serve(context.Background(), k, in, held, nil)
 		stuck <- err
 	}()
 	<-held.blocked
@@ -208,7 +209,7 @@ func TestPeerThatDoesNotReadStopsItsOwnStreamOnly(t *testing.T) {
 	}
 	close(held.release)
 	err := <-stuck
-	if _, ok := errors.AsType[*WriteError](err); !ok {
+	if _, ok := errors.AsType[*transport.WriteError](err); !ok {
 		t.Errorf("got %v", err)
 	}
 }
@@ -223,7 +224,7 @@ func TestStreamIsHeldUpByAPeerThatDoesNotRead(t *testing.T) {
 	out := &stuck{begun: make(chan struct{}), release: make(chan struct{})}
 	served := make(chan error, 1)
 	go func() {
-		_, err := Serve(context.Background(), k, in, out, nil)
+		_, err := transport.Serve(context.Background(), k, in, out, nil)
 		served <- err
 	}()
 	_, _ = io.WriteString(say, ask("1", "Test.Slow", `1`))

@@ -1,4 +1,4 @@
-package transport
+package transport_test
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/message/osevent"
+	"kernos/transport"
 )
 
 type noBlobs struct{ kerneltest.NoBlobs }
@@ -50,7 +51,7 @@ func FuzzStream(f *testing.F) {
 		last := ping("the-last-one")
 		in := append(append(bytes.Clone(input), '\n'), last...)
 		var out bytes.Buffer
-		if _, err := Serve(context.Background(), kernels[generous], bytes.NewReader(in), &out, &Options{Lenient: generous}); err != nil {
+		if _, err := transport.Serve(context.Background(), kernels[generous], bytes.NewReader(in), &out, &transport.Options{Lenient: generous}); err != nil {
 			t.Fatalf("Serve: %v", err)
 		}
 		answers := bytes.SplitAfter(out.Bytes(), []byte("\n"))

@@ -1,4 +1,4 @@
-package transport
+package transport_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/schema"
+	"kernos/transport"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -35,10 +36,10 @@ func askOlder(id string, t message.Type, data string) string {
 }
 
 // talk serves an input to its end and returns the lines of the output.
-func talk(t *testing.T, k *kernel.Kernel, in io.Reader, opts *Options) ([]string, Result) {
+func talk(t *testing.T, k *kernel.Kernel, in io.Reader, opts *transport.Options) ([]string, transport.Result) {
 	t.Helper()
 	var out strings.Builder
-	result, err := Serve(context.Background(), k, in, &out, opts)
+	result, err := transport.Serve(context.Background(), k, in, &out, opts)
 	if err != nil {
 		t.Errorf("Serve: %v", err)
 	}

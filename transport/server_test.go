@@ -1,4 +1,4 @@
-package transport
+package transport_test
 
 import (
 	"context"
@@ -9,11 +9,12 @@ import (
 
 	"kernos/capability/introspect"
 	"kernos/kernel/kerneltest"
+	"kernos/transport"
 )
 
 // member is a connection that notes what happens to it.
 type member struct {
-	s         *Server
+	s         *transport.Server
 	serves    bool
 	stays     bool // although it was told to stop
 	throttled bool
@@ -21,7 +22,7 @@ type member struct {
 	cut       chan struct{}
 }
 
-func newMember(s *Server) *member {
+func newMember(s *transport.Server) *member {
 	return &member{s: s, stopped: make(chan struct{}, 10), cut: make(chan struct{}, 10)}
 }
 
@@ -42,17 +43,17 @@ func (m *member) Cut()            { m.cut <- struct{}{} }
 func (m *member) Serves() bool    { return m.serves }
 func (m *member) Throttled() bool { return m.throttled }
 
-func newServer(t *testing.T, limits Limits) *Server {
-	return NewServer(kerneltest.Around(t, nil, introspect.Module), limits, []Reason{TooMany}, []Reason{Idle}, nil)
+func newServer(t *testing.T, limits transport.Limits) *transport.Server {
+	return transport.NewServer(kerneltest.Around(t, nil, introspect.Module), limits, []transport.Reason{transport.TooMany}, []transport.Reason{transport.Idle}, nil)
 }
 
 func TestServerAdmitsUpToItsLimits(t *testing.T) {
-	s := newServer(t, Limits{Connections: 2, Extra: 1})
+	s := newServer(t, transport.Limits{Connections: 2, Extra: 1})
 	var members []*member
 	for i, want := range []struct {
 		extra  bool
-		reason Reason
-	}{{false, ""}, {false, ""}, {true, ""}, {false, TooMany}} {
+		reason transport.Reason
+	}{{false, ""}, {false, ""}, {true, ""}, {false, transport.TooMany}} {
 		m := newMember(s)
 		if extra, reason := s.Admit(m); extra != want.extra || reason != want.reason {
 			t.Fatalf("connection %d: %v %q", i, extra, reason)
@@ -61,21 +62,21 @@ func TestServerAdmitsUpToItsLimits(t *testing.T) {
 	}
 	members[0].throttled = true
 	s.Accept()
-	if now := s.Stats(); now.Connections != 3 || now.Throttled != 1 || now.Accepted != 1 || now.Refused[TooMany] != 1 || now.Rejected() != 1 {
+	if now := s.Stats(); now.Connections != 3 || now.Throttled != 1 || now.Accepted != 1 || now.Refused[transport.TooMany] != 1 || now.Rejected() != 1 {
 		t.Errorf("%+v", now)
 	}
 	// A connection in an extra place does not count against the limit.
-	s.Close(members[1], Idle)
-	s.Close(members[1], Idle) // it has left
+	s.Close(members[1], transport.Idle)
+	s.Close(members[1], transport.Idle) // it has left
 	s.Done()
 	if extra, reason := s.Admit(newMember(s)); extra || reason != "" {
 		t.Errorf("%v %q although one has left", extra, reason)
 	}
-	if now := s.Stats(); now.Connections != 3 || now.Closed[Idle] != 1 {
+	if now := s.Stats(); now.Connections != 3 || now.Closed[transport.Idle] != 1 {
 		t.Errorf("%+v", now)
 	}
 	s.SetMaxConnections(1)
-	if _, reason := s.Admit(newMember(s)); reason != TooMany || s.MaxConnections() != 1 {
+	if _, reason := s.Admit(newMember(s)); reason != transport.TooMany || s.MaxConnections() != 1 {
 		t.Errorf("%q with the limit %d", reason, s.MaxConnections())
 	}
 }
@@ -83,7 +84,7 @@ func TestServerAdmitsUpToItsLimits(t *testing.T) {
 // Connections that serve others stop last.
 func TestServerDrainsInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t, Limits{Connections: 10})
+		s := newServer(t, transport.Limits{Connections: 10})
 		caller, server := newMember(s), newMember(s)
 		caller.stays, server.serves = true, true
 		s.Admit(caller)
@@ -94,7 +95,7 @@ func TestServerDrainsInOrder(t *testing.T) {
 		if len(caller.stopped) == 0 || len(server.stopped) != 0 || s.Stopping().Err() == nil || s.Work().Err() != nil {
 			t.Errorf("the caller was stopped %d times, the one that serves %d times", len(caller.stopped), len(server.stopped))
 		}
-		if _, reason := s.Admit(newMember(s)); reason != Stopping {
+		if _, reason := s.Admit(newMember(s)); reason != transport.Stopping {
 			t.Errorf("admitted: %q", reason)
 		}
 		caller.leave()
@@ -107,7 +108,7 @@ func TestServerDrainsInOrder(t *testing.T) {
 // A connection that does not end is cut off after the grace, and not waited for then.
 func TestServerCutsOffAfterTheGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t, Limits{Connections: 10})
+		s := newServer(t, transport.Limits{Connections: 10})
 		m := newMember(s)
 		m.stays = true
 		s.Admit(m)
@@ -120,7 +121,8 @@ func TestServerCutsOffAfterTheGrace(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "1 connections have handlers that still run") || len(m.cut) != 1 {
 			t.Errorf("%v, cut %d times", err, len(m.cut))
 		}
-		if at, took := <-cutAt, time.Since(begun); at != time.Minute || took != time.Minute+2*lastWait {
+		// The calls have a second to end, and then the connections have another.
+		if at, took := <-cutAt, time.Since(begun); at != time.Minute || took != time.Minute+2*time.Second {
 			t.Errorf("the calls were cut off after %v, and it took %v", at, took)
 		}
 		m.leave()

@@ -1,4 +1,4 @@
-package transport
+package transport_test
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"kernos/kernel"
 	"kernos/kernel/kerneltest"
 	"kernos/message"
+	"kernos/transport"
 )
 
 func TestStreamAnswersEachLineInItsOwnDialect(t *testing.T) {
@@ -124,7 +125,7 @@ func TestStreamThatIsLenientStampsWhatHasNoMetadata(t *testing.T) {
 	if out, _ := talk(t, k, strings.NewReader(in), nil); testkit.Briefs(t, out) != " 422" {
 		t.Errorf("got %s", out)
 	}
-	out, _ := talk(t, k, strings.NewReader(in), &Options{Lenient: true})
+	out, _ := talk(t, k, strings.NewReader(in), &transport.Options{Lenient: true})
 	if len(out) != 1 || !strings.HasSuffix(testkit.Brief(t, out[0]), ` {"payload":1}`) || strings.HasPrefix(testkit.Brief(t, out[0]), " ") {
 		t.Errorf("got %s", out)
 	}
@@ -141,11 +142,11 @@ func TestStreamCountsTheErrorsThatItWrites(t *testing.T) {
 func TestStreamReturnsTheErrorOfItsInput(t *testing.T) {
 	broken := errors.New("the line is dead")
 	var out strings.Builder
-	_, err := Serve(t.Context(), kerneltest.Around(t, nil, introspect.Module), io.MultiReader(strings.NewReader(ping("1")+`{"kind":`), iotest.ErrReader(broken)), &out, nil)
+	_, err := transport.Serve(t.Context(), kerneltest.Around(t, nil, introspect.Module), io.MultiReader(strings.NewReader(ping("1")+`{"kind":`), iotest.ErrReader(broken)), &out, nil)
 	if !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
-	if _, ok := errors.AsType[*WriteError](err); ok {
+	if _, ok := errors.AsType[*transport.WriteError](err); ok {
 		t.Error("it is taken for an error of the output")
 	}
 	if got := testkit.Briefs(t, lines(t, out.String())); got != `1 {"payload":"1"}` {
@@ -185,8 +186,8 @@ func TestStreamReturnsTheErrorOfItsOutput(t *testing.T) {
 	for _, writes := range []int{0, 1} {
 		out := &brokenWriter{writes: writes, err: broken, began: make(chan struct{})}
 		in := io.MultiReader(strings.NewReader(ping("1")), afterWrite{out}, strings.NewReader(ping("2")))
-		_, err := Serve(t.Context(), kerneltest.Around(t, nil, introspect.Module), in, out, nil)
-		if w, ok := errors.AsType[*WriteError](err); !ok || !errors.Is(err, broken) || !errors.Is(w.Err, broken) {
+		_, err := transport.Serve(t.Context(), kerneltest.Around(t, nil, introspect.Module), in, out, nil)
+		if w, ok := errors.AsType[*transport.WriteError](err); !ok || !errors.Is(err, broken) || !errors.Is(w.Err, broken) {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -197,7 +198,7 @@ func TestStreamReturnsTheErrorOfItsOutput(t *testing.T) {
 func TestStreamStopsReadingWhenNobodyListens(t *testing.T) {
 	const all = 50_000
 	in := &repeat{line: []byte(ping("1")), left: all}
-	_, err := Serve(t.Context(), kerneltest.Around(t, nil, introspect.Module), in, &brokenWriter{err: errors.New("nothing listens")}, nil)
+	_, err := transport.Serve(t.Context(), kerneltest.Around(t, nil, introspect.Module), in, &brokenWriter{err: errors.New("nothing listens")}, nil)
 	if err == nil {
 		t.Error("no error")
 	}

@@ -1,4 +1,4 @@
-package ws
+package ws_test
 
 import (
 	"bufio"

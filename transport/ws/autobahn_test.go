@@ -1,4 +1,4 @@
-package ws
+package ws_test
 
 import (
 	"cmp"
@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"kernos/transport/ws"
 )
 
 // The cases of the fuzzing client of Autobahn's test suite, under its numbers, written anew
@@ -54,7 +56,7 @@ var sizes = map[string]int{
 const maxMessage = 4 << 20
 
 func TestAutobahn(t *testing.T) {
-	s := serve(t, &Options{MaxMessage: maxMessage})
+	s := serve(t, &ws.Options{MaxMessage: maxMessage})
 	cases := slices.Concat(framingCases(), utf8Cases(), closeCases(), limitCases())
 	missing := make(map[string]bool)
 	for group, n := range sizes {

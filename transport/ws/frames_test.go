@@ -1,4 +1,4 @@
-package ws
+package ws_test
 
 import (
 	"slices"
@@ -6,7 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/gobwas/ws"
+	gobwas "github.com/gobwas/ws"
 )
 
 // What is answered does not wait for the rest of a frame that has begun to come.
@@ -34,13 +34,13 @@ func TestPeerThatStopsInAHeaderIsDropped(t *testing.T) {
 		if _, err := conn.Write(slices.Concat(text(call(hello)).bytes(), []byte{0x81})); err != nil {
 			t.Fatal(err)
 		}
-		if f, err := ws.ReadFrame(in); err != nil || f.Header.OpCode != ws.OpText { // what was whole is answered
+		if f, err := gobwas.ReadFrame(in); err != nil || f.Header.OpCode != gobwas.OpText { // what was whole is answered
 			t.Fatalf("got %+v, %v", f, err)
 		}
-		if code, reason := farewell(t, in); code != ws.StatusPolicyViolation || !strings.HasPrefix(reason, "Silent peer: ") {
+		if code, reason := farewell(t, in); code != gobwas.StatusPolicyViolation || !strings.HasPrefix(reason, "Silent peer: ") {
 			t.Errorf("got %d %s", code, reason)
 		}
-		if s.Stats().Closed[closedSilent] != 1 {
+		if s.Stats().Closed["silent"] != 1 {
 			t.Errorf("got %+v", s.Stats())
 		}
 	})

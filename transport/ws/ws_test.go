@@ -1,4 +1,4 @@
-package ws
+package ws_test
 
 import (
 	"bufio"
@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
-	"github.com/gobwas/ws"
+	gobwas "github.com/gobwas/ws"
 	"go.uber.org/goleak"
 
 	"kernos/internal/testkit"
@@ -28,20 +28,21 @@ import (
 	"kernos/schema"
 	"kernos/transport"
 	"kernos/transport/rpc"
+	"kernos/transport/ws"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // server is a handler of a kernel with some syscalls.
 type server struct {
-	*Handler
+	*ws.Handler
 	t    *testing.T
 	http *httptest.Server
 	big  chan struct{} // closed by Test.Big, lets Test.Deaf and Test.Hold go on
 }
 
 // serve serves over the network of the machine.
-func serve(t *testing.T, opts *Options) *server {
+func serve(t *testing.T, opts *ws.Options) *server {
 	t.Helper()
 	s := handler(t, opts)
 	s.http = httptest.NewServer(s.Handler)
@@ -50,7 +51,7 @@ func serve(t *testing.T, opts *Options) *server {
 }
 
 // handler is a server without a network.
-func handler(t *testing.T, opts *Options) *server {
+func handler(t *testing.T, opts *ws.Options) *server {
 	t.Helper()
 	s := &server{t: t, big: make(chan struct{})}
 	raw := func(name message.Type, runs kernel.RunMode, h kernel.Handler) kernel.Syscall {
@@ -84,7 +85,7 @@ func handler(t *testing.T, opts *Options) *server {
 			emit(m.Reply(nil))
 		}),
 	)
-	s.Handler = New(rpc.New(k, nil), opts)
+	s.Handler = ws.New(rpc.New(k, nil), opts)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel() // whatever still runs has no reason to
@@ -109,7 +110,7 @@ func (s *server) dial() *websocket.Conn {
 // raw connects without a library's help, so that a test can send anything.
 func (s *server) raw() (net.Conn, *bufio.Reader) {
 	s.t.Helper()
-	conn, buffered, _, err := ws.Dial(s.t.Context(), s.url())
+	conn, buffered, _, err := gobwas.Dial(s.t.Context(), s.url())
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -178,39 +179,39 @@ func TestPeerMayWriteBeforeItReads(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	s := serve(t, &Options{MaxMessage: 1000})
+	s := serve(t, &ws.Options{MaxMessage: 1000})
 	for name, one := range map[string]struct {
-		frames []ws.Frame
-		code   ws.StatusCode
+		frames []gobwas.Frame
+		code   gobwas.StatusCode
 	}{
-		"too big":            {[]ws.Frame{ws.NewTextFrame(bytes.Repeat([]byte(" "), 1001))}, ws.StatusMessageTooBig},
-		"too big in parts":   {[]ws.Frame{ws.NewFrame(ws.OpText, false, make([]byte, 600)), ws.NewFrame(ws.OpContinuation, true, make([]byte, 600))}, ws.StatusMessageTooBig},
-		"binary":             {[]ws.Frame{ws.NewBinaryFrame([]byte("{}"))}, ws.StatusUnsupportedData},
-		"not UTF-8":          {[]ws.Frame{ws.NewTextFrame([]byte("\"\xff\""))}, ws.StatusInvalidFramePayloadData},
-		"continues nothing":  {[]ws.Frame{ws.NewFrame(ws.OpContinuation, true, nil)}, ws.StatusProtocolError},
-		"begins twice":       {[]ws.Frame{ws.NewFrame(ws.OpText, false, nil), ws.NewFrame(ws.OpText, true, nil)}, ws.StatusProtocolError},
-		"reserved":           {[]ws.Frame{ws.NewFrame(0x3, true, nil)}, ws.StatusProtocolError},
-		"a ping in parts":    {[]ws.Frame{ws.NewFrame(ws.OpPing, false, nil)}, ws.StatusProtocolError},
-		"a goodbye of 1":     {[]ws.Frame{ws.NewCloseFrame([]byte{3})}, ws.StatusProtocolError},
-		"a goodbye of 1005":  {[]ws.Frame{ws.NewCloseFrame(ws.NewCloseFrameBody(1005, ""))}, ws.StatusProtocolError},
-		"a goodbye":          {[]ws.Frame{ws.NewCloseFrame(ws.NewCloseFrameBody(1000, "bye"))}, ws.StatusNormalClosure},
-		"an unmasked header": {nil, ws.StatusProtocolError},
+		"too big":            {[]gobwas.Frame{gobwas.NewTextFrame(bytes.Repeat([]byte(" "), 1001))}, gobwas.StatusMessageTooBig},
+		"too big in parts":   {[]gobwas.Frame{gobwas.NewFrame(gobwas.OpText, false, make([]byte, 600)), gobwas.NewFrame(gobwas.OpContinuation, true, make([]byte, 600))}, gobwas.StatusMessageTooBig},
+		"binary":             {[]gobwas.Frame{gobwas.NewBinaryFrame([]byte("{}"))}, gobwas.StatusUnsupportedData},
+		"not UTF-8":          {[]gobwas.Frame{gobwas.NewTextFrame([]byte("\"\xff\""))}, gobwas.StatusInvalidFramePayloadData},
+		"continues nothing":  {[]gobwas.Frame{gobwas.NewFrame(gobwas.OpContinuation, true, nil)}, gobwas.StatusProtocolError},
+		"begins twice":       {[]gobwas.Frame{gobwas.NewFrame(gobwas.OpText, false, nil), gobwas.NewFrame(gobwas.OpText, true, nil)}, gobwas.StatusProtocolError},
+		"reserved":           {[]gobwas.Frame{gobwas.NewFrame(0x3, true, nil)}, gobwas.StatusProtocolError},
+		"a ping in parts":    {[]gobwas.Frame{gobwas.NewFrame(gobwas.OpPing, false, nil)}, gobwas.StatusProtocolError},
+		"a goodbye of 1":     {[]gobwas.Frame{gobwas.NewCloseFrame([]byte{3})}, gobwas.StatusProtocolError},
+		"a goodbye of 1005":  {[]gobwas.Frame{gobwas.NewCloseFrame(gobwas.NewCloseFrameBody(1005, ""))}, gobwas.StatusProtocolError},
+		"a goodbye":          {[]gobwas.Frame{gobwas.NewCloseFrame(gobwas.NewCloseFrameBody(1000, "bye"))}, gobwas.StatusNormalClosure},
+		"an unmasked header": {nil, gobwas.StatusProtocolError},
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn, in := s.raw()
 			for _, f := range one.frames {
-				if err := ws.WriteFrame(conn, ws.MaskFrame(f)); err != nil {
+				if err := gobwas.WriteFrame(conn, gobwas.MaskFrame(f)); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if one.frames == nil {
-				_ = ws.WriteFrame(conn, ws.NewTextFrame([]byte("{}")))
+				_ = gobwas.WriteFrame(conn, gobwas.NewTextFrame([]byte("{}")))
 			}
-			f, err := ws.ReadFrame(in)
-			if err != nil || f.Header.OpCode != ws.OpClose {
+			f, err := gobwas.ReadFrame(in)
+			if err != nil || f.Header.OpCode != gobwas.OpClose {
 				t.Fatalf("got %+v, %v", f, err)
 			}
-			if code, reason := ws.ParseCloseFrameData(f.Payload); code != one.code {
+			if code, reason := gobwas.ParseCloseFrameData(f.Payload); code != one.code {
 				t.Errorf("got %d %s", code, reason)
 			}
 			if _, err := in.ReadByte(); err != io.EOF {
@@ -224,26 +225,26 @@ func TestRefusals(t *testing.T) {
 func TestFragmentsAndPings(t *testing.T) {
 	conn, in := serve(t, nil).raw()
 	text := fmt.Sprintf(echo, 1, 2)
-	for _, f := range []ws.Frame{
-		ws.NewFrame(ws.OpText, false, []byte(text[:10])), ws.NewPingFrame([]byte("there?")),
-		ws.NewFrame(ws.OpContinuation, false, nil), ws.NewFrame(ws.OpContinuation, true, []byte(text[10:])),
+	for _, f := range []gobwas.Frame{
+		gobwas.NewFrame(gobwas.OpText, false, []byte(text[:10])), gobwas.NewPingFrame([]byte("there?")),
+		gobwas.NewFrame(gobwas.OpContinuation, false, nil), gobwas.NewFrame(gobwas.OpContinuation, true, []byte(text[10:])),
 	} {
-		if err := ws.WriteFrame(conn, ws.MaskFrame(f)); err != nil {
+		if err := gobwas.WriteFrame(conn, gobwas.MaskFrame(f)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	f, err := ws.ReadFrame(in)
-	if err != nil || f.Header.OpCode != ws.OpPong || string(f.Payload) != "there?" {
+	f, err := gobwas.ReadFrame(in)
+	if err != nil || f.Header.OpCode != gobwas.OpPong || string(f.Payload) != "there?" {
 		t.Fatalf("got %+v, %v", f, err)
 	}
-	f, err = ws.ReadFrame(in)
-	if err != nil || f.Header.OpCode != ws.OpText || !strings.Contains(string(f.Payload), `"id":1`) {
+	f, err = gobwas.ReadFrame(in)
+	if err != nil || f.Header.OpCode != gobwas.OpText || !strings.Contains(string(f.Payload), `"id":1`) {
 		t.Fatalf("got %+v, %v", f, err)
 	}
 }
 
 func TestConnectionsAreLimited(t *testing.T) {
-	s := serve(t, &Options{MaxConnections: 1})
+	s := serve(t, &ws.Options{MaxConnections: 1})
 	c := s.dial()
 	_, r, err := websocket.Dial(t.Context(), s.url(), nil)
 	if err == nil || r == nil || r.StatusCode != http.StatusTooManyRequests || r.Header.Get("Retry-After") == "" {
@@ -260,7 +261,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 // However many come at once, there are never more than there may be.
 func TestConnectionsAreLimitedWhenManyComeAtOnce(t *testing.T) {
 	const most, come = 3, 40
-	s := serve(t, &Options{MaxConnections: most})
+	s := serve(t, &ws.Options{MaxConnections: most})
 	conns := make(chan *websocket.Conn, come)
 	for range come {
 		go func() {
@@ -282,7 +283,7 @@ func TestConnectionsAreLimitedWhenManyComeAtOnce(t *testing.T) {
 
 // One that is not upgraded after all gives its place back, and its connection is closed.
 func TestFailedUpgradesTakeNoPlace(t *testing.T) {
-	s := serve(t, &Options{MaxConnections: 1})
+	s := serve(t, &ws.Options{MaxConnections: 1})
 	for _, request := range []string{
 		"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: short\r\n\r\n",
 		"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 7\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
@@ -321,8 +322,8 @@ func TestConnectionThatComesAtTheEnd(t *testing.T) {
 		synctest.Wait()
 		close(upgrade.wait)
 		in := s.upgraded(mine)
-		f, err := ws.ReadFrame(in)
-		if code, _ := ws.ParseCloseFrameData(f.Payload); err != nil || code != ws.StatusGoingAway {
+		f, err := gobwas.ReadFrame(in)
+		if code, _ := gobwas.ParseCloseFrameData(f.Payload); err != nil || code != gobwas.StatusGoingAway {
 			t.Errorf("%v, %+v", err, f)
 		}
 		if _, err := in.ReadByte(); err != io.EOF {
@@ -411,13 +412,13 @@ func TestShutdownFinishesAndSaysGoodbye(t *testing.T) {
 // A message beyond the rate waits, and not longer than the server lives.
 func TestMessagesHaveAPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := handler(t, &Options{FrameRate: 2})
+		s := handler(t, &ws.Options{FrameRate: 2})
 		conn, in := s.pipe()
 		began := time.Now()
 		next := func(i int) {
 			say(t, conn, fmt.Sprintf(echo, i, i))
 			for range 3 {
-				if _, err := ws.ReadFrame(in); err != nil {
+				if _, err := gobwas.ReadFrame(in); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -432,7 +433,7 @@ func TestMessagesHaveAPace(t *testing.T) {
 		synctest.Wait()
 		ended := make(chan error, 1)
 		go func() { ended <- s.Shutdown(context.Background()) }()
-		if code, _ := farewell(t, in); code != ws.StatusGoingAway {
+		if code, _ := farewell(t, in); code != gobwas.StatusGoingAway {
 			t.Errorf("got %d", code)
 		}
 		_ = conn.Close()
@@ -446,7 +447,7 @@ func TestMessagesHaveAPace(t *testing.T) {
 func TestOneThatSendsTooMuchIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const calls = 12
-		s := handler(t, &Options{FrameRate: 3})
+		s := handler(t, &ws.Options{FrameRate: 3})
 		conn, in := s.pipe()
 		go func() {
 			for i := range calls {
@@ -456,7 +457,7 @@ func TestOneThatSendsTooMuchIsTold(t *testing.T) {
 		begun, answers := time.Now(), 0
 		var told []string
 		for answers < 3*calls {
-			f, err := ws.ReadFrame(in)
+			f, err := gobwas.ReadFrame(in)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -504,16 +505,16 @@ func TestShutdownRunsOutOfTime(t *testing.T) {
 
 // FuzzFrames sends any bytes: the server answers or closes, and goes on with others.
 func FuzzFrames(f *testing.F) {
-	f.Add(ws.MustCompileFrame(ws.MaskFrame(ws.NewTextFrame([]byte(`{"jsonrpc":"2.0","id":1,"method":"service_hash"}`)))))
-	f.Add(ws.MustCompileFrame(ws.MaskFrame(ws.NewCloseFrame([]byte{3, 232}))))
+	f.Add(gobwas.MustCompileFrame(gobwas.MaskFrame(gobwas.NewTextFrame([]byte(`{"jsonrpc":"2.0","id":1,"method":"service_hash"}`)))))
+	f.Add(gobwas.MustCompileFrame(gobwas.MaskFrame(gobwas.NewCloseFrame([]byte{3, 232}))))
 	f.Add([]byte{0x81, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 2, 3, 4})
 	f.Add([]byte{0x81, 0xfe, 0, 0})
 	f.Fuzz(func(t *testing.T, sent []byte) {
-		s := handler(t, &Options{MaxMessage: 1 << 16})
+		s := handler(t, &ws.Options{MaxMessage: 1 << 16})
 		conn, in := s.pipe()
 		go func() {
 			_, _ = conn.Write(sent)
-			_ = ws.WriteFrame(conn, ws.MaskFrame(ws.NewCloseFrame(nil)))
+			_ = gobwas.WriteFrame(conn, gobwas.MaskFrame(gobwas.NewCloseFrame(nil)))
 			_ = conn.Close()
 		}()
 		_, _ = io.Copy(io.Discard, in)
@@ -524,13 +525,13 @@ func FuzzFrames(f *testing.F) {
 // A peer that takes batches gets every message once, in order, in fewer frames than messages.
 func TestBatches(t *testing.T) {
 	s := serve(t, nil)
-	c, answer, err := websocket.Dial(t.Context(), s.url(), &websocket.DialOptions{Subprotocols: []string{protocol, batchProtocol}})
+	c, answer, err := websocket.Dial(t.Context(), s.url(), &websocket.DialOptions{Subprotocols: []string{"kernos", "kernos.batch"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.CloseNow() }()
 	c.SetReadLimit(-1)
-	if got := answer.Header.Get("Sec-WebSocket-Protocol"); got != batchProtocol {
+	if got := answer.Header.Get("Sec-WebSocket-Protocol"); got != "kernos.batch" {
 		t.Fatalf("the protocol is %q", got)
 	}
 	send := func(id int, method, data string) {
