@@ -4,12 +4,12 @@ import (
 	"bytes"
 	crand "crypto/rand"
 	"encoding/binary"
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/oklog/ulid/v2"
 
+	"kernos/internal/jsonvalue"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/store"
@@ -27,6 +27,13 @@ const (
 
 // lostEvent is the type of the event that stands where records are missing.
 const lostEvent message.Type = "Journal.Lost"
+
+type lostData struct {
+	Messages uint64 `json:"messages"`
+	Since    int64  `json:"since"` // milliseconds since 1970
+	Until    int64  `json:"until"`
+	Reason   string `json:"reason"`
+}
 
 // writing is what waits to be written, guarded by Journal.mu.
 type writing struct {
@@ -163,8 +170,8 @@ func (j *Journal) recordLoss() {
 	l := j.lost
 	j.lost = Losses{}
 	now := time.Now()
-	data := fmt.Appendf(nil, `{"messages":%d,"since":%d,"until":%d,"reason":"The store did not take them"}`, l.Lost, l.LostSince, l.LostUntil)
-	m := message.Message{Kind: message.KindEvent, Type: lostEvent, Data: data,
+	data := lostData{Messages: l.Lost, Since: l.LostSince, Until: l.LostUntil, Reason: "The store did not take them"}
+	m := message.Message{Kind: message.KindEvent, Type: lostEvent, Data: jsonvalue.Marshal(data),
 		Metadata: message.Metadata{ID: message.ID(ulid.Make().String()), Timestamp: now.UnixMilli()}}
 	i := newItem(&kernel.Record{Message: &m, Way: kernel.Within})
 	if j.open == nil {

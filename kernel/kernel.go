@@ -24,7 +24,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
 	"kernos/kernel/idempotency"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -105,9 +105,11 @@ type Kernel struct {
 // [DeprecatedEvent] for its sender.
 func (k *Kernel) Deprecated(m *message.Message, what, instead string, from Sender) message.Message {
 	k.opts.Log.Warn("a connection uses what is deprecated", "what", what, "instead", instead, "principal", from.Principal().Name(), "wire", from.Wire())
-	data := jsonscan.AppendQuoted([]byte(`{"what":`), what)
-	data = append(jsonscan.AppendQuoted(append(data, `,"instead":`...), instead), '}')
-	event := m.Event(DeprecatedEvent, data)
+	data := struct {
+		What    string `json:"what"`
+		Instead string `json:"instead"`
+	}{what, instead}
+	event := m.Event(DeprecatedEvent, jsonvalue.Marshal(data))
 	k.Stamp(&event)
 	return event
 }

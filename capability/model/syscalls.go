@@ -4,13 +4,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"kernos/capability/model/conversation"
 	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/schema"
@@ -68,6 +68,13 @@ type generateOutput struct {
 	Session  string              `json:"session,omitzero" jsonschema_description:"The session of the request."`
 }
 
+// A digest is recorded in place of a part of a conversation.
+type digest struct {
+	SHA256 string         `json:"sha256"`
+	Count  *int           `json:"count,omitzero"` // of a list
+	Last   jsontext.Value `json:"last,omitzero"`  // the id of its last element
+}
+
 // brief returns what is recorded of a generation for a session, which has the messages: recording the
 // whole conversation at each step would grow with its square.
 func brief(data json.RawMessage) json.RawMessage {
@@ -81,19 +88,15 @@ func brief(data json.RawMessage) json.RawMessage {
 			return ""
 		}
 		hash := sha256.Sum256(jsonscan.AppendCanonical(nil, value))
-		token := `{"sha256":"` + hex.EncodeToString(hash[:]) + `"`
+		known := digest{SHA256: hex.EncodeToString(hash[:])}
 		if value[0] == '[' {
-			n, last := 0, []byte(nil)
+			known.Count = new(int)
 			jsonscan.Elements(value, 0, func(one []byte) bool {
-				n, last = n+1, jsonscan.Member(one, "id")
+				*known.Count, known.Last = *known.Count+1, jsonscan.Member(one, "id")
 				return true
 			})
-			token += `,"count":` + strconv.Itoa(n)
-			if last != nil {
-				token += `,"last":` + string(last)
-			}
 		}
-		return token + "}"
+		return string(jsonvalue.Marshal(known))
 	})
 }
 

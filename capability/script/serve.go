@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"kernos/capability/script/engine"
-	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -142,9 +142,11 @@ func (h *host) Progress(_ context.Context, note string, fraction float64) error 
 
 // Log implements [engine.Host]: it records what code has written to its console.
 func (h *host) Log(level, text string) {
-	data := jsonscan.AppendQuoted([]byte(`{"level":`), level)
-	data = append(jsonscan.AppendQuoted(append(data, `,"text":`...), text), '}')
-	h.call.Log(h.request.Event(kernel.Logged, data))
+	data := struct {
+		Level string `json:"level"`
+		Text  string `json:"text"`
+	}{level, text}
+	h.call.Log(h.request.Event(kernel.Logged, jsonvalue.Marshal(data)))
 }
 
 var _ engine.Host = (*host)(nil)

@@ -346,16 +346,13 @@ func (x *Sessions) grow(ctx context.Context, m *Message) error {
 // brief returns what is recorded of a request or a reply in place of its data: the session and the turn,
 // and none of the texts, which Session.Delete deletes.
 func brief(data stdjson.RawMessage) stdjson.RawMessage {
-	out := []byte("{")
+	kept := jsonvalue.Object{}
 	for _, name := range []string{"session", "turn", "status", "wait", "seq", "id"} {
 		if value := jsonscan.Member(data, name); value != nil {
-			if len(out) > 1 {
-				out = append(out, ',')
-			}
-			out = append(append(jsonscan.AppendQuoted(out, name), ':'), value...)
+			kept = kept.Set(name, value)
 		}
 	}
-	return append(out, '}')
+	return kept.Text()
 }
 
 // brief returns a message as it is recorded: without its texts, which Session.Delete deletes.

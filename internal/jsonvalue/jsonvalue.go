@@ -57,9 +57,10 @@ func Elements(value json.RawMessage) (elements []json.RawMessage) {
 }
 
 // Marshal returns a Go value as JSON. The value's type is one that always has JSON: it consists of texts, numbers,
-// truth values, and JSON that was checked.
+// truth values, and JSON that was checked, which stays as it is but for its white space. Bytes of a text that are not UTF-8
+// become U+FFFD.
 func Marshal(v any) []byte {
-	text, err := jsonv2.Marshal(v)
+	text, err := jsonv2.Marshal(v, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true), jsontext.PreserveRawStrings(true))
 	if err != nil {
 		panic(err)
 	}

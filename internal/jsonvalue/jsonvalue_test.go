@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"kernos/internal/jsonvalue"
 )
 
@@ -45,5 +47,15 @@ func TestKindsOfValues(t *testing.T) {
 	}
 	if !jsonvalue.Same(json.RawMessage(`{"a":1,"b":2}`), json.RawMessage(`{"b":2, "a":1}`)) || jsonvalue.Same(json.RawMessage(`1`), json.RawMessage(`1.0`)) || jsonvalue.Same(json.RawMessage(`x`), json.RawMessage(`x`)) {
 		t.Error("values are compared wrongly")
+	}
+}
+
+func TestMarshalTakesAnyTextAndCheckedJSON(t *testing.T) {
+	got := string(jsonvalue.Marshal(struct {
+		Text  string         `json:"text"`
+		Value jsontext.Value `json:"value"`
+	}{"a\xffb", jsontext.Value(`{"a": "\u0062\ud800", "a": 1}`)}))
+	if want := "{\"text\":\"a\uFFFDb\",\"value\":{\"a\":\"\\u0062\\ud800\",\"a\":1}}"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }

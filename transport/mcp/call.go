@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"kernos/internal/jsonscan"
 	"kernos/internal/jsonvalue"
 	"kernos/internal/mcp"
@@ -269,10 +271,10 @@ func (x *exchange) progress(meta, fraction, note []byte) {
 	if fraction == nil {
 		fraction = []byte("0")
 	}
-	dst := append([]byte(`{"progressToken":`), token...)
-	dst = append(append(append(dst, `,"progress":`...), fraction...), `,"total":1`...)
-	if note != nil {
-		dst = append(append(dst, `,"message":`...), note...)
-	}
-	x.notify("notifications/progress", append(dst, '}'))
+	x.notify("notifications/progress", jsonvalue.Marshal(struct {
+		Token    jsontext.Value `json:"progressToken"`
+		Progress jsontext.Value `json:"progress"`
+		Total    int            `json:"total"`
+		Message  jsontext.Value `json:"message,omitzero"`
+	}{token, fraction, 1, note}))
 }

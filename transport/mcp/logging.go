@@ -4,7 +4,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
 	"kernos/internal/mcp"
 	"kernos/transport/mcp/jsonrpc"
 )
@@ -15,9 +18,11 @@ func (x *exchange) log(level, logger string, data []byte) {
 }
 
 func logParams(level, logger string, data []byte) []byte {
-	dst := jsonscan.AppendQuoted([]byte(`{"level":`), level)
-	dst = jsonscan.AppendQuoted(append(dst, `,"logger":`...), logger)
-	return append(jsonscan.AppendCompact(append(dst, `,"data":`...), data), '}')
+	return jsonvalue.Marshal(struct {
+		Level  string         `json:"level"`
+		Logger string         `json:"logger"`
+		Data   jsontext.Value `json:"data"`
+	}{level, logger, data})
 }
 
 // levels are those of log messages, from the least important.

@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"encoding/json"
 	"strconv"
 
 	"kernos/message"
@@ -51,10 +50,22 @@ func unsubscribed(st *stream, params []byte) {
 	st.answer("service.unsubscribe", strconv.AppendBool(nil, st.svc.Unsubscribe(st.caller, id)))
 }
 
+// A textSchema is the schema of parameters that are one text.
+type textSchema struct {
+	Type       string                  `json:"type"`
+	Properties map[string]textProperty `json:"properties"`
+	Required   []string                `json:"required"`
+}
+
+type textProperty struct {
+	Type        string `json:"type"`
+	Description string `json:"description"`
+}
+
 // missing answers a call of a method of the service's own without its one parameter.
 func (st *stream) missing(method, takes, field, description string) {
 	st.refuse(422, "Invalid params: service_"+method+" takes "+takes, guidance{
 		ErrorKind: invalidParams, Method: new(ownNamespace + "." + method), Reason: "missing required field: " + field, Action: callServiceSchema,
-		MethodSchema: json.RawMessage(`{"type":"object","properties":{"` + field + `":{"type":"string","description":"` + description + `"}},"required":["` + field + `"]}`),
+		MethodSchema: marshal(textSchema{"object", map[string]textProperty{field: {"string", description}}, []string{field}}),
 	})
 }

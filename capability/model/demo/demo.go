@@ -17,6 +17,7 @@ import (
 
 	"kernos/capability/model/conversation"
 	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
 	"kernos/internal/llama"
 	"kernos/internal/llama/kernosdemo"
 	"kernos/kernel"
@@ -256,8 +257,10 @@ func (w *writer) wrap(name string, args jsontext.Value) (string, jsontext.Value)
 	if w.answer.Tools[name] != "" || w.answer.Tools[through] == "" {
 		return name, args
 	}
-	object := jsonscan.AppendQuoted([]byte(`{"type":`), string(w.answer.Tools.Syscall(name)))
-	return through, slices.Concat(object, []byte(`,"data":`), args, []byte("}"))
+	return through, jsonvalue.Marshal(struct {
+		Type message.Type   `json:"type"`
+		Data jsontext.Value `json:"data"`
+	}{w.answer.Tools.Syscall(name), args})
 }
 
 // unwrap is the reverse of wrap: the model is shown what it has written.

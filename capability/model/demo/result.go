@@ -44,7 +44,10 @@ func (d *Model) result(name message.Type, r *conversation.Answered) string {
 		return d.short(shortError(cmp.Or(string(jsonscan.Member(value, "code")), "500"), text), resultTokens)
 	}
 	if p := jsonscan.Member(value, "process"); p != nil { // a job, as a session keeps it
-		value = fmt.Appendf(nil, `{"jobId":%s,"status":%s}`, cmp.Or(string(jsonscan.Member(p, "id")), "null"), cmp.Or(string(jsonscan.Member(p, "status")), "null"))
+		value = jsonvalue.Marshal(struct {
+			JobID  jsontext.Value `json:"jobId"`
+			Status jsontext.Value `json:"status"`
+		}{jsonscan.Member(p, "id"), jsonscan.Member(p, "status")})
 	}
 	if value = withoutBlocks(value); value.Kind() == '"' {
 		return d.short(oneLine(jsonscan.Unquote(value)), resultTokens)
@@ -78,7 +81,13 @@ func shortError(code, text string) string {
 		text = text[:end]
 	}
 	text = endingID().ReplaceAllString(text, "")
-	return `{"error": {"code": ` + code + `, "message": ` + string(jsonscan.AppendQuoted(nil, text)) + `}}`
+	type failure struct {
+		Code    jsontext.Value `json:"code"`
+		Message string         `json:"message"`
+	}
+	return spaced(jsonvalue.Marshal(struct {
+		Error failure `json:"error"`
+	}{failure{jsontext.Value(code), text}}))
 }
 
 // withoutBlocks returns the content of the result of a tool of an MCP server: its data, or else its texts. Any other value is
