@@ -1,9 +1,11 @@
-package register
+package register_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"kernos/capability/register"
 )
 
 // large is the line that registers a type with a schema of about 10 KB.
@@ -16,7 +18,7 @@ func large(name string) string {
 // Schemas take many times the memory of their text. A token has a budget for them, over all its
 // connections, which leaves other callers theirs; what it takes back it may use again.
 func TestTheSchemasOfATokenHaveABudget(t *testing.T) {
-	k := withModule(t, nil, &Options{SchemaBytesEach: 1 << 20})
+	k := withModule(t, nil, &register.Options{SchemaBytesEach: 1 << 20})
 	one, two := connectAs(t, k, "one"), connectAs(t, k, "one")
 	registered := 0
 	got := ""

@@ -1,4 +1,4 @@
-package register
+package register_test
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package register
+package register_test
 
 import (
 	"bufio"
@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"kernos/capability/introspect"
+	"kernos/capability/register"
 	"kernos/internal/testkit/wire"
 	"kernos/kernel"
 	"kernos/kernel/kerneltest"
@@ -23,10 +24,10 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // withModule returns a kernel with the module, and with the one that describes syscalls.
-func withModule(t testing.TB, opts *kernel.Options, mine *Options, more ...kernel.Syscall) *kernel.Kernel {
+func withModule(t testing.TB, opts *kernel.Options, mine *register.Options, more ...kernel.Syscall) *kernel.Kernel {
 	t.Helper()
 	k := kerneltest.Around(t, opts, introspect.Module, more...)
-	if err := k.Registry().Add(Module(k.Registry(), mine)); err != nil {
+	if err := k.Registry().Add(register.Module(k.Registry(), mine)); err != nil {
 		t.Fatal(err)
 	}
 	return k

@@ -1,4 +1,4 @@
-package register
+package register_test
 
 import (
 	"encoding/json"
@@ -6,9 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"kernos/capability/register"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
+	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
+	"kernos/store/storetest"
 )
 
 func TestAProgramServesASyscall(t *testing.T) {
@@ -95,7 +99,7 @@ func TestAProgramServesASyscall(t *testing.T) {
 
 func TestWhatCanNotBeRegistered(t *testing.T) {
 	changed := kernel.Syscall{Definition: kernel.Definition{Type: "Test.Change", Kind: message.KindCommand, Summary: "Change.", Input: schema.Any, Output: schema.Any,
-		Emits: []kernel.EventDefinition{{Type: "Test.Changed", Summary: "It changed."}}, Aliases: []message.Type{"Test.Alter"}}, Handler: (&service{}).handle}
+		Emits: []kernel.EventDefinition{{Type: "Test.Changed", Summary: "It changed."}}, Aliases: []message.Type{"Test.Alter"}}, Handler: kerneltest.Echo("Test.Change").Handler}
 	k := withModule(t, nil, nil, changed)
 	p := connect(t, k)
 	hash := k.Registry().All().Hash()
@@ -154,10 +158,10 @@ func TestWhatCanNotBeRegistered(t *testing.T) {
 }
 
 func TestASchemaMayNotBeTooLarge(t *testing.T) {
-	in := registerInput{Name: "Text.Count", Kind: "query", Description: "Count.", Handler: "connection", OutputSchema: []byte(`{}`)}
-	in.InputSchema = []byte(`{"description":"` + strings.Repeat("x", message.MaxLine) + `"}`)
-	if _, err := in.read(withModule(t, nil, nil).Registry()); err == nil || err.Error() != "Schema validation failed: inputSchema: expected at most 16384 bytes, got 16402" {
-		t.Errorf("got %v", err)
+	data := `{"name":"Text.Count","kind":"query","description":"Count.","handler":"connection","outputSchema":{},"inputSchema":{"description":"` + strings.Repeat("x", message.MaxLine) + `"}}`
+	code, text := kerneltest.Failure(t, withModule(t, nil, nil), kerneltest.Command("r", "Syscall.Register", data))
+	if code != 422 || text != "Schema validation failed: inputSchema: expected at most 16384 bytes, got 16402" {
+		t.Errorf("got %d %s", code, text)
 	}
 }
 
@@ -215,7 +219,7 @@ func TestConnectionsAgreeOnAType(t *testing.T) {
 }
 
 func TestHowMuchMayBeRegistered(t *testing.T) {
-	k := withModule(t, nil, &Options{PerConnection: 3, InAll: 4})
+	k := withModule(t, nil, &register.Options{PerConnection: 3, InAll: 4})
 	one, two := connect(t, k), connect(t, k)
 	one.register("Text.One", "Text.Two", "Other.Three")
 	if got := one.call(registration("Text.Four", "")); got != "error 429 This connection serves 3 types, and no more are allowed; use another connection" {
@@ -287,4 +291,39 @@ func TestTheShapeOfTheSpecificationIsEnough(t *testing.T) {
 	if got := program.call(line("command", "Syscall.Register", "none", `{"name":"Some.Count","inputSchema":{},"outputSchema":{}}`)); got != `error 422 Schema validation failed: missing required field: one of kind, type` {
 		t.Error(got)
 	}
+}
+
+// A name stays with its principal when the kernel starts again, also if the token was rotated, and
+// is free when the principal has given it back or has ended.
+func TestANameStaysWithItsPrincipal(t *testing.T) {
+	s := storetest.NewMemory()
+	ended := map[principal.ID]bool{}
+	find := func(id principal.ID) (*principal.Principal, error) {
+		if ended[id] {
+			return nil, nil
+		}
+		return principal.New(id, string(id), principal.Grant{Preset: principal.Handler})
+	}
+	start := func() *kernel.Kernel { return withModule(t, nil, &register.Options{Store: s, Find: find}) }
+	const taken = `error 409 Bank.Login belongs to the token "bank", which registered it first; choose another name`
+	registers := func(k *kernel.Kernel, who, want string) *program {
+		t.Helper()
+		p := connectAs(t, k, who)
+		if got := p.call(registration("Bank.Login", "")); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s; want %s", who, got, want)
+		}
+		return p
+	}
+	registers(start(), "bank", "reply").close()
+	k := start()
+	registers(k, "thief", taken)
+	registers(k, "bank", "reply").close()
+	registers(k, "thief", taken)
+	bank := registers(k, "bank", "reply")
+	if got := bank.call(line("command", "Syscall.Unregister", "u", `{"name":"Bank.Login"}`)); got != `reply {"unregistered":true}` {
+		t.Fatal(got)
+	}
+	registers(start(), "other", "reply").close()
+	ended["other"] = true
+	registers(start(), "bank", "reply").close()
 }
