@@ -2,11 +2,12 @@ package job
 
 import (
 	"cmp"
-	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"kernos/internal/backoff"
 )
 
 type retryInput struct {
@@ -28,11 +29,11 @@ func (r *retryInput) read(field string) (*retryRule, error) {
 	if r == nil {
 		return nil, nil
 	}
-	backoff, err := readSpan(field+".backoff", r.Backoff)
+	pause, err := readSpan(field+".backoff", r.Backoff)
 	if err != nil {
 		return nil, err
 	}
-	return &retryRule{r.Attempts, cmp.Or(backoff, time.Second).Milliseconds(), r.Codes}, nil
+	return &retryRule{r.Attempts, cmp.Or(pause, time.Second).Milliseconds(), r.Codes}, nil
 }
 
 // again reports whether there is another attempt after so many that have failed.
@@ -50,12 +51,10 @@ const maxBackoff = time.Hour
 // pauseAfter returns the pause after so many attempts have failed: twice as long each time, and
 // between half and one and a half of that.
 func pauseAfter(rule *retryRule, failed int) time.Duration {
-	pause := time.Duration(rule.Backoff) * time.Millisecond
+	first := time.Duration(rule.Backoff) * time.Millisecond
+	pauses := backoff.Backoff{First: max(min(first, maxBackoff), time.Millisecond), Longest: maxBackoff, Jitter: true}
 	for range failed - 1 {
-		if pause = 2 * pause; pause >= maxBackoff {
-			break
-		}
+		pauses.Grow()
 	}
-	pause = max(min(pause, maxBackoff), time.Millisecond)
-	return pause/2 + rand.N(pause)
+	return pauses.Next()
 }

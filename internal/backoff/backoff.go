@@ -24,14 +24,19 @@ func (b *Backoff) Pause() time.Duration { return max(b.next, b.First) }
 // Grow makes the next pause twice as long, for a caller that measures pauses itself.
 func (b *Backoff) Grow() { b.next = min(2*b.Pause(), b.Longest) }
 
-// Wait waits for the next pause. It returns false if done was closed first.
-func (b *Backoff) Wait(done <-chan struct{}) bool {
+// Next returns the length of the next pause with its jitter, and makes the one after it twice as long.
+func (b *Backoff) Next() time.Duration {
 	pause := b.Pause()
 	b.Grow()
 	if b.Jitter {
 		pause = pause/2 + rand.N(pause)
 	}
-	timer := time.NewTimer(pause)
+	return pause
+}
+
+// Wait waits for the next pause. It returns false if done was closed first.
+func (b *Backoff) Wait(done <-chan struct{}) bool {
+	timer := time.NewTimer(b.Next())
 	defer timer.Stop()
 	select {
 	case <-timer.C:
