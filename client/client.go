@@ -260,7 +260,7 @@ func (c *Client) waitForCaller(cause error) bool {
 		s.finish(cause)
 	}
 	c.failure, c.idle = cause, true
-	c.tell()
+	c.wakeWaiters()
 	c.mu.Unlock()
 	select {
 	case <-c.wake:
@@ -270,8 +270,8 @@ func (c *Client) waitForCaller(cause error) bool {
 	}
 }
 
-// tell wakes callers that wait for a connection. The caller of tell holds the lock.
-func (c *Client) tell() {
+// wakeWaiters wakes callers that wait for a connection. The caller holds the lock.
+func (c *Client) wakeWaiters() {
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
@@ -285,7 +285,7 @@ func (c *Client) restore(l *webSocket) bool {
 		return false
 	}
 	c.link, c.failure = l, nil
-	c.tell()
+	c.wakeWaiters()
 	var requests [][]byte
 	for _, id := range slices.Sorted(maps.Keys(c.streams)) {
 		s := c.streams[id]

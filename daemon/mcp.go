@@ -107,22 +107,22 @@ type folder struct {
 
 // follow watches a folder for a caller.
 func (f *folders) follow(ctx context.Context, d *Daemon, uri string) (next func() bool) {
-	told := make(chan struct{}, 1)
+	news := make(chan struct{}, 1)
 	f.mu.Lock()
 	one := f.all[uri]
 	if one == nil {
 		one = d.pollFolder(f, uri)
 	}
-	one.followers[told] = struct{}{}
+	one.followers[news] = struct{}{}
 	f.mu.Unlock()
 	known := d.folderVersion(ctx, uri)
 	return func() bool {
 		for {
 			select {
 			case <-ctx.Done():
-				f.leave(uri, told)
+				f.leave(uri, news)
 				return false
-			case <-told:
+			case <-news:
 			}
 			if now := d.folderVersion(ctx, uri); now != known && ctx.Err() == nil {
 				known = now
@@ -141,9 +141,9 @@ func (d *Daemon) pollFolder(f *folders, uri string) *folder {
 		defer close(one.stopped)
 		for changed() {
 			f.mu.Lock()
-			for told := range one.followers {
+			for news := range one.followers {
 				select {
-				case told <- struct{}{}:
+				case news <- struct{}{}:
 				default:
 				}
 			}
@@ -158,10 +158,10 @@ func (d *Daemon) pollFolder(f *folders, uri string) *folder {
 }
 
 // leave ends what a follower has begun.
-func (f *folders) leave(uri string, told chan struct{}) {
+func (f *folders) leave(uri string, news chan struct{}) {
 	f.mu.Lock()
 	one := f.all[uri]
-	delete(one.followers, told)
+	delete(one.followers, news)
 	last := len(one.followers) == 0
 	if last {
 		delete(f.all, uri)

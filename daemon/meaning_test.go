@@ -57,7 +57,7 @@ func (d meant) status() lifecycle.Meaning {
 func (d meant) until(wanted func(lifecycle.Meaning) bool) lifecycle.Meaning {
 	d.t.Helper()
 	for {
-		m := d.meant()
+		m := d.meaningStats()
 		if wanted(m) {
 			return m
 		}

@@ -29,11 +29,11 @@ func (d *Daemon) Status() lifecycle.Status {
 		Errors:    k.Errors,
 		InFlight:  k.InFlight,
 		Waiting:   k.Waiting,
-		Jobs:      d.worked(),
+		Jobs:      d.jobStats(),
 		Models:    d.configuredModels(),
-		Sessions:  d.talked(),
-		Meaning:   d.meant(),
-		Store:     d.stored(),
+		Sessions:  d.sessionStats(),
+		Meaning:   d.meaningStats(),
+		Store:     d.storeStats(),
 		Listening: d.URLs(),
 
 		FileErrors: d.files.errors(),
@@ -58,8 +58,8 @@ func (d *Daemon) Status() lifecycle.Status {
 // tenth rounds to one decimal.
 func tenth(f float64) float64 { return float64(int64(f*10+0.5)) / 10 }
 
-// worked reports on jobs, if the store is open. It does not open it.
-func (d *Daemon) worked() lifecycle.Jobs {
+// jobStats reports on jobs, if the store is open. It does not open it.
+func (d *Daemon) jobStats() lifecycle.Jobs {
 	if !d.state.isOpen() {
 		return lifecycle.Jobs{}
 	}
@@ -73,8 +73,8 @@ func (d *Daemon) worked() lifecycle.Jobs {
 	}
 }
 
-// talked reports on sessions, if the store is open. It does not open it.
-func (d *Daemon) talked() lifecycle.Sessions {
+// sessionStats reports on sessions, if the store is open. It does not open it.
+func (d *Daemon) sessionStats() lifecycle.Sessions {
 	if !d.state.isOpen() {
 		return lifecycle.Sessions{}
 	}
@@ -85,8 +85,8 @@ func (d *Daemon) talked() lifecycle.Sessions {
 	return lifecycle.Sessions(s)
 }
 
-// meant reports on searches by meaning, if the store is open. It does not open it.
-func (d *Daemon) meant() lifecycle.Meaning {
+// meaningStats reports on searches by meaning, if the store is open. It does not open it.
+func (d *Daemon) meaningStats() lifecycle.Meaning {
 	m := lifecycle.Meaning{Model: d.state.embed[0].ID()}
 	if !d.state.isOpen() {
 		return m
@@ -112,8 +112,8 @@ func (d *Daemon) meant() lifecycle.Meaning {
 	return m
 }
 
-// stored reports what the store holds, if it is open. It does not open it.
-func (d *Daemon) stored() lifecycle.Store {
+// storeStats reports what the store holds, if it is open. It does not open it.
+func (d *Daemon) storeStats() lifecycle.Store {
 	if !d.state.isOpen() {
 		return lifecycle.Store{}
 	}

@@ -83,7 +83,7 @@ func (w *web) openSocket(d *Daemon) (err error) {
 			"a program that signs on " + d.lock.Path() + " gets a secret for this socket with " + string(TicketType) + ", and sends it in the header Authorization: Bearer SECRET"}
 	}
 	path := unix.HTTPPath(d.lock.Path())
-	if endpoint.Listener, err = d.lock.Beside(path, d.opts.Log); err != nil {
+	if endpoint.Listener, err = d.lock.ListenOwner(path, d.opts.Log); err != nil {
 		return err
 	}
 	w.add("http+unix://"+path, endpoint)

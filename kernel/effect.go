@@ -109,21 +109,21 @@ func (c *Call) decide(commit *store.Commit, err error) *store.Commit {
 	if decided == nil {
 		return commit
 	}
-	told := store.NewCommit(0)
-	tell := func(err, outcome error) {
+	instead := store.NewCommit(0)
+	resolve := func(err, outcome error) {
 		decided(err)
-		told.Resolve(outcome)
+		instead.Resolve(outcome)
 	}
 	if err == nil && c.outcome.Kind != message.KindReply {
 		err = errFailed
 	}
 	if err != nil || commit == nil {
-		go tell(err, nil) // the outcome has the error already
-		return told
+		go resolve(err, nil) // the outcome has the error already
+		return instead
 	}
-	told.Revision = commit.Revision
-	commit.Then(func(err error) { go tell(err, err) }) // the engine's goroutine must not wait
-	return told
+	instead.Revision = commit.Revision
+	commit.Then(func(err error) { go resolve(err, err) }) // the engine's goroutine must not wait
+	return instead
 }
 
 // errFailed is why nothing becomes of what a call has staged that has failed.

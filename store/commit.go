@@ -26,7 +26,7 @@ func Committed(r Revision) *Commit { return &Commit{Revision: r, resolved: true}
 // to be. Only the first call counts.
 func (c *Commit) Resolve(err error) {
 	if c.decide(err) {
-		c.tell()
+		c.runCallback()
 	}
 }
 
@@ -40,7 +40,7 @@ func ResolveAll(commits []*Commit, err error) {
 	}
 	for _, c := range commits {
 		if c != nil {
-			c.tell()
+			c.runCallback()
 		}
 	}
 }
@@ -59,8 +59,8 @@ func (c *Commit) decide(err error) bool {
 	return true
 }
 
-// tell calls the callback of a decided commit. The commit no longer changes.
-func (c *Commit) tell() {
+// runCallback calls the callback of a decided commit. The commit no longer changes.
+func (c *Commit) runCallback() {
 	if c.callback != nil {
 		c.callback(c.err)
 		c.callback = nil

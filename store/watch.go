@@ -52,8 +52,8 @@ func (ws *Watchers) remove(w *Watcher) {
 	ws.list.Store(&list)
 }
 
-// Tell notifies the watchers of a batch that has become visible.
-func (ws *Watchers) Tell(b *Batch) {
+// Notify notifies the watchers of a batch that has become visible.
+func (ws *Watchers) Notify(b *Batch) {
 	for _, w := range ws.all() {
 		if len(w.c) == 0 && b.touches(w.prefix) {
 			select {

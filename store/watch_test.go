@@ -17,13 +17,13 @@ func tokens(w *Watcher) int {
 func TestWatchers(t *testing.T) {
 	var all Watchers
 	change := &Batch{Ops: []Op{{OpSet, []byte("m/1"), nil}}}
-	all.Tell(change) // no watcher is there
+	all.Notify(change) // no watcher is there
 
 	prefix := []byte("m/")
 	memory, journal, every := all.Watch(prefix), all.Watch([]byte("j/")), all.Watch(nil)
 	prefix[0] = 'j' // it was copied
 	for range 5 {
-		all.Tell(change)
+		all.Notify(change)
 	}
 	if n := tokens(memory); n != 1 {
 		t.Errorf("five changes are %d tokens, want 1", n)
@@ -34,11 +34,11 @@ func TestWatchers(t *testing.T) {
 	if n := tokens(every); n != 1 {
 		t.Errorf("the watcher of everything has %d tokens", n)
 	}
-	all.Tell(change)
+	all.Notify(change)
 	memory.Stop()
 	memory.Stop()
 	tokens(memory)
-	all.Tell(change)
+	all.Notify(change)
 	if n := tokens(memory); n != 0 {
 		t.Errorf("a stopped watcher has %d tokens", n)
 	}
@@ -60,7 +60,7 @@ func TestWatchersConcurrent(t *testing.T) {
 		group.Go(func() {
 			for range 200 {
 				w := all.Watch([]byte("m/"))
-				all.Tell(change)
+				all.Notify(change)
 				<-w.C // a change after Watch has returned is never missed
 				w.Stop()
 			}

@@ -36,10 +36,10 @@ type Pacer struct {
 	waiting atomic.Bool // a message waits
 
 	// Only the reading goroutine uses these.
-	left  int       // messages left in the batch
-	since time.Time // when a message first had to wait; zero if the peer keeps to the rate
-	last  time.Time // when a message last had to wait
-	told  time.Time
+	left    int       // messages left in the batch
+	since   time.Time // when a message first had to wait; zero if the peer keeps to the rate
+	last    time.Time // when a message last had to wait
+	noticed time.Time // when the peer last got a notice
 }
 
 // newPacer returns a pacer for a number of messages per second, after as many as a second
@@ -87,10 +87,10 @@ func (p *Pacer) Notice() *message.Message {
 		return nil
 	}
 	now := time.Now()
-	if now.Sub(p.since) < throttledFor || !p.told.IsZero() && now.Sub(p.told) < throttledAgain {
+	if now.Sub(p.since) < throttledFor || !p.noticed.IsZero() && now.Sub(p.noticed) < throttledAgain {
 		return nil
 	}
-	p.told = now
+	p.noticed = now
 	limit := strconv.FormatFloat(p.rate, 'f', -1, 64)
 	data, _ := json.Marshal(struct { // never fails
 		Code    int     `json:"code"`

@@ -138,7 +138,7 @@ func (p *pipeline) doStep(s step) {
 		}
 		w.Applied()
 	}
-	p.tell(commit)
+	p.wakeAfter(commit)
 }
 
 // leaveStep reports whether the outcome of a step isn't known because the kernel stops.

@@ -273,7 +273,7 @@ func (j *Jobs) wait(ctx context.Context, in waitInput, s *kernel.Stream) (Info, 
 	}
 	l := j.begin(found.ID)
 	defer j.end(l)
-	var told *progress
+	var reported *progress
 	var asked map[string][]byte
 	for {
 		news, p, asks := l.next()
@@ -281,8 +281,8 @@ func (j *Jobs) wait(ctx context.Context, in waitInput, s *kernel.Stream) (Info, 
 		if err != nil {
 			return Info{}, err
 		}
-		if p != nil && p != told {
-			told = p
+		if p != nil && p != reported {
+			reported = p
 			s.Progress(p.Note, p.Fraction)
 		}
 		for _, call := range slices.Sorted(maps.Keys(asked)) {

@@ -183,7 +183,7 @@ func (a *run) doOne() {
 		a.wait()
 		return
 	case applied:
-		a.tell(commit)
+		a.wakeAfter(commit)
 		return
 	case known != nil && !external(a.k, a.Name):
 		return // the store could not take it, and nothing has happened: it is begun again
@@ -352,7 +352,7 @@ func (a *run) settleAlone(w *attempt, outcome *message.Message) {
 	for _, m := range events {
 		a.k.Record(m, kernel.Within, a.sender())
 	}
-	a.tell(commit)
+	a.wakeAfter(commit)
 }
 
 // persist applies a batch, again and again while the store can't write, since what has happened
@@ -397,8 +397,8 @@ func (a *run) fail(e *message.Error) {
 	a.settleAlone(w, &outcome)
 }
 
-// tell wakes callers that wait for a change of the job, when a commit is durable.
-func (a *run) tell(commit *store.Commit) {
+// wakeAfter wakes callers that wait for a change of the job, when a commit is durable.
+func (a *run) wakeAfter(commit *store.Commit) {
 	if commit == nil {
 		a.live.changed()
 		return

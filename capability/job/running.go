@@ -105,18 +105,18 @@ func (l *liveJob) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.spec, l.asked = nil, nil
-	l.tell()
+	l.wakeWaiters()
 }
 
 // changed wakes callers that wait for a change of the job.
 func (l *liveJob) changed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.tell()
+	l.wakeWaiters()
 }
 
-// tell is changed with mu held.
-func (l *liveJob) tell() {
+// wakeWaiters is changed for a caller that holds mu.
+func (l *liveJob) wakeWaiters() {
 	close(l.changes)
 	l.changes = make(chan struct{})
 }
@@ -151,7 +151,7 @@ func (l *liveJob) event(m message.Message) {
 	default:
 		l.add(string(m.Type)+" "+string(m.Data), now)
 	}
-	l.tell()
+	l.wakeWaiters()
 	if now.Sub(l.stored) >= flushEvery && l.spec != nil {
 		l.flush(now)
 	}

@@ -216,8 +216,8 @@ func (h *Host) save(ctx context.Context, name string, r *record) error {
 	return commit.Wait(ctx)
 }
 
-// tell records an event that belongs to no call.
-func (h *Host) tell(t message.Type, data []byte) {
+// recordEvent records an event that belongs to no call.
+func (h *Host) recordEvent(t message.Type, data []byte) {
 	k := h.kernel.Load()
 	if k == nil {
 		return

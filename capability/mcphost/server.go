@@ -310,7 +310,7 @@ func (s *server) reread(ctx context.Context, conn *client.Conn) error {
 		return nil
 	}
 	if !c.empty() {
-		s.host.tell(changedEvent, c.encode(s.name))
+		s.host.recordEvent(changedEvent, c.encode(s.name))
 		s.host.opts.Log.Info("an MCP server offers other tools", "name", s.name, "added", len(c.added), "changed", len(c.changed), "removed", len(c.removed))
 	}
 	return s.replace(ctx, next)

@@ -81,7 +81,7 @@ func (x *Sessions) stored(id string) {
 	l.mu.Lock()
 	l.writes++
 	r := l.runner
-	l.tell()
+	l.wakeWatchers()
 	l.mu.Unlock()
 	if r != nil {
 		r.nudge()
@@ -99,11 +99,11 @@ func (l *liveSession) run(r *runner) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.runner, l.growing = r, nil
-	l.tell()
+	l.wakeWatchers()
 }
 
-// tell wakes the watchers. mu is held.
-func (l *liveSession) tell() {
+// wakeWatchers wakes the watchers. mu is held.
+func (l *liveSession) wakeWatchers() {
 	for news := range l.waiting {
 		select {
 		case news <- struct{}{}:
@@ -147,7 +147,7 @@ func (l *liveSession) discard() {
 	if len(l.growing) > 0 {
 		l.growing = nil
 		l.withdrawn++
-		l.tell()
+		l.wakeWatchers()
 	}
 }
 
@@ -181,7 +181,7 @@ func (l *liveSession) relay(from string, m message.Message) {
 		return
 	}
 	l.writes++
-	l.tell()
+	l.wakeWatchers()
 }
 
 // forget ends what a call has relayed.
@@ -192,7 +192,7 @@ func (l *liveSession) forget(from string) {
 	maps.DeleteFunc(l.asked, func(_ string, q question) bool { return q.from == from })
 	if len(l.asked) != before {
 		l.writes++
-		l.tell()
+		l.wakeWatchers()
 	}
 }
 
@@ -214,7 +214,7 @@ func (l *liveSession) event(m message.Message) {
 		}
 		p := &l.growing[n]
 		p.text = append(p.text, text...)
-		l.tell()
+		l.wakeWatchers()
 	}
 }
 

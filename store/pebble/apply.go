@@ -79,7 +79,7 @@ func (e *Engine) Apply(b *store.Batch) (*store.Commit, error) {
 	if failing := e.health.err(); failing != nil {
 		commit.Resolve(failing)
 	}
-	e.opts.Watchers.Tell(b)
+	e.opts.Watchers.Notify(b)
 	return commit, nil
 }
 
@@ -158,7 +158,7 @@ func (e *Engine) applyAlone(b *store.Batch, commit *store.Commit, c *condition, 
 	if s.err != nil {
 		return nil, s.err
 	}
-	e.opts.Watchers.Tell(b)
+	e.opts.Watchers.Notify(b)
 	return commit, nil
 }
 
@@ -187,7 +187,7 @@ func (e *Engine) applySlowly(s *slowChange) {
 	if left == nil {
 		s.visible <- struct{}{}
 	} else if err == nil {
-		e.opts.Watchers.Tell(left)
+		e.opts.Watchers.Notify(left)
 	}
 }
 

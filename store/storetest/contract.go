@@ -260,8 +260,8 @@ func testSnapshots(f *fixture) {
 	}
 }
 
-// told waits for a token.
-func told(w *store.Watcher) bool {
+// notified waits for a token.
+func notified(w *store.Watcher) bool {
 	select {
 	case <-w.C:
 		return true

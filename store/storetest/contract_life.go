@@ -16,7 +16,7 @@ func testCommits(f *fixture) {
 	const steps = 1000
 	commits := make([]*store.Commit, steps)
 	var mu sync.Mutex
-	told, inOrder := 0, make([]int, 0, steps)
+	called, inOrder := 0, make([]int, 0, steps)
 	for i := range commits {
 		commits[i] = f.apply(sets(fmt.Sprintf("m/%d", i%10), fmt.Sprint(i)))
 		var waits atomic.Bool
@@ -26,7 +26,7 @@ func testCommits(f *fixture) {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			told++
+			called++
 			if waits.Load() { // Then calls the function at once if the commit is decided, also before those that wait are called
 				inOrder = append(inOrder, i)
 			}
@@ -50,8 +50,8 @@ func testCommits(f *fixture) {
 	f.close() // all callbacks have returned by now
 	mu.Lock()
 	defer mu.Unlock()
-	if told != steps || !slices.IsSorted(inOrder) {
-		f.Errorf("%d of %d commits were told of, in order: %t", told, steps, slices.IsSorted(inOrder))
+	if called != steps || !slices.IsSorted(inOrder) {
+		f.Errorf("%d of %d commits were told of, in order: %t", called, steps, slices.IsSorted(inOrder))
 	}
 }
 
@@ -90,7 +90,7 @@ func testWatch(f *fixture) {
 		var b store.Batch
 		change(&b)
 		f.apply(&b)
-		if !told(every) {
+		if !notified(every) {
 			f.Fatalf("%s: the watcher of everything was not told", name)
 		}
 		for _, w := range []struct {
@@ -98,7 +98,7 @@ func testWatch(f *fixture) {
 			*store.Watcher
 			want bool
 		}{{"m/1", some, someWant}, {"m/2", other, otherWant}} {
-			if w.want && !told(w.Watcher) {
+			if w.want && !notified(w.Watcher) {
 				f.Errorf("%s: the watcher of %s was not told", name, w.name)
 			} else if !silent(w.Watcher) {
 				f.Errorf("%s: the watcher of %s was told", name, w.name)
@@ -128,7 +128,7 @@ func testWatch(f *fixture) {
 	for range 100 {
 		f.set("m/1", "")
 	}
-	if !told(some) || !silent(some) {
+	if !notified(some) || !silent(some) {
 		f.Error("100 changes that no watcher took note of are not one token")
 	}
 }
@@ -310,7 +310,7 @@ func testCloseRaces(f *fixture) {
 		})
 	}
 	w := s.Watch(nil)
-	for steps.Load() < 5*writers && told(w) { // all writers are at work
+	for steps.Load() < 5*writers && notified(w) { // all writers are at work
 	}
 	w.Stop()
 	var closing sync.WaitGroup

@@ -205,7 +205,7 @@ func (m *Memory) Apply(b *store.Batch) (*store.Commit, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.watchers.Tell(b)
+	m.watchers.Notify(b)
 	if !manual {
 		_ = m.Sync() // the commit says it
 	}

@@ -153,9 +153,9 @@ func (n *session) end() {
 	}
 }
 
-// tell sends the client a message that belongs to no request. A client of HTTP that has opened no stream for
+// notify sends the client a notification that belongs to no request. A client of HTTP that has opened no stream for
 // these doesn't get it.
-func (n *session) tell(frame []byte) {
+func (n *session) notify(frame []byte) {
 	n.mu.Lock()
 	out, general := n.out, n.general
 	n.mu.Unlock()

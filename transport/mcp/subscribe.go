@@ -109,7 +109,7 @@ func subscriptionsListen(x *exchange) {
 	var accepted heard
 	var watches sync.WaitGroup
 	acknowledged := make(chan struct{})
-	tell := func(method, uri string, all ...watch) {
+	notifyOf := func(method, uri string, all ...watch) {
 		params := marshal(heardParams{Meta: meta, URI: uri})
 		for _, w := range all {
 			w = x.session.missed(w)
@@ -121,15 +121,15 @@ func subscriptionsListen(x *exchange) {
 	}
 	wants := func(name string) bool { return string(jsonscan.Member(wanted, name)) == "true" }
 	if accepted.Tools = wants("toolsListChanged"); accepted.Tools {
-		tell(toolsChanged, "", x.s.watchTools(ctx, kernel.SenderIn(ctx).Principal(), x.choice))
+		notifyOf(toolsChanged, "", x.s.watchTools(ctx, kernel.SenderIn(ctx).Principal(), x.choice))
 	}
 	if accepted.Prompts = wants("promptsListChanged"); accepted.Prompts {
-		tell(promptsChanged, "", x.s.watchPrompts(ctx)...)
+		notifyOf(promptsChanged, "", x.s.watchPrompts(ctx)...)
 	}
 	eachElement(jsonscan.Member(wanted, "resourceSubscriptions"), func(value []byte) {
 		if uri := jsonscan.Unquote(value); x.s.kindOf(uri) != nil && !slices.Contains(accepted.Resources, uri) && len(accepted.Resources) < maxSubscriptions {
 			accepted.Resources = append(accepted.Resources, uri)
-			tell(resourceChanged, uri, x.s.watchResource(ctx, uri))
+			notifyOf(resourceChanged, uri, x.s.watchResource(ctx, uri))
 		}
 	})
 	x.notify("notifications/subscriptions/acknowledged", marshal(heardParams{Meta: meta, Notifications: &accepted}))
@@ -220,6 +220,6 @@ func (n *session) missed(w watch) watch {
 func (n *session) hear(w watch, method string, params []byte) {
 	w = n.missed(w)
 	n.work.Go(func() {
-		w.each(func() { n.tell(jsonrpc.AppendNotification(nil, method, params)) })
+		w.each(func() { n.notify(jsonrpc.AppendNotification(nil, method, params)) })
 	})
 }

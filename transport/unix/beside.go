@@ -13,10 +13,10 @@ import (
 // messages.
 func HTTPPath(path string) string { return strings.TrimSuffix(path, ".sock") + ".http.sock" }
 
-// Beside makes another socket for the process that serves this one, such as that of
+// ListenOwner makes another socket for the process that serves this one, such as that of
 // [HTTPPath], in the same directory. It accepts connections of the owner only; others are
 // closed. The caller closes it, before l: until then no other process can have it.
-func (l *Listener) Beside(path string, log *slog.Logger) (net.Listener, error) {
+func (l *Listener) ListenOwner(path string, log *slog.Logger) (net.Listener, error) {
 	if len(path) > maxPath {
 		return nil, fmt.Errorf("the path of a socket may have %d bytes, and %s has %d; set XDG_RUNTIME_DIR to a directory with a shorter one", maxPath, path, len(path))
 	}
@@ -28,17 +28,18 @@ func (l *Listener) Beside(path string, log *slog.Logger) (net.Listener, error) {
 	l.sockets = append(l.sockets, s)
 	l.mu.Unlock()
 	log = cmp.Or(log, slog.New(slog.DiscardHandler))
-	return &owned{socket: s, peer: peerUser, log: log}, nil
+	return &ownerListener{socket: s, peer: peerUser, log: log}, nil
 }
 
-type owned struct {
+// An ownerListener accepts connections of the owner only.
+type ownerListener struct {
 	socket *socket
 	peer   func(*net.UnixConn) (uid int, err error)
 	log    *slog.Logger
 }
 
 // Accept implements [net.Listener].
-func (o *owned) Accept() (net.Conn, error) {
+func (o *ownerListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := o.socket.accept()
 		if err != nil {
@@ -54,7 +55,7 @@ func (o *owned) Accept() (net.Conn, error) {
 }
 
 // Addr implements [net.Listener].
-func (o *owned) Addr() net.Addr { return o.socket.current().Addr() }
+func (o *ownerListener) Addr() net.Addr { return o.socket.current().Addr() }
 
 // Close implements [net.Listener]. It removes the socket.
-func (o *owned) Close() error { return o.socket.close() }
+func (o *ownerListener) Close() error { return o.socket.close() }

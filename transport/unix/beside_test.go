@@ -32,7 +32,7 @@ func TestASocketBesideIsForItsOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	beside, err := l.Beside(path, slog.New(slog.NewTextHandler(&log, nil)))
+	beside, err := l.ListenOwner(path, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestASocketBesideIsForItsOwner(t *testing.T) {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 	who := []int{os.Geteuid() + 1, -1, os.Geteuid()}
-	beside.(*owned).peer = func(*net.UnixConn) (int, error) {
+	beside.(*ownerListener).peer = func(*net.UnixConn) (int, error) {
 		uid := who[0]
 		if who = who[1:]; uid < 0 {
 			return 0, errors.New("it isn't known")
@@ -82,7 +82,7 @@ func TestASocketBesideIsForItsOwner(t *testing.T) {
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
 		t.Errorf("it is still there: %v", err)
 	}
-	if _, err := l.Beside(filepath.Join(dir, strings.Repeat("x", 200)), nil); err == nil || !strings.Contains(err.Error(), "XDG_RUNTIME_DIR") {
+	if _, err := l.ListenOwner(filepath.Join(dir, strings.Repeat("x", 200)), nil); err == nil || !strings.Contains(err.Error(), "XDG_RUNTIME_DIR") {
 		t.Errorf("a path that is too long: %v", err)
 	}
 }

@@ -114,7 +114,7 @@ func (s *Server) authenticated(c *serverConn) bool {
 func (c *serverConn) authenticate(keys []ssh.PublicKey) error {
 	request, challenge := newChallenge()
 	c.s.k.Stamp(&request)
-	if err := c.tell(append(message.Append(nil, &request), '\n')); err != nil {
+	if err := c.writeLine(append(message.Append(nil, &request), '\n')); err != nil {
 		return fmt.Errorf("the challenge could not be sent: %w", err)
 	}
 	c.arm(c.s.now().Add(c.s.patience))
@@ -358,7 +358,7 @@ func (c *serverConn) left(finished <-chan struct{}) bool {
 
 // refuse sends the peer the reason why it is not served, and closes the connection.
 func (c *serverConn) refuse(e *message.Error) {
-	_ = c.tell(transport.LastLine(c.s.k, e))
+	_ = c.writeLine(transport.LastLine(c.s.k, e))
 	c.close()
 }
 
@@ -406,8 +406,8 @@ func (c *serverConn) discard() (n int, ended bool) {
 // maxDiscarded is more than the buffers of a socket hold.
 const maxDiscarded = 8 << 20
 
-// tell writes one line to a peer that may not read. Most often there is room for it.
-func (c *serverConn) tell(line []byte) error {
+// writeLine writes one line to a peer that may not read. Most often there is room for it.
+func (c *serverConn) writeLine(line []byte) error {
 	_ = c.conn.SetWriteDeadline(time.Now().Add(time.Second))
 	_, err := c.conn.Write(line)
 	_ = c.conn.SetWriteDeadline(time.Time{})

@@ -173,7 +173,7 @@ func TestSocketsBesideAreMadeAgainToo(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := HTTPPath(l.Path())
-	beside, err := l.Beside(path, nil)
+	beside, err := l.ListenOwner(path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,16 +33,16 @@ type connection struct {
 	remote *blobs.Remote // how the peer sees blobs
 	sender kernel.Sender // whom the connection acts for
 
-	out     *transport.Writer
-	batches bool        // the peer takes several messages in one frame
-	batch   int         // offset of the frame in out's buffer that takes more messages, or -1; guarded by out
-	told    bool        // the peer was sent a close frame; only the reading goroutine uses this
-	heard   atomic.Bool // something came since alive last fired
-	reading atomic.Bool // the connection waits for input
-	silent  atomic.Bool // the peer did not answer a ping
-	revoked atomic.Bool // the peer's token has ended
-	asked   bool        // alive has sent a ping, and nothing came since
-	torn    bool        // part of a message was read; only the reading goroutine uses this
+	out       *transport.Writer
+	batches   bool        // the peer takes several messages in one frame
+	batch     int         // offset of the frame in out's buffer that takes more messages, or -1; guarded by out
+	closeSent bool        // the peer was sent a close frame; only the reading goroutine uses this
+	heard     atomic.Bool // something came since alive last fired
+	reading   atomic.Bool // the connection waits for input
+	silent    atomic.Bool // the peer did not answer a ping
+	revoked   atomic.Bool // the peer's token has ended
+	asked     bool        // alive has sent a ping, and nothing came since
+	torn      bool        // part of a message was read; only the reading goroutine uses this
 
 	mu      sync.Mutex
 	stopped bool // reading has stopped

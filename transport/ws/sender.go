@@ -103,7 +103,7 @@ func (o *output) drop(frame []byte) {
 
 // close sends a last frame after those that wait, and returns when they are sent.
 func (c *connection) close(code ws.StatusCode, reason string) {
-	c.told = c.out.Close(closeFrame(code, reason)) == nil
+	c.closeSent = c.out.Close(closeFrame(code, reason)) == nil
 }
 
 // maxReason is how many bytes a close frame has room for.
@@ -122,7 +122,7 @@ const hangUpTime = time.Second
 // hangUp ends the connection. If the peer was sent a last frame, what it still sends is read:
 // a peer whose data is not read may lose what it was sent.
 func (c *connection) hangUp() {
-	if c.told {
+	if c.closeSent {
 		if half, ok := c.conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
 			_ = c.conn.SetReadDeadline(time.Now().Add(hangUpTime))
 			_, _ = io.Copy(io.Discard, c.conn)

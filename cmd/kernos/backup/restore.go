@@ -171,7 +171,7 @@ func (o *Restore) install(fresh string, key []byte, occupied bool) (moved bool, 
 		if err := keepClients(o.Home.Clients(), filepath.Join(fresh, filepath.Base(o.Home.Clients()))); err != nil {
 			return false, fmt.Errorf("what kernos mcp install --undo needs can't be kept: %w; nothing was changed", err)
 		}
-		aside := beside(dir)
+		aside := unusedName(dir)
 		if err := swap(fresh, dir, aside, exchange); err != nil {
 			return false, fmt.Errorf("%w; nothing was changed", err)
 		}
@@ -270,8 +270,8 @@ func readBackup(ctx context.Context, r *archive.Reader, dir string) (waits waiti
 // waiting is the kinds of work of a restored store that a person has to resume.
 type waiting struct{ jobs, turns bool }
 
-// beside returns an unused name for the old state.
-func beside(dir string) string {
+// unusedName returns a name for the old state that no file has.
+func unusedName(dir string) string {
 	name := dir + ".before-" + time.Now().Format("20060102-150405")
 	aside := name
 	for n := 2; ; n++ {

@@ -26,14 +26,14 @@ func (c *call) failed(e *client.Item, g *client.Guidance, params json.RawMessage
 		}
 	}
 	if g != nil {
-		told := *g
-		if told.ErrorKind == client.InvalidParams && e.Code == 422 {
-			told.Reason = "" // the error of data that a syscall refuses has the reason in its text
+		shown := *g
+		if shown.ErrorKind == client.InvalidParams && e.Code == 422 {
+			shown.Reason = "" // the error of data that a syscall refuses has the reason in its text
 		}
-		if told.ErrorKind == client.InvalidParams && bytes.Equal(callline.Correct(c.method, params, g.ExampleParams), params) {
-			told.Action = "" // the corrected call would be the same: the schema doesn't explain the error
+		if shown.ErrorKind == client.InvalidParams && bytes.Equal(callline.Correct(c.method, params, g.ExampleParams), params) {
+			shown.Action = "" // the corrected call would be the same: the schema doesn't explain the error
 		}
-		c.guide(&told, params)
+		c.guide(&shown, params)
 	}
 	return &exit.Error{Status: failureStatus(e.Code, g)}
 }

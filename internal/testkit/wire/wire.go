@@ -9,11 +9,11 @@ import (
 // direction is one direction of a connection: what is written waits in a buffer until it is
 // read.
 type direction struct {
-	mu     sync.Mutex
-	told   sync.Cond
-	buf    []byte
-	taken  int // of buf
-	closed bool
+	mu      sync.Mutex
+	changed sync.Cond
+	buf     []byte
+	taken   int // of buf
+	closed  bool
 }
 
 // size is how much waits before its writer does.
@@ -21,7 +21,7 @@ const size = 256 << 10
 
 func newDirection() *direction {
 	d := new(direction)
-	d.told.L = &d.mu
+	d.changed.L = &d.mu
 	return d
 }
 
@@ -34,7 +34,7 @@ func (d *direction) write(p []byte, wait bool) (int, error) {
 		if !wait {
 			return 0, nil
 		}
-		d.told.Wait()
+		d.changed.Wait()
 	}
 	if d.closed {
 		return 0, io.ErrClosedPipe
@@ -43,7 +43,7 @@ func (d *direction) write(p []byte, wait bool) (int, error) {
 		d.buf, d.taken = d.buf[:copy(d.buf, d.buf[d.taken:])], 0
 	}
 	d.buf = append(d.buf, p...)
-	d.told.Broadcast()
+	d.changed.Broadcast()
 	return len(p), nil
 }
 
@@ -54,7 +54,7 @@ func (d *direction) read(p []byte) (int, error) {
 		if d.closed {
 			return 0, io.EOF
 		}
-		d.told.Wait()
+		d.changed.Wait()
 	}
 	full := len(d.buf)-d.taken > size
 	n := copy(p, d.buf[d.taken:])
@@ -62,7 +62,7 @@ func (d *direction) read(p []byte) (int, error) {
 		d.buf, d.taken = d.buf[:0], 0
 	}
 	if full {
-		d.told.Broadcast()
+		d.changed.Broadcast()
 	}
 	return n, nil
 }
@@ -71,7 +71,7 @@ func (d *direction) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.closed = true
-	d.told.Broadcast()
+	d.changed.Broadcast()
 }
 
 // A Conn is one end of a connection: it writes to one direction and reads from the other.

@@ -135,7 +135,7 @@ func (b *bridge) read(in io.Reader) {
 func (b *bridge) send(lines []byte) {
 	b.mu.Lock()
 	if b.held = b.wire == nil; b.held {
-		b.tell()
+		b.signalChange()
 	}
 	for b.wire == nil && !b.closed {
 		b.connected.Wait()
@@ -156,14 +156,15 @@ func (b *bridge) end() {
 	b.mu.Lock()
 	b.ended = true
 	wire := b.wire
-	b.tell()
+	b.signalChange()
 	b.mu.Unlock()
 	if wire != nil {
 		_ = wire.CloseWrite()
 	}
 }
 
-func (b *bridge) tell() {
+// signalChange makes run look at what has changed.
+func (b *bridge) signalChange() {
 	select {
 	case b.changed <- struct{}{}:
 	default:
@@ -365,20 +366,20 @@ var lostCall = &jsonrpc.Failure{
 
 // lost returns the messages for the client when a connection is lost: requests that can't be repeated have failed, and
 // the server's own requests are no longer waited for.
-func (b *bridge) lost() (told []byte) {
+func (b *bridge) lost() (lines []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for id, r := range b.waiting {
 		if !r.repeatable() {
-			told = append(jsonrpc.AppendFailure(told, []byte(id), lostCall), '\n')
+			lines = append(jsonrpc.AppendFailure(lines, []byte(id), lostCall), '\n')
 			delete(b.waiting, id)
 		}
 	}
 	for id := range b.asked {
-		told = append(jsonrpc.AppendNotification(told, "notifications/cancelled", jsonrpc.CancelParams(id)), '\n')
+		lines = append(jsonrpc.AppendNotification(lines, "notifications/cancelled", jsonrpc.CancelParams(id)), '\n')
 	}
 	clear(b.asked)
-	return told
+	return lines
 }
 
 // replayed returns the lines with which the conversation continues at another server.
