@@ -2,7 +2,8 @@ package client
 
 import "encoding/json"
 
-// Guidance explains what is wrong with a call, and what to do about it.
+// Guidance explains what is wrong with a call, and what to do about it. transport/rpc writes it and has a type of its own:
+// with that package, every client would have the server in it. A test keeps the two equal.
 type Guidance struct {
 	ErrorKind string `json:"error_kind"`
 	Module    string `json:"module,omitempty"`

@@ -18,7 +18,8 @@ const ownNamespace = "service"
 // maxName is how much of an unknown name is repeated.
 const maxName = 128
 
-// guidance is what an item states about an error that the caller could have avoided.
+// guidance is what an item states about an error that the caller could have avoided. Package client, which doesn't import the
+// server, reads it with a type of its own, and has a test that keeps the two equal.
 type guidance struct {
 	ErrorKind        string          `json:"error_kind"`
 	Module           *string         `json:"module,omitempty"`
