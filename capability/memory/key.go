@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"kernos/capability/memory/namespace"
 	"kernos/internal/uri"
 	"kernos/message"
 )
@@ -19,16 +20,12 @@ const maxKey = 512
 // them, and none around them. [parseKey] makes it.
 type memoryKey string
 
-// The namespaces with rules of their own, which are the first segment of a key.
 const (
-	vault = "vault" // sealed strings only
-	proc  = "proc"  // read-only
-	sys   = "sys"   // single-line values
+	vault  = namespace.Vault
+	proc   = namespace.Proc
+	sys    = namespace.Sys
+	models = namespace.Models
 )
-
-// models is the folder with the settings of language models. Its keys are ordinary ones, but for
-// who may write them.
-const models = "models"
 
 // isModel reports whether the value of a key is the settings of a language model.
 func (k memoryKey) isModel() bool { return strings.HasPrefix(string(k), models+"/") }

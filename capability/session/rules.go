@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"kernos/capability/memory/namespace"
 	"kernos/internal/jsonscan"
 	"kernos/internal/recent"
 	"kernos/kernel"
@@ -43,6 +44,9 @@ func (r *rule) String() string {
 	return text + ": " + r.Decide
 }
 
+// inSettings is the schema of data with a key in a namespace that rules, models and secrets stand on.
+var inSettings = jsontext.Value(`{"properties":{"key":{"pattern":"^/*(` + namespace.Sys + "|" + namespace.Models + "|" + namespace.Vault + `)(/|$)"}},"required":["key"]}`)
+
 // defaults are the rules after those of a session: queries are allowed, effects outside of the
 // kernel ask, and so does what would change the settings that rules and models stand on.
 var defaults = []rule{
@@ -56,7 +60,7 @@ var defaults = []rule{
 	{Match: "*", Kind: "query", Decide: allow},
 	{Match: "Agent.Ask", Decide: allow},
 	{Match: "Session.*", Decide: askUs},
-	{Match: "Memory.*", When: jsontext.Value(`{"properties":{"key":{"pattern":"^/*(sys|models|vault)(/|$)"}},"required":["key"]}`), Decide: askUs},
+	{Match: "Memory.*", When: inSettings, Decide: askUs},
 	{Match: "*", Kind: "allowed", Decide: allow},
 	{Match: "*", Kind: "outside", Decide: askUs},
 	{Match: "*", Decide: allow},

@@ -30,7 +30,7 @@ var floors = [...][]string{
 	5: {"kernel"},
 	6: {"kernel/connection", "journal/words"},
 	7: {"transport", "transport/rpc", "journal", "work", "kernel/kerneltest", "capability/model/conversation"},
-	8: {"capability/script", "capability/model/demo", "transport/mcp/jsonrpc"},
+	8: {"capability/memory/namespace", "capability/script", "capability/model/demo", "transport/mcp/jsonrpc"},
 	9: {"capability/*", "transport/*", "transport/mcp/bridge"},
 	10: {
 		"capability/vfs/dirfs", "capability/vfs/httpfs", "capability/vfs/kernelfs", "capability/vfs/mcpfs", "capability/vfs/memoryfs",
