@@ -17,9 +17,11 @@ func TestStatusOfADaemonThatIsSuspended(t *testing.T) {
 	if err := s.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	_, notes, status := h.run("", "status", "--timeout", "300ms")
-	if want := fmt.Sprintf("the daemon (process %d) does not answer within 300ms; it may have been suspended (kill -CONT %d wakes it up)", s.Process.Pid, s.Process.Pid); status != exit.Unreachable || !strings.Contains(notes, want) {
-		t.Errorf("status %d: %s", status, notes)
+	want := fmt.Sprintf("the daemon (process %d) does not answer within 1s; it may have been suspended (kill -CONT %d wakes it up)", s.Process.Pid, s.Process.Pid)
+	for _, line := range []string{"status --timeout 1s", "memory get a --timeout 1s", "call Memory.Get key=a --timeout=300ms"} {
+		if _, notes, status := h.run("", strings.Fields(line)...); status != exit.Unreachable || !strings.Contains(notes, want) {
+			t.Errorf("%s: status %d: %s", line, status, notes)
+		}
 	}
 	if err := s.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)

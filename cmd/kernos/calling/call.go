@@ -156,6 +156,7 @@ func (c *call) locate(ctx context.Context) (err error) {
 	if c.server, err = connect.FindServer(c.Context, c.Server); err != nil {
 		return err
 	}
+	c.server.TimeLimit = c.TimeLimit
 	if err := c.connect(ctx); err != nil {
 		return err
 	}

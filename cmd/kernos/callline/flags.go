@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -244,6 +245,9 @@ type Line struct {
 	Args          []string // all of it
 	Words         []string // TYPE, or MODULE METHOD, or nothing
 	HasParameters bool     // something follows the words
+
+	// TimeLimit is the value of --timeout, be it a flag of kernos call or a parameter of the method; 0 if there is none.
+	TimeLimit time.Duration
 }
 
 // Read reads a command line as far as that is possible before the method is known. A flag that
@@ -267,8 +271,11 @@ func Read(args []string) (*Line, error) {
 				flag = args[i-1 : i+1]
 			}
 			// What may be a parameter, whose values are others, is left until the method is known.
-			if !takesValue(f) || !slices.Contains(yielding, f.Name) || !hasValue && len(flag) == 1 {
+			if !takesValue(f) || !slices.Contains(yielding, f.Name) {
 				own = append(own, flag...)
+			} else if f.Name == "timeout" {
+				_, value, _ := strings.Cut(strings.Join(flag, "="), "=")
+				l.TimeLimit, _ = quantity.ParseDuration(value)
 			}
 		default:
 			name, _, assigned := strings.Cut(args[i], "=")

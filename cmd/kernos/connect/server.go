@@ -13,6 +13,8 @@ import (
 	"kernos/client"
 	"kernos/cmd/kernos/callline"
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/logfile"
+	"kernos/internal/patience"
 	"kernos/transport"
 	"kernos/transport/unix"
 )
@@ -22,7 +24,16 @@ type Server struct {
 	Target  client.Target
 	Daemon  *Daemon // if it is the daemon of this user
 	Context string  // the name of its context; "" if its address was given
+
+	TimeLimit time.Duration // how long the caller wants to wait for anything; 0 means no limit
 }
+
+// How long a server may take to accept a connection: leastAnswerTime, whatever time limit the caller has, and
+// at most answerTime. One that takes longer was suspended, or has far too much to do.
+const (
+	leastAnswerTime = time.Second
+	answerTime      = 10 * time.Second
+)
 
 // FindServer finds the server that the name of a context or a URL means. If both are empty it
 // is the server of the current context.
@@ -168,6 +179,32 @@ func (s *Server) Sign(ctx context.Context) (err error) {
 
 // dialOnce connects to the server if it is there.
 func (s *Server) dialOnce(ctx context.Context) (*client.Client, error) {
+	within := patience.For(answerTime)
+	if s.TimeLimit > 0 {
+		within = min(within, max(s.TimeLimit, leastAnswerTime))
+	}
+	answering, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	conn, err := s.dial(answering)
+	if err != nil && answering.Err() != nil && ctx.Err() == nil {
+		return nil, s.Silent(within)
+	}
+	return conn, err
+}
+
+// Silent returns the error for a server that hasn't answered within some time.
+func (s *Server) Silent(within time.Duration) error {
+	if s.Daemon == nil {
+		return unreachable(fmt.Errorf("the server %s does not answer within %v; %s looks for the reason", s.Target.URL, within, s.doctor()))
+	}
+	info, _ := unix.Inspect(s.Daemon.Socket)
+	if info.Stopping {
+		return unreachable(fmt.Errorf("the daemon (process %d) is about to end: it finishes what runs, and takes nothing new", info.PID))
+	}
+	return unreachable(fmt.Errorf("the daemon (process %d) does not answer within %v; it may have been suspended (kill -CONT %d wakes it up), or have too much to do: see %s", info.PID, within, info.PID, logfile.Path(s.Daemon.Home)))
+}
+
+func (s *Server) dial(ctx context.Context) (*client.Client, error) {
 	if err := s.Sign(ctx); err != nil {
 		return nil, err
 	}

@@ -10,11 +10,8 @@ import (
 
 	"kernos/capability/lifecycle"
 	"kernos/cmd/kernos/connect"
-	"kernos/cmd/kernos/exit"
-	"kernos/cmd/kernos/logfile"
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/visible"
-	"kernos/transport/unix"
 )
 
 // Unanswered explains an error of a server that has not answered in time.
@@ -27,16 +24,7 @@ func Unanswered(err error, contextName string, timeout time.Duration) error {
 	if findErr != nil {
 		return findErr
 	}
-	d := server.Daemon
-	if d == nil {
-		return &exit.Error{Status: exit.Unreachable, Cause: fmt.Errorf("the server of context %s, %s, does not answer within %v; kernos doctor --context %s looks for the reason", server.Context, server.Target.URL, timeout, server.Context)}
-	}
-	info, _ := unix.Inspect(d.Socket)
-	text := fmt.Sprintf("the daemon (process %d) does not answer within %v; it may have been suspended (kill -CONT %d wakes it up), or have too much to do: see %s", info.PID, timeout, info.PID, logfile.Path(d.Home))
-	if info.Stopping {
-		text = fmt.Sprintf("the daemon (process %d) is about to end: it finishes what runs, and takes nothing new", info.PID)
-	}
-	return &exit.Error{Status: exit.Unreachable, Cause: errors.New(text)}
+	return server.Silent(timeout)
 }
 
 // DescribeStatus describes the status of a daemon.
