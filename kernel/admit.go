@@ -154,7 +154,7 @@ func (k *Kernel) resolve(m *message.Message, from Sender) (*Syscall, error) {
 	if !ok {
 		c = k.registry.complete()
 		if s, ok = c.lookup(m.Type); !ok {
-			return nil, unknown(m, c, k.opts.Needs, from)
+			return nil, unknown(m, c, k.registry.BuiltIn(m.Type), k.opts.Needs, from)
 		}
 	}
 	if m.Kind == message.KindQuery && s.Kind == message.KindCommand {
@@ -170,7 +170,7 @@ var ErrUnknownType = errors.New("no handler for the type")
 
 // unknown returns the error for a type that has no handler. It names the types that were probably
 // meant, of those that the sender may call, and the way to add a handler.
-func unknown(m *message.Message, c *catalog, needs []Need, from Sender) error {
+func unknown(m *message.Message, c *catalog, builtIn bool, needs []Need, from Sender) error {
 	t := m.Type
 	text := fmt.Sprintf("No handler for %s", t)
 	c = c.of(from.Principal())
@@ -181,11 +181,14 @@ func unknown(m *message.Message, c *catalog, needs []Need, from Sender) error {
 	} else if other := c.instead(t, needs); other != "" {
 		text += ": " + other
 	}
-	text += fmt.Sprintf(" (Syscall.List names the syscalls; a handler for %s ", t)
-	if _, ok := c.lookup("Syscall.Register"); ok {
-		text += "can be added with Syscall.Register)"
-	} else {
-		text += "has to be registered in the program that runs the kernel)"
+	_, registers := c.lookup("Syscall.Register")
+	switch {
+	case builtIn:
+		text += " (Syscall.List names the syscalls)"
+	case registers:
+		text += fmt.Sprintf(" (Syscall.List names the syscalls; a handler for %s can be added with Syscall.Register)", t)
+	default:
+		text += fmt.Sprintf(" (Syscall.List names the syscalls; a handler for %s has to be registered in the program that runs the kernel)", t)
 	}
 	return &message.Error{Code: 404, Message: text, Reason: ErrUnknownType}
 }

@@ -250,7 +250,7 @@ func TestAJobRunsOnce(t *testing.T) {
 	test(t, "later", func(t *testing.T, w *world) {
 		begun := w.clock.Now().UnixMilli()
 		for data, due := range map[string]time.Duration{
-			`"delay":60000`:                       time.Minute,
+			`"delay":"60000"`:                     time.Minute, // as a shell writes it
 			`"delay":"1m30s"`:                     90 * time.Second,
 			`"at":"2m"`:                           2 * time.Minute,
 			fmt.Sprintf(`"at":%d`, begun+180_000): 3 * time.Minute,

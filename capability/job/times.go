@@ -25,7 +25,7 @@ func readSpan(field string, v jsontext.Value) (time.Duration, error) {
 		}
 		return time.Duration(math.Ceil(n)) * time.Millisecond, nil
 	}
-	d, err := quantity.ParseDuration(jsonscan.Unquote(v))
+	d, err := quantity.ParseMilliseconds(jsonscan.Unquote(v))
 	if err != nil || d > maxSpan {
 		return 0, invalid(field, "expected milliseconds, or a text such as 90s, 1m30s, 2h or 7d, got %s", message.Clip(string(v), 40))
 	}

@@ -42,7 +42,7 @@ func TestExpiredIsAbsentAtOnce(t *testing.T) {
 		t.Errorf("%d entries are left in the index", n)
 	}
 	// A folder of nothing but expired keys is none.
-	w.reply("Set", `{"key":"g/h/i","value":1,"ttl":1}`, ok)
+	w.reply("Set", `{"key":"g/h/i","value":1,"ttl":"1"}`, ok) // as a shell writes it
 	w.clock.Add(1)
 	w.reply("List", `{}`, `{"keys":["f/"]}`)
 }

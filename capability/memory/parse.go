@@ -58,12 +58,12 @@ func (in *setInput) parse(data []byte) (err error) {
 // ttl is a time span in milliseconds.
 type ttl int64
 
-// parse reads a number, or a text with a unit.
+// parse reads a number of milliseconds, or a text with a unit.
 func (t *ttl) parse(value []byte) error {
 	var err error
 	if value[0] == '"' {
 		var d time.Duration
-		d, err = quantity.ParseDuration(jsonscan.Unquote(value))
+		d, err = quantity.ParseMilliseconds(jsonscan.Unquote(value))
 		*t = ttl(d.Milliseconds())
 	} else {
 		*t = ttl(integer(value))

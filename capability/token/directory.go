@@ -285,6 +285,14 @@ func (d *Directory) change(ctx context.Context, name string, b *store.Batch, don
 	return nil
 }
 
+// findOwn returns a token that the owner has made: the default one can't be changed.
+func (d *Directory) findOwn(name string) (*holder, error) {
+	if name == DefaultName {
+		return nil, message.Errorf(409, "The default token can be neither changed nor revoked; kernos token --new replaces it")
+	}
+	return d.find(name, "")
+}
+
 // find returns the token of a name, or a 404 that names the others, and the next step: "" means to make a first token, if there
 // is none.
 func (d *Directory) find(name, next string) (*holder, error) {
@@ -302,7 +310,7 @@ func (d *Directory) find(name, next string) (*holder, error) {
 	case len(names) > 0:
 		parts = append(parts, "there are "+message.Clip(strings.Join(names, ", "), 200))
 	case next == "":
-		next = "no token has been made yet: kernos token create NAME makes one"
+		next = "there is none: kernos token create NAME makes one"
 	}
 	if next != "" {
 		parts = append(parts, next)

@@ -219,7 +219,7 @@ type updateInput struct {
 var update = kernel.DefineCommand[updateInput, Info](kernel.Definition{
 	Type:    "Token.Update",
 	Access:  principal.OwnerOnly,
-	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no token has this name"}, {Code: 409, When: "another request changes the token"}, {Code: 422, When: "a pattern can't be used, or the time is over already"}},
+	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no token has this name"}, {Code: 409, When: "it is the default token, or another request changes the token"}, {Code: 422, When: "a pattern can't be used, or the time is over already"}},
 	Summary: "Change what a token may do: what is given is added to its patterns, or replaces a single value. Its connections end, and begin again with the new rights.",
 	Input:   schema.Input[updateInput]().Example(`{"name":"ci","allow":["Crypto.Open"]}`),
 })
@@ -229,7 +229,7 @@ func (d *Directory) update(ctx context.Context, in updateInput) (Info, error) {
 		return Info{}, err
 	}
 	defer d.mu.Unlock()
-	old, err := d.find(in.Name, "")
+	old, err := d.findOwn(in.Name)
 	if err != nil {
 		return Info{}, err
 	}
@@ -282,7 +282,7 @@ var revoke = kernel.DefineCommand[nameInput, revokeOutput](kernel.Definition{
 	Access:   principal.OwnerOnly,
 	Destroys: true,
 	Repeat:   kernel.Idempotent,
-	Errors:   []kernel.ErrorDefinition{{Code: 404, When: "no token has this name"}, {Code: 409, When: "another request changes the token"}},
+	Errors:   []kernel.ErrorDefinition{{Code: 404, When: "no token has this name"}, {Code: 409, When: "it is the default token, or another request changes the token"}},
 	Summary:  "Take a token back. Its connections, streams and handlers end at once.",
 })
 
@@ -291,7 +291,7 @@ func (d *Directory) revoke(ctx context.Context, in nameInput) (revokeOutput, err
 		return revokeOutput{}, err
 	}
 	defer d.mu.Unlock()
-	h, err := d.find(in.Name, "")
+	h, err := d.findOwn(in.Name)
 	if err != nil {
 		return revokeOutput{}, err
 	}

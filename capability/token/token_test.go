@@ -285,6 +285,11 @@ func TestWhatIsRefused(t *testing.T) {
 			t.Errorf("%s: %v", data, err)
 		}
 	}
+	for _, change := range []message.Type{"Token.Revoke", "Token.Update"} {
+		if _, err := w.call(change, `{"name":"default"}`); codeOf(err) != 409 || !strings.Contains(err.Error(), "kernos token --new") {
+			t.Errorf("%s of the default token: %v", change, err)
+		}
+	}
 	if _, err := w.call("Token.Revoke", `{"name":"absent"}`); codeOf(err) != 404 {
 		t.Errorf("no such token: %v", err)
 	}

@@ -63,6 +63,14 @@ func ParseDuration(text string) (time.Duration, error) {
 	return sum + v, nil
 }
 
+// ParseMilliseconds is [ParseDuration] for places where a number without a unit is milliseconds.
+func ParseMilliseconds(text string) (time.Duration, error) {
+	if n, err := strconv.ParseUint(text, 10, 43); err == nil { // 43 bits are 278 years
+		return time.Duration(n) * time.Millisecond, nil
+	}
+	return ParseDuration(text)
+}
+
 func (d *Duration) String() string {
 	if *d == 0 {
 		return "0"

@@ -24,6 +24,25 @@ func TestParametersThatAreFiles(t *testing.T) {
 	}
 }
 
+// The exit status is that of the job that was waited for, and of the code that was tested.
+func TestOutcomes(t *testing.T) {
+	for _, c := range []struct{ module, name, data, want string }{
+		{"job", "wait", `{"jobId":"1","status":"completed"}`, ""},
+		{"job", "wait", `{"jobId":"1","status":"failed","error":{"code":500,"message":"no"}}`, "the job 1 has failed: 500 no"},
+		{"job", "status", `{"jobId":"1","status":"failed"}`, ""},
+		{"syscall", "test", `{"output":1,"ms":1}`, ""},
+		{"syscall", "test", `{"error":{"code":504,"message":"too slow"},"ms":1}`, "the code has failed: 504 too slow"},
+	} {
+		got := ""
+		if err := (&call{module: c.module, name: c.name}).outcome([]byte(c.data)); err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%s %s %s: %q, want %q", c.module, c.name, c.data, got, c.want)
+		}
+	}
+}
+
 func TestAskForWhatIsMissing(t *testing.T) {
 	name := &client.Field{Name: "name", Types: []string{"string"}, Required: true}
 	height := &client.Field{Name: "maxHeight", Types: []string{"number"}, Required: true}

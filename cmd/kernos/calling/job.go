@@ -49,14 +49,34 @@ func quoted(text string) json.RawMessage {
 	return out
 }
 
-// outcome returns an error if a job that was waited for hasn't succeeded: the status of kernos job
-// wait is that of the job.
+// outcome returns an error if a job that was waited for, or code that was tested, hasn't succeeded: the status of kernos job
+// wait and kernos test is that of the job and the code.
 func (c *call) outcome(data json.RawMessage) error {
-	if c.module != "job" || c.name != "wait" {
+	switch c.module + " " + c.name {
+	case "job wait":
+		_, err := jobOutcome(data)
+		return err
+	case "syscall test":
+		return testOutcome(data)
+	}
+	return nil
+}
+
+// testOutcome returns an error if code has failed, by what Syscall.Test has replied.
+func testOutcome(data json.RawMessage) error {
+	var test struct {
+		Error *struct {
+			Code    int
+			Message string
+		}
+	}
+	if err := json.Unmarshal(data, &test); err != nil {
+		return exit.Wrap(fmt.Errorf("the answer of Syscall.Test can't be read: %w", err))
+	}
+	if test.Error == nil {
 		return nil
 	}
-	_, err := jobOutcome(data)
-	return err
+	return &exit.Error{Status: exit.Failure, Cause: errors.New(visible.Text(fmt.Sprintf("the code has failed: %d %s", test.Error.Code, test.Error.Message)))}
 }
 
 // jobOutcome reports whether a job has ended, by what Job.Wait has replied. The error isn't nil if

@@ -56,7 +56,7 @@ func (o oneOrMore[T]) MarshalJSON() ([]byte, error) {
 // the person who reads them.
 var clocks = []string{"2006-01-02 15:04:05.999", "2006-01-02T15:04:05.999", "2006-01-02 15:04", "2006-01-02T15:04", time.DateOnly}
 
-// shortClocks are those of the current day.
+// shortClocks are those of the last 24 hours, or of the current day.
 var shortClocks = []string{"15:04:05.999", "15:04"}
 
 // exact returns a time as the kernel takes it: one in the form of a table, in the time zone of the
@@ -67,16 +67,28 @@ func exact(text string, now time.Time) string {
 			return t.Format(time.RFC3339Nano)
 		}
 	}
-	for _, layout := range shortClocks {
-		if t, err := time.ParseInLocation(time.DateOnly+" "+layout, now.Format(time.DateOnly)+" "+text, now.Location()); err == nil {
-			return t.Format(time.RFC3339Nano)
-		}
+	if t, ok := ofDay(text, now); ok {
+		return t.Format(time.RFC3339Nano)
 	}
 	return text
 }
 
-// exactly returns the filter with times as the kernel takes them.
+// ofDay returns the time of the current day that a clock shows.
+func ofDay(text string, now time.Time) (t time.Time, ok bool) {
+	for _, layout := range shortClocks {
+		if t, err := time.ParseInLocation(time.DateOnly+" "+layout, now.Format(time.DateOnly)+" "+text, now.Location()); err == nil {
+			return t, true
+		}
+	}
+	return t, false
+}
+
+// exactly returns the filter with times as the kernel takes them. No message was recorded since a time that is still to
+// come: after midnight, 22:00 is that of the evening before.
 func (l *Listing) exactly(f Filter) Filter {
+	if t, ok := ofDay(f.Since, l.screen.Now); ok && t.After(l.screen.Now) {
+		f.Since = t.AddDate(0, 0, -1).Format(time.RFC3339Nano)
+	}
 	f.Since, f.Until = exact(f.Since, l.screen.Now), exact(f.Until, l.screen.Now)
 	return f
 }

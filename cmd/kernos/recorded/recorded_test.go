@@ -171,3 +171,16 @@ func TestAWatchWhoseReaderHasGoneEnds(t *testing.T) {
 type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+// A clock without a day is that of the last 24 hours where a listing begins: after midnight, 22:00 was in the evening before.
+func TestClocksOfTheLastDay(t *testing.T) {
+	now := time.Date(2026, 11, 18, 1, 30, 0, 0, time.UTC)
+	l := New(nil, &terminal.Screen{Now: now}, nil)
+	got := l.exactly(Filter{Since: "22:00", Until: "02:00"})
+	if got.Since != "2026-11-17T22:00:00Z" || got.Until != "2026-11-18T02:00:00Z" {
+		t.Errorf("it is %+v", got)
+	}
+	if got := l.exactly(Filter{Since: "01:15"}); got.Since != "2026-11-18T01:15:00Z" {
+		t.Errorf("it is %+v", got)
+	}
+}
