@@ -62,6 +62,7 @@ func (f *fetcher) openOne(ctx context.Context, name, text string, use sealed.Use
 		return nil, nil, unsent(message.Errorf(422, "This kernel has nothing that opens sealed strings"))
 	}
 	plain, to, err := f.Open(ctx, text, use)
+	plain = bytes.TrimRight(plain, "\r\n") // a file that was sealed may end with a line break
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, nil, err
@@ -69,7 +70,7 @@ func (f *fetcher) openOne(ctx context.Context, name, text string, use sealed.Use
 		cause, _ := message.ErrorOf(err)
 		return nil, nil, unsent(cause)
 	case !isHeaderValue(plain):
-		return nil, nil, unsent(message.Errorf(422, "What is in it has a line break or another control character"))
+		return nil, nil, unsent(message.Errorf(422, "What is in it has a line break or another control character, which no header can have; seal it without"))
 	case len(bytes.Trim(plain, " \t")) < secret.MinValue:
 		return nil, nil, unsent(message.Errorf(422, "What is in it has fewer than %d bytes, too few to be kept out of the answer; if it isn't a secret, send it as it is", secret.MinValue))
 	}

@@ -22,10 +22,13 @@ const secret = `s3cr&t "köy"/+`
 
 // openSecret opens one sealed string.
 func openSecret(_ context.Context, sealed string) ([]byte, error) {
-	if sealed != "pwenc:v1:good" {
-		return nil, message.Errorf(422, "Not sealed for this key")
+	switch sealed {
+	case "pwenc:v1:good":
+		return []byte(secret), nil
+	case "pwenc:v1:file": // which ends with a line break
+		return []byte(secret + "\r\n"), nil
 	}
-	return []byte(secret), nil
+	return nil, message.Errorf(422, "Not sealed for this key")
 }
 
 // anywhere opens strings that have no destination.
@@ -46,13 +49,14 @@ func TestSealedHeadersAreOpened(t *testing.T) {
 	a := w.fetch(t, in{"url": url, "headers": in{
 		"Authorization": "Bearer pwenc:v1:good",
 		"X-Whole":       "pwenc:v1:good",
+		"X-File":        "pwenc:v1:file",
 		"X-Twice":       "a pwenc:v1:good, b pwenc:v1:good;",
 		"X-List":        []string{"plain", "pwenc:v1:good"},
 		"X-Other":       "pwenc:v3:good",
 	}})
 	got := <-seen
 	for name, want := range map[string]string{
-		"Authorization": "Bearer " + secret, "X-Whole": secret, "X-Twice": "a " + secret + ", b " + secret + ";",
+		"Authorization": "Bearer " + secret, "X-Whole": secret, "X-File": secret, "X-Twice": "a " + secret + ", b " + secret + ";",
 		"X-List": "plain|" + secret, "X-Other": "pwenc:v3:good",
 	} {
 		if g := strings.Join(got[name], "|"); g != want {

@@ -49,7 +49,10 @@ token sends is recorded with its name.`,
 		k.sends(&cobra.Command{
 			Use:   "revoke NAME",
 			Short: "Take a token back; its connections end at once",
-			Args:  oneListed("token"),
+			Long: `Take a token back; its connections end at once. kernos mcp makes the token mcp again, with the
+preset agent, when a client starts it the next time. To keep clients out, or to narrow what they
+may do, change it instead: kernos token update mcp --deny '*'.`,
+			Args: oneListed("token"),
 		}, "text", message.KindCommand, "Token.Revoke", named, notes("the token %s is no longer accepted")),
 		k.sends(&cobra.Command{
 			Use:     "list",
