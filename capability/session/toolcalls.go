@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"kernos/internal/backoff"
 	"kernos/internal/jsonscan"
 	"kernos/internal/jsonvalue"
 	"kernos/kernel"
@@ -24,7 +25,7 @@ const callTimeout = time.Hour
 // to wait for a caller.
 func (r *runner) act() {
 	if !r.persist(r.advance) {
-		r.settleStop()
+		r.pauseUnread()
 		return
 	}
 	s, err := r.x.load(r.id)
@@ -51,10 +52,12 @@ func (r *runner) act() {
 	}
 }
 
-// settleStop waits until the calls that run have noticed that the lease is lost.
-func (r *runner) settleStop() {
+// pauseUnread waits a moment before a session that could not be read is read again. There is nothing to
+// wait for if the lease is lost: the turn is no longer this runner's.
+func (r *runner) pauseUnread() {
 	if r.lease.Held() == nil {
-		<-time.After(100 * time.Millisecond) // the session could not be read
+		pause := backoff.Backoff{First: 100 * time.Millisecond}
+		pause.Wait(r.ctx.Done())
 	}
 }
 
