@@ -32,6 +32,16 @@ func (c Can) String() string {
 // names that have single slashes between their segments, none around them, and neither . nor
 // ..; the name of its root is "", for which only List is asked. It is safe for concurrent use.
 //
+// What not every driver can do is an optional interface, which a [Tree] finds by a type assertion:
+//
+//	[Lister]         lists directories. Without it, a listing has what is mounted there, or is refused with a 403.
+//	[Writer]         writes and deletes. Without it, both are refused with a 403, as they are if Can has no Write.
+//	[Locator]        has files of this machine. Without it, none of its files is executed.
+//	[SecretChecker]  knows where secrets may be written. Without it, what is written is recorded as it is.
+//	[io.Closer]      is closed with the tree. Without it, there is nothing to close.
+//
+// A driver around another one implements an interface only if the inner driver does, or answers as above in its place.
+//
 // Its errors are *message.Error for the caller, or wrap [fs.ErrNotExist],
 // [fs.ErrPermission] or an error of the context. The texts of other errors go to the log only.
 type Driver interface {

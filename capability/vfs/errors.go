@@ -34,7 +34,7 @@ var (
 	ErrPrivate      = &Fault{403, "Operation not allowed: %s belongs to the kernel, and can't be reached by the tree of files; use files outside of KERNOS_HOME"}
 	ErrMoved        = &Fault{503, "%s is exchanged for another file again and again, and can't be told from what belongs to the kernel: try again when it stays"}
 	ErrHolds        = &Fault{403, "Operation not allowed: %s can't be deleted, since the state of the kernel (KERNOS_HOME) is in it; delete what else is in it"}
-	errUnlistable   = &Fault{403, "Operation not allowed: what is in %s can't be listed; read its files by their names"}
+	ErrUnlistable   = &Fault{403, "Operation not allowed: what is in %s can't be listed; read its files by their names"}
 	errEscapes      = &Fault{403, "Operation not allowed: %s leads out of its mount"}
 	errMissing      = &Fault{404, "File not found: %s"}
 	errCircular     = &Fault{422, "%s is a symbolic link that leads in circles"}

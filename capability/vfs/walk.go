@@ -163,7 +163,7 @@ func (t *Tree) own(ctx context.Context, p, from string, virtual bool) iter.Seq2[
 		l := at.mount.lister()
 		if l == nil {
 			if !virtual {
-				yield(Info{}, explain(at.uri, errUnlistable))
+				yield(Info{}, explain(at.uri, ErrUnlistable))
 			}
 			return
 		}

@@ -61,7 +61,7 @@ func tokensOf(text string) (target string, a vfs.Access, err error) {
 	switch access := text[at+len(":tokens="):]; access {
 	case "read":
 		return text[:at], vfs.TokensRead, nil
-	case "write", "none":
+	case string(vfs.TokensWrite), string(vfs.TokensNone):
 		return text[:at], vfs.Access(access), nil
 	default:
 		return "", "", fmt.Errorf("tokens: expected read, write or none at the end of a mount, got %q", access)

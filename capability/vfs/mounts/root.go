@@ -66,7 +66,11 @@ func (r *root) now() (f folder, own bool, err error) {
 		if err != nil {
 			return nil, own, err
 		}
-		r.open = d.(folder)
+		f, ok := d.(folder)
+		if !ok {
+			return nil, own, fmt.Errorf("vfs: the driver of the folder %s lacks an interface that a root needs", r.path)
+		}
+		r.open = f
 	}
 	return r.open, own, nil
 }
@@ -118,7 +122,11 @@ func (r *root) List(ctx context.Context, name, from string) iter.Seq2[vfs.Info, 
 	if err != nil {
 		return func(yield func(vfs.Info, error) bool) { yield(vfs.Info{}, err) }
 	}
-	return d.(vfs.Lister).List(ctx, name, from)
+	l, ok := d.(vfs.Lister)
+	if !ok {
+		return func(yield func(vfs.Info, error) bool) { yield(vfs.Info{}, vfs.ErrUnlistable) }
+	}
+	return l.List(ctx, name, from)
 }
 
 // Write implements [vfs.Writer].
