@@ -36,7 +36,7 @@ func (m *screen) present() tea.Cmd {
 	}
 	shown := &offer{call: m.asked[0].Call}
 	m.offer = shown
-	return tea.Tick(noticing, func(time.Time) tea.Msg { return noticed{shown} })
+	return tea.Tick(noticing, func(time.Time) tea.Msg { return offerSeenMsg{shown} })
 }
 
 // asking reports whether a question takes the keys, in place of the editor.
@@ -44,7 +44,7 @@ func (m *screen) asking() bool { return m.offer != nil && m.offer.noticed }
 
 // ask asks about a call, unless a person has written its arguments.
 func (m *screen) ask(r entry) tea.Cmd {
-	i := slices.IndexFunc(m.wanted, func(w wanted) bool { return w.name == r.Name && jsonvalue.Same(w.args, r.Args) })
+	i := slices.IndexFunc(m.wanted, func(w editedArgs) bool { return w.name == r.Name && jsonvalue.Same(w.args, r.Args) })
 	if i >= 0 {
 		m.wanted = slices.Delete(m.wanted, i, i+1)
 		return m.decide(&r, "allow", "once", "")
@@ -133,7 +133,7 @@ func (m *screen) decide(r *entry, decision, remember, reason string) tea.Cmd {
 		in["reason"] = reason
 	}
 	session := cmp.Or(r.child, m.session)
-	return func() tea.Msg { return answered{err: m.client.do(m.ctx, "Session.Decide", session, in)} }
+	return func() tea.Msg { return answeredMsg{err: m.client.do(m.ctx, "Session.Decide", session, in)} }
 }
 
 // edited puts other arguments in the place of those of a call. A call isn't changed: it is denied, and
@@ -150,7 +150,7 @@ func (m *screen) edited(text string) tea.Cmd {
 	if jsonvalue.Same(args, r.Args) {
 		return m.decide(&r, "allow", "once", "")
 	}
-	m.wanted = append(m.wanted, wanted{r.Name, args})
+	m.wanted = append(m.wanted, editedArgs{r.Name, args})
 	return m.decide(&r, "deny", "once", "call it with these arguments instead: "+string(args))
 }
 

@@ -14,8 +14,8 @@ import (
 func TestAQuestionIsNoticedBeforeItTakesKeys(t *testing.T) {
 	m := newScreen(context.Background(), nil, new(Options), terminal.NewScreen(io.Discard, io.Discard))
 	m.turn = "turn"
-	request := func(call string) watched {
-		return watched{complete: &entry{Type: "approval-request", Turn: "turn", Call: call, Name: "Http.Fetch"}}
+	request := func(call string) eventMsg {
+		return eventMsg{complete: &entry{Type: "approval-request", Turn: "turn", Call: call, Name: "Http.Fetch"}}
 	}
 	var first *offer
 	for _, step := range []struct {
@@ -26,13 +26,13 @@ func TestAQuestionIsNoticedBeforeItTakesKeys(t *testing.T) {
 		editor string
 	}{
 		{"two calls wait", func() tea.Msg { m.Update(request("one")); return request("two") }, "", false, ""},
-		{"their arguments are printed", func() tea.Msg { m.pending = nil; return printed{} }, "one", false, ""},
+		{"their arguments are printed", func() tea.Msg { m.pending = nil; return printedMsg{} }, "one", false, ""},
 		{"a letter is typed", func() tea.Msg { first = m.offer; return tea.KeyPressMsg{Code: 'a', Text: "a"} }, "", false, "a"},
-		{"the time of the first offer is over", func() tea.Msg { return noticed{first} }, "", false, "a"},
+		{"the time of the first offer is over", func() tea.Msg { return offerSeenMsg{first} }, "", false, "a"},
 		{"the letter is taken back", func() tea.Msg { return tea.KeyPressMsg{Code: tea.KeyBackspace} }, "one", false, ""},
-		{"the person has seen it", func() tea.Msg { return noticed{m.offer} }, "one", true, ""},
-		{"it is answered", func() tea.Msg { return watched{complete: &entry{Type: "approval-response", Call: "one"}} }, "", false, ""},
-		{"the answer is printed", func() tea.Msg { m.pending = nil; return printed{} }, "two", false, ""},
+		{"the person has seen it", func() tea.Msg { return offerSeenMsg{m.offer} }, "one", true, ""},
+		{"it is answered", func() tea.Msg { return eventMsg{complete: &entry{Type: "approval-response", Call: "one"}} }, "", false, ""},
+		{"the answer is printed", func() tea.Msg { m.pending = nil; return printedMsg{} }, "two", false, ""},
 		{"the same key comes twice", func() tea.Msg { return tea.KeyPressMsg{Code: 'a', Text: "a"} }, "", false, "a"},
 	} {
 		m.Update(step.msg())
@@ -50,17 +50,17 @@ func TestAQuestionIsNoticedBeforeItTakesKeys(t *testing.T) {
 func TestAKeyDecidesOnce(t *testing.T) {
 	m := newScreen(context.Background(), nil, new(Options), terminal.NewScreen(io.Discard, io.Discard))
 	m.turn = "turn"
-	m.Update(watched{complete: &entry{Type: "approval-request", Turn: "turn", Call: "one", Name: "Http.Fetch"}})
+	m.Update(eventMsg{complete: &entry{Type: "approval-request", Turn: "turn", Call: "one", Name: "Http.Fetch"}})
 	m.pending = nil
-	m.Update(printed{})
-	m.Update(noticed{m.offer})
+	m.Update(printedMsg{})
+	m.Update(offerSeenMsg{m.offer})
 	for _, step := range []struct {
 		key     string
 		failed  bool // the decision before
 		decides bool
 	}{{"a", false, true}, {"a", false, false}, {"d", false, false}, {"d", true, true}, {"d", false, false}} {
 		if step.failed {
-			m.Update(answered{err: io.EOF})
+			m.Update(answeredMsg{err: io.EOF})
 		}
 		if cmd, own := m.decideBy(step.key); !own || (cmd != nil) != step.decides {
 			t.Errorf("%+v: own %v, decides %v", step, own, cmd != nil)
@@ -84,7 +84,7 @@ func TestAnApprovalOfAnAgentIsAsked(t *testing.T) {
 		e    event
 		asks int
 	}{{asked, 1}, {asked, 1}, {decided, 0}} {
-		m.Update(watched(step.e))
+		m.Update(eventMsg(step.e))
 		if len(m.asked) != step.asks || m.seq != 7 || step.asks > 0 && m.asked[0].child != "theirs" {
 			t.Errorf("%+v: it asks about %+v, after message %d", step.e, m.asked, m.seq)
 		}

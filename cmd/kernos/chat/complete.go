@@ -17,7 +17,7 @@ import (
 
 // learn asks the kernel for the names. Names that it doesn't return aren't completed.
 func (m *screen) learn() tea.Msg {
-	k := known{syscalls: make(map[string]string), skills: make(map[string]string)}
+	k := completionNames{syscalls: make(map[string]string), skills: make(map[string]string)}
 	k.models, _ = modelNames(m.ctx, m.client.call)
 	var all struct {
 		Syscalls  []string

@@ -26,8 +26,8 @@ type screen struct {
 	post    func(tea.Msg) // sends a message from another goroutine
 	out     *terminal.Screen
 	history *history
-	known   known  // names for completion
-	early   string // the text that was to be completed before the names were known; "" if none
+	known   completionNames // names for completion
+	early   string          // the text that was to be completed before the names were known; "" if none
 
 	transcript transcript
 	editor     textarea.Model
@@ -36,17 +36,17 @@ type screen struct {
 	height     int
 
 	session string
-	model   string   // the model that the next input changes to; "" if none
-	seq     uint64   // number of the last message that was shown
-	turn    string   // the turn that is followed; "" if none
-	queue   []queued // inputs that wait for their turn
+	model   string        // the model that the next input changes to; "" if none
+	seq     uint64        // number of the last message that was shown
+	turn    string        // the turn that is followed; "" if none
+	queue   []queuedInput // inputs that wait for their turn
 	sending bool
 
-	asked     []entry  // approvals that wait, the one that is asked about first
-	offer     *offer   // the question about the first of them; nil while it can't be asked
-	dismissed bool     // the question is put off until /approve
-	editing   bool     // the editor has the arguments of the first of them
-	wanted    []wanted // arguments that a person has edited
+	asked     []entry      // approvals that wait, the one that is asked about first
+	offer     *offer       // the question about the first of them; nil while it can't be asked
+	dismissed bool         // the question is put off until /approve
+	editing   bool         // the editor has the arguments of the first of them
+	wanted    []editedArgs // arguments that a person has edited
 	canceling bool
 	leaving   bool
 
@@ -59,8 +59,8 @@ type screen struct {
 	doing    string
 }
 
-// queued is an input that waits.
-type queued struct{ turn, text string }
+// A queuedInput is an input that waits.
+type queuedInput struct{ turn, text string }
 
 // An offer is a question that a person sees. Keys answer it after they had time to notice it.
 type offer struct {
@@ -69,14 +69,14 @@ type offer struct {
 	decided bool // a decision is on its way: further keys decide nothing
 }
 
-// wanted are arguments that a person has put in the place of others: a call with these is allowed.
-type wanted struct {
+// editedArgs are arguments that a person has put in the place of others: a call with these is allowed.
+type editedArgs struct {
 	name string
 	args json.RawMessage
 }
 
-// known are the names that the editor completes, beside files and commands.
-type known struct {
+// completionNames are the names that the editor completes, beside files and commands.
+type completionNames struct {
 	models   []string
 	syscalls map[string]string // summaries by type
 	skills   map[string]string // skills and agents, by URI
@@ -93,24 +93,24 @@ type item struct{ text, about string }
 
 // The messages of the loop, beside those of the terminal.
 type (
-	watched event
-	sent    struct {
+	eventMsg event
+	sentMsg  struct {
 		turn turn
 		text string
 		err  error
 	}
-	ended struct {
+	turnEndedMsg struct {
 		end *ending
 		err error
 	}
-	answered struct {
+	answeredMsg struct {
 		lines []string
 		err   error
 		then  func(*screen) tea.Cmd // nil, or what follows in the loop
 	}
-	noticed struct{ offer *offer }
-	printed struct{}
-	tick    struct{}
+	offerSeenMsg struct{ offer *offer }
+	printedMsg   struct{}
+	tickMsg      struct{}
 )
 
 func newScreen(ctx context.Context, c *client, o *Options, out *terminal.Screen) *screen {
@@ -184,7 +184,7 @@ func (m *screen) shows(f func(s *terminal.Screen) error) tea.Cmd {
 		if text := strings.TrimRight(b.String(), "\n"); text != "" {
 			lines = strings.Split(text, "\n")
 		}
-		return answered{lines: lines, err: err}
+		return answeredMsg{lines: lines, err: err}
 	}
 }
 

@@ -110,7 +110,7 @@ func (m *screen) resume(string) tea.Cmd {
 	return func() tea.Msg {
 		var t turn
 		err := request.Read(m.ctx, m.client.within(session), message.KindCommand, "Session.Continue", map[string]any{"session": session}, &t)
-		return sent{turn: t, err: err}
+		return sentMsg{turn: t, err: err}
 	}
 }
 
@@ -147,7 +147,7 @@ func (m *screen) fork(args string) tea.Cmd {
 		if err == nil {
 			i, err = m.client.get(m.ctx, out.Session)
 		}
-		return answered{err: err, then: func(m *screen) tea.Cmd {
+		return answeredMsg{err: err, then: func(m *screen) tea.Cmd {
 			m.say(m.out.Paint(terminal.Faint, "This is the session "+out.Session+" now; "+session+" stays as it is."))
 			m.session, m.seq = out.Session, i.Seq
 			return nil
@@ -236,11 +236,11 @@ func (m *screen) undo(string) tea.Cmd {
 	return func() tea.Msg {
 		i, err := m.client.get(m.ctx, session)
 		if err != nil {
-			return answered{err: err}
+			return answeredMsg{err: err}
 		}
 		path, err := m.client.path(m.ctx, &i, i.Seq)
 		if err != nil {
-			return answered{err: err}
+			return answeredMsg{err: err}
 		}
 		var last *entry
 		for i := range path {
@@ -249,7 +249,7 @@ func (m *screen) undo(string) tea.Cmd {
 			}
 		}
 		if last == nil {
-			return answered{err: errors.New("there is no input to take back")}
+			return answeredMsg{err: errors.New("there is no input to take back")}
 		}
 		var out struct {
 			Commands []struct {
@@ -258,7 +258,7 @@ func (m *screen) undo(string) tea.Cmd {
 			}
 		}
 		err = request.Read(m.ctx, m.client.within(session), message.KindCommand, "Session.Rewind", map[string]any{"session": session, "to": last.Parent}, &out)
-		return answered{err: err, then: func(m *screen) tea.Cmd {
+		return answeredMsg{err: err, then: func(m *screen) tea.Cmd {
 			lines := []string{m.out.Paint(terminal.Faint, "The last input is taken back.")}
 			for _, c := range out.Commands {
 				lines = append(lines, m.transcript.clip(m.out.Paint(terminal.Yellow, "  not undone: "+visible.Text(c.Name))+" "+visible.Text(string(c.Args))))

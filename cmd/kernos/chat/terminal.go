@@ -82,13 +82,13 @@ func (m *screen) update(msg tea.Msg) tea.Cmd {
 		return m.key(msg)
 	case tea.PasteMsg:
 		return m.edit(msg)
-	case watched:
+	case eventMsg:
 		return m.watched(event(msg))
-	case sent:
+	case sentMsg:
 		return m.sent(msg)
-	case ended:
+	case turnEndedMsg:
 		return m.ended(msg)
-	case answered:
+	case answeredMsg:
 		m.say(msg.lines...)
 		if msg.err != nil {
 			m.fail(msg.err)
@@ -98,18 +98,18 @@ func (m *screen) update(msg tea.Msg) tea.Cmd {
 		} else if msg.then != nil {
 			return msg.then(m)
 		}
-	case known:
+	case completionNames:
 		m.known = msg
 		if m.early != "" && m.early == m.editor.Value() {
 			m.complete(1)
 		}
 		m.early = ""
-	case noticed:
+	case offerSeenMsg:
 		msg.offer.noticed = true
-	case printed:
+	case printedMsg:
 		m.printing = false
 		m.prints++
-	case tick:
+	case tickMsg:
 		m.ticking = false
 		m.frame++
 	}
@@ -126,7 +126,7 @@ func (m *screen) print() tea.Cmd {
 	n := min(len(m.pending), max(m.height-len(m.lines())-1, 1))
 	text := strings.Join(m.pending[:n], "\n")
 	m.pending = m.pending[n:]
-	return tea.Sequence(tea.Println(text), func() tea.Msg { return printed{} })
+	return tea.Sequence(tea.Println(text), func() tea.Msg { return printedMsg{} })
 }
 
 const spinEvery = 120 * time.Millisecond
@@ -144,7 +144,7 @@ func (m *screen) spin() tea.Cmd {
 		return nil
 	}
 	m.ticking = true
-	return tea.Tick(spinEvery, func(time.Time) tea.Msg { return tick{} })
+	return tea.Tick(spinEvery, func(time.Time) tea.Msg { return tickMsg{} })
 }
 
 // send sends an input to the session, which is created with the first one.
@@ -168,11 +168,11 @@ func (m *screen) send(text string) tea.Cmd {
 			t, err = m.client.send(m.ctx, in)
 		}
 		t.Session = in.Session
-		return sent{t, text, err}
+		return sentMsg{t, text, err}
 	}
 }
 
-func (m *screen) sent(s sent) tea.Cmd {
+func (m *screen) sent(s sentMsg) tea.Cmd {
 	m.sending = false
 	m.session = cmp.Or(s.turn.Session, m.session)
 	if s.err != nil {
@@ -186,7 +186,7 @@ func (m *screen) sent(s sent) tea.Cmd {
 		m.model = ""
 	}
 	if m.turn != "" {
-		m.queue = append(m.queue, queued{s.turn.Turn, s.text})
+		m.queue = append(m.queue, queuedInput{s.turn.Turn, s.text})
 		return nil
 	}
 	m.turn = s.turn.Turn
@@ -197,8 +197,8 @@ func (m *screen) sent(s sent) tea.Cmd {
 func (m *screen) follow() tea.Cmd {
 	session, after, until := m.session, m.seq, m.turn
 	return func() tea.Msg {
-		end, err := m.client.follow(m.ctx, session, after, until, func(e event) { m.post(watched(e)) })
-		return ended{end, err}
+		end, err := m.client.follow(m.ctx, session, after, until, func(e event) { m.post(eventMsg(e)) })
+		return turnEndedMsg{end, err}
 	}
 }
 
@@ -217,7 +217,7 @@ func (m *screen) watched(e event) tea.Cmd {
 		m.seq = c.Seq
 		switch c.Type {
 		case "input":
-			m.queue = slices.DeleteFunc(m.queue, func(q queued) bool { return q.turn == c.Turn && q.turn == m.turn })
+			m.queue = slices.DeleteFunc(m.queue, func(q queuedInput) bool { return q.turn == c.Turn && q.turn == m.turn })
 		case "approval-request":
 			m.pending = append(m.pending, m.transcript.event(e)...)
 			return m.ask(*c)
@@ -229,7 +229,7 @@ func (m *screen) watched(e event) tea.Cmd {
 	return nil
 }
 
-func (m *screen) ended(e ended) tea.Cmd {
+func (m *screen) ended(e turnEndedMsg) tea.Cmd {
 	m.turn, m.canceling, m.asked, m.editing = "", false, nil, false
 	m.transcript.growing, m.transcript.open = nil, nil
 	switch err := e.end.err(); {
@@ -318,7 +318,7 @@ func (m *screen) interrupt() tea.Cmd {
 		m.canceling = true
 		session := m.session
 		return func() tea.Msg {
-			return answered{err: m.client.do(m.ctx, "Session.Cancel", session, map[string]any{})}
+			return answeredMsg{err: m.client.do(m.ctx, "Session.Cancel", session, map[string]any{})}
 		}
 	case !m.busy() && m.editor.Value() != "":
 		m.editor.Reset()

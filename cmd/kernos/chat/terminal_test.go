@@ -52,7 +52,7 @@ func TestPrintingLeavesTheCursorInTheEditor(t *testing.T) {
 	edits := func() bool { return strings.HasSuffix(shown.beforeCursor(), "\n> x") }
 	testkit.Until(t, "the letter is in the editor", edits)
 	for _, line := range []string{"one line", "another line"} {
-		p.Send(answered{lines: []string{line}})
+		p.Send(answeredMsg{lines: []string{line}})
 		testkit.Until(t, line+" is printed, and the cursor is in the editor", func() bool { return strings.Contains(shown.beforeCursor(), line) && edits() })
 	}
 	p.Quit()
