@@ -131,10 +131,10 @@ func readWanted(s store.Snapshot, wanted []wantedPage, within bounds, m *matcher
 		readSome(s, wanted, within, m)
 		return
 	}
-	var beside sync.WaitGroup
-	beside.Go(func() { readSome(s, wanted[len(wanted)/2:], within, m) })
+	var readers sync.WaitGroup
+	readers.Go(func() { readSome(s, wanted[len(wanted)/2:], within, m) })
 	readSome(s, wanted[:len(wanted)/2], within, m)
-	beside.Wait()
+	readers.Wait()
 }
 
 func readSome(s store.Snapshot, wanted []wantedPage, within bounds, m *matcher) {
@@ -158,33 +158,33 @@ func readSome(s store.Snapshot, wanted []wantedPage, within bounds, m *matcher) 
 func named(s store.Reader, m *matcher, span bounds, reverse bool) iter.Seq2[uint64, error] {
 	before := func(a, b uint64) bool { return a < b != reverse && a != b }
 	return func(yield func(uint64, error) bool) {
-		beside, err := pagesAround(s, m.idByTime(), span)
+		around, err := pagesAround(s, m.idByTime(), span)
 		if err != nil {
 			yield(0, err)
 			return
 		}
 		if reverse {
-			slices.Reverse(beside)
+			slices.Reverse(around)
 		}
 		for seq, err := range mentioned(s, m.name(), span, reverse) {
 			if err != nil {
 				yield(0, err)
 				return
 			}
-			for len(beside) > 0 && before(beside[0], seq) {
-				if !yield(beside[0], nil) {
+			for len(around) > 0 && before(around[0], seq) {
+				if !yield(around[0], nil) {
 					return
 				}
-				beside = beside[1:]
+				around = around[1:]
 			}
-			if len(beside) > 0 && beside[0] == seq {
-				beside = beside[1:]
+			if len(around) > 0 && around[0] == seq {
+				around = around[1:]
 			}
 			if !yield(seq, nil) {
 				return
 			}
 		}
-		for _, seq := range beside {
+		for _, seq := range around {
 			if !yield(seq, nil) {
 				return
 			}

@@ -150,7 +150,7 @@ func (m *matcher) wantsData(r *record) bool {
 }
 
 // A pattern is a form that types have: one type, all of a domain, or an action of any domain.
-type pattern struct{ whole, domain, action []byte }
+type pattern struct{ exact, domain, action []byte }
 
 // patterns reads the types of a filter. Nil means that all are wanted.
 func patterns(text string) (all []pattern) {
@@ -168,15 +168,15 @@ func patterns(text string) (all []pattern) {
 		case anywhere:
 			all = append(all, pattern{action: []byte(action)})
 		default:
-			all = append(all, pattern{whole: []byte(one)})
+			all = append(all, pattern{exact: []byte(one)})
 		}
 	}
 	return all
 }
 
 func (p *pattern) matches(typ []byte) bool {
-	if p.whole != nil {
-		return bytes.Equal(typ, p.whole)
+	if p.exact != nil {
+		return bytes.Equal(typ, p.exact)
 	}
 	domain, action, ok := bytes.Cut(typ, []byte("."))
 	return ok && (p.domain == nil || bytes.Equal(domain, p.domain)) && (p.action == nil || bytes.Equal(action, p.action))
@@ -193,8 +193,8 @@ func (m *matcher) typeName() name {
 		return 0
 	}
 	switch p := &m.types[0]; {
-	case p.whole != nil:
-		return nameOf(tagType, p.whole)
+	case p.exact != nil:
+		return nameOf(tagType, p.exact)
 	case p.domain != nil:
 		return nameOf(tagDomain, p.domain)
 	}

@@ -155,7 +155,7 @@ func (x *search) findNear(query string, result *SearchResult) {
 	}
 	var hits []vectors.Hit
 	if err == nil {
-		hits, err = x.near(about)
+		hits, err = x.nearestMessages(about)
 	}
 	if err != nil {
 		if x.ctx.Err() == nil {
@@ -175,8 +175,8 @@ func (x *search) findNear(query string, result *SearchResult) {
 
 var errNoModel = errors.New("there is no model that embeds messages")
 
-// near returns the nearest messages of those that the filter wants.
-func (x *search) near(about string) (found []vectors.Hit, err error) {
+// nearestMessages returns the nearest messages of those that the filter wants.
+func (x *search) nearestMessages(about string) (found []vectors.Hit, err error) {
 	q := vectors.Query{Limit: nearest, From: x.within.low, To: min(x.within.high, x.horizon.Near+1)}
 	switch {
 	case x.among != nil:

@@ -200,7 +200,7 @@ func (j *Journal) RecordWith(b *store.Batch, rs []kernel.Record, apply func() er
 		return apply()
 	}
 	now := time.Now()
-	beside := j.addTail(b, d, now)
+	added := j.addTail(b, d, now)
 	if err := apply(); err != nil {
 		return err
 	}
@@ -209,7 +209,7 @@ func (j *Journal) RecordWith(b *store.Batch, rs []kernel.Record, apply func() er
 	if j.closed || j.waiting >= maxWaiting && !j.waitForRoom() {
 		return nil // the tail stays, and becomes a page when the journal is opened again
 	}
-	j.appendTail(now, d.items[first:], beside)
+	j.appendTail(now, d.items[first:], added)
 	return nil
 }
 
@@ -221,17 +221,17 @@ func (j *Journal) addTail(b *store.Batch, d *draft, now time.Time) tail {
 	d.key = j.tailKey(now)
 	d.stored = d.tail.append(d.stored)
 	b.Set(d.key[:], d.stored)
-	beside := tail{key: d.key}
+	added := tail{key: d.key}
 	ops := len(b.Ops)
 	if j.opts.Blobs.Refer(b, d.tail.data, d.key[:]); len(b.Ops) > ops {
-		beside.data = bytes.Clone(d.tail.data)
+		added.data = bytes.Clone(d.tail.data)
 	}
-	return beside
+	return added
 }
 
 // appendTail puts the records of a tail into pages, when its batch has been applied. The caller
 // has the lock.
-func (j *Journal) appendTail(now time.Time, items []item, beside tail) {
+func (j *Journal) appendTail(now time.Time, items []item, added tail) {
 	for i := range items {
 		j.append(now.UnixMilli(), &items[i])
 	}
@@ -239,7 +239,7 @@ func (j *Journal) appendTail(now time.Time, items []item, beside tail) {
 	if j.open == nil {
 		j.openPage()
 	}
-	j.open.tails = append(j.open.tails, beside)
+	j.open.tails = append(j.open.tails, added)
 }
 
 // A draft is a tail while it is made, and what it is made of. It is used again.

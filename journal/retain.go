@@ -179,9 +179,9 @@ func (j *Journal) dropSpan(s store.Reader, oldest span, why Limit) (Dropped, err
 	}); err != nil {
 		return Dropped{}, err
 	}
-	var beside tail
+	var added tail
 	if len(again.items) > 0 {
-		beside = j.addTail(&b, again, time.Now())
+		added = j.addTail(&b, again, time.Now())
 	}
 	b.Delete(seqKey(spaceSpans, oldest.first))
 	if j.meaning.texts != nil {
@@ -205,7 +205,7 @@ func (j *Journal) dropSpan(s store.Reader, oldest span, why Limit) (Dropped, err
 	if len(again.items) > 0 {
 		j.mu.Lock()
 		if !j.closed { // otherwise the tail stays, as in RecordWith
-			j.appendTail(time.Now(), again.items, beside) // the tails are few, and don't wait for room
+			j.appendTail(time.Now(), again.items, added) // the tails are few, and don't wait for room
 		}
 		j.mu.Unlock()
 	}

@@ -49,7 +49,7 @@ func newChecker(text json.RawMessage) (*checker, error) {
 func (k *checker) count(part *jsonschema.Schema) {
 	// For the same value, and for each member or element of it: those that are named, or all
 	// that are not, and those that match a pattern.
-	same, below := len(beside(part)), 1+len(part.PatternProperties)
+	same, below := len(inPlaceSubschemas(part)), 1+len(part.PatternProperties)
 	for _, each := range []*jsonschema.Schema{part.PropertyNames, part.Contains, part.UnevaluatedProperties, part.UnevaluatedItems} {
 		if each != nil {
 			below++

@@ -74,7 +74,7 @@ func (full *compiled) findSecrets() {
 	for changed := true; changed; {
 		changed = false
 		for _, part := range full.parts {
-			if !leads(part) && (secretPart(part) || slices.ContainsFunc(full.beside(part), leads) || slices.ContainsFunc(within(part), leads)) {
+			if !leads(part) && (secretPart(part) || slices.ContainsFunc(full.inPlace(part), leads) || slices.ContainsFunc(childSubschemas(part), leads)) {
 				full.about[part] = []*jsonschema.Schema{part}
 				changed = true
 			}
@@ -83,7 +83,7 @@ func (full *compiled) findSecrets() {
 	for part := range full.about {
 		same := []*jsonschema.Schema{part}
 		for i := 0; i < len(same); i++ {
-			for _, other := range full.beside(same[i]) {
+			for _, other := range full.inPlace(same[i]) {
 				if leads(other) && !slices.Contains(same, other) {
 					same = append(same, other)
 				}
@@ -111,8 +111,8 @@ type secretMark struct{}
 
 func (secretMark) Validate(*jsonschema.ValidatorContext, any) {}
 
-// beside lists the parts that a part refers to for the same value.
-func beside(s *jsonschema.Schema) []*jsonschema.Schema {
+// inPlaceSubschemas lists the subschemas of a part that apply to the same value: those of in-place applicators and references.
+func inPlaceSubschemas(s *jsonschema.Schema) []*jsonschema.Schema {
 	parts := slices.Concat(s.AllOf, s.AnyOf, s.OneOf, []*jsonschema.Schema{s.Ref, s.RecursiveRef, s.Not, s.If, s.Then, s.Else})
 	if s.DynamicRef != nil {
 		parts = append(parts, s.DynamicRef.Ref)
@@ -124,18 +124,18 @@ func beside(s *jsonschema.Schema) []*jsonschema.Schema {
 	return slices.DeleteFunc(parts, func(part *jsonschema.Schema) bool { return part == nil })
 }
 
-// beside lists the parts that are about the same value as a part. Where a dynamic reference
+// inPlace lists the parts that are about the same value as a part. Where a dynamic reference
 // leads depends on the value; it is taken for all that it may mean.
-func (full *compiled) beside(part *jsonschema.Schema) []*jsonschema.Schema {
-	parts := beside(part)
+func (full *compiled) inPlace(part *jsonschema.Schema) []*jsonschema.Schema {
+	parts := inPlaceSubschemas(part)
 	if part.DynamicRef != nil || part.RecursiveRef != nil {
 		parts = append(parts, full.anchored...)
 	}
 	return parts
 }
 
-// within lists the parts that are about members and elements of a part's values.
-func within(s *jsonschema.Schema) []*jsonschema.Schema {
+// childSubschemas lists the parts that are about members and elements of a part's values.
+func childSubschemas(s *jsonschema.Schema) []*jsonschema.Schema {
 	leading, _ := s.Items.([]*jsonschema.Schema)
 	parts := slices.Concat(leading, s.PrefixItems, slices.Collect(maps.Values(s.Properties)), slices.Collect(maps.Values(s.PatternProperties)),
 		[]*jsonschema.Schema{asSchema(s.AdditionalProperties), s.UnevaluatedProperties, asSchema(s.Items), s.Items2020, asSchema(s.AdditionalItems), s.Contains, s.UnevaluatedItems})

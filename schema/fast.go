@@ -171,9 +171,9 @@ func (p *plain) keyword(n *node, name string, value []byte) bool {
 	case "maxItems":
 		return bound(value, &n.maxItems)
 	case "minimum":
-		return whole(value, &n.minimum)
+		return integerBound(value, &n.minimum)
 	case "maximum":
-		return whole(value, &n.maximum)
+		return integerBound(value, &n.maximum)
 	case "format":
 		return string(value) == `"password"` // "password" is a hint for forms, and allows any text
 	case "items":
@@ -307,9 +307,9 @@ func bound(text []byte, n *int) bool {
 	return err == nil && v >= 0
 }
 
-// whole reads a bound for numbers. Whole ones within 2^53 compare exactly as
+// integerBound reads a bound for numbers. Whole ones within 2^53 compare exactly as
 // floating-point numbers.
-func whole(text []byte, n *float64) bool {
+func integerBound(text []byte, n *float64) bool {
 	v, err := strconv.ParseInt(string(text), 10, 64)
 	*n = float64(v)
 	return err == nil && v >= -safe && v <= safe

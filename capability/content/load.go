@@ -29,7 +29,7 @@ type document struct {
 	version       string
 	err           error  // why the front matter can't be read, or nil
 	text          string // the text after the front matter; all of the file if err is set
-	whole         bool   // text is kept
+	hasText       bool   // text is kept
 	skills, tools []dependency
 	optional      []optional
 	sum           [sha256.Size]byte // hash of the file
@@ -51,11 +51,11 @@ type optional struct {
 }
 
 // load returns a document as it is now: the kept one, if the file has not changed. Its text
-// may be left out unless whole is set.
-func (c *Content) load(ctx context.Context, uri string, whole bool) (*document, error) {
+// may be left out unless withText is set.
+func (c *Content) load(ctx context.Context, uri string, withText bool) (*document, error) {
 	kept, known := c.documents.Get(uri)
 	version := ""
-	if known && (kept.whole || !whole) {
+	if known && (kept.hasText || !withText) {
 		version = kept.version
 	}
 	file, same, err := c.read(ctx, uri, version)
@@ -66,7 +66,7 @@ func (c *Content) load(ctx context.Context, uri string, whole bool) (*document, 
 	if same {
 		return kept, nil
 	}
-	d := c.newDocument(uri, &file, whole)
+	d := c.newDocument(uri, &file, withText)
 	if reliable(&file) {
 		c.documents.Put(uri, d, d.size()+len(uri))
 	} else if known {
@@ -75,13 +75,13 @@ func (c *Content) load(ctx context.Context, uri string, whole bool) (*document, 
 	return d, nil
 }
 
-func (c *Content) newDocument(uri string, file *File, whole bool) *document {
-	d := &document{version: file.Version, whole: whole, sum: sha256.Sum256(file.Data)}
+func (c *Content) newDocument(uri string, file *File, withText bool) *document {
+	d := &document{version: file.Version, hasText: withText, sum: sha256.Sum256(file.Data)}
 	var body []byte
 	if d.front, body, d.err = parse(file.Data); d.err != nil {
 		d.front, body = front{present: true}, file.Data // the end of the front matter isn't known
 	}
-	if whole {
+	if withText {
 		d.text = strings.ToValidUTF8(string(body), "\uFFFD")
 	}
 	d.skills = c.dependencies(uri, d.front.skills, maxDependencies)

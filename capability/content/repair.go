@@ -48,16 +48,16 @@ func (m *mending) line() {
 		m.block(len(indent))
 	case value[0] == '[' || value[0] == '{':
 		if straysFlow(value) {
-			rest = key + ": " + quoted(plain(value))
+			rest = key + ": " + yamlQuoted(plain(value))
 		}
 		m.write(indent, rest)
 	case value[0] == '"' || value[0] == '\'':
 		if strays(value) {
-			rest = key + ": " + quoted(value)
+			rest = key + ": " + yamlQuoted(value)
 		}
 		m.write(indent, rest)
 	default:
-		m.write(indent, key+": "+quoted(m.continued(value, len(indent))))
+		m.write(indent, key+": "+yamlQuoted(m.continued(value, len(indent))))
 	}
 }
 
@@ -125,7 +125,7 @@ func item(rest string) string {
 	if !ok || value == "" || !strings.ContainsRune("&*!%@`", rune(value[0])) {
 		return rest
 	}
-	return "- " + quoted(plain(value))
+	return "- " + yamlQuoted(plain(value))
 }
 
 // plain takes the comment off a plain text.
@@ -174,4 +174,5 @@ func goesOn(behind string) bool {
 	return behind != "" && behind[0] != '#'
 }
 
-func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+// yamlQuoted returns a text as a single-quoted scalar of YAML.
+func yamlQuoted(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }

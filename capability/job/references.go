@@ -89,12 +89,12 @@ func (p *pipeline) part(id, path string) (v jsontext.Value, err error) {
 	if len(v) == 0 {
 		return jsontext.Value("null"), nil
 	}
-	if v, err = p.whole(v); err != nil || path == "" {
+	if v, err = p.resolve(v); err != nil || path == "" {
 		return v, err
 	}
 	for i, name := range strings.Split(path, ".") {
 		if i > 0 && member(v, name) == nil { // a reply of Job.Result may hold a whole reply by reference
-			if v, err = p.whole(v); err != nil {
+			if v, err = p.resolve(v); err != nil {
 				return nil, err
 			}
 		}
@@ -131,8 +131,8 @@ func member(v jsontext.Value, name string) (found jsontext.Value) {
 	return found
 }
 
-// whole returns what a reply is that was too large for a line.
-func (p *pipeline) whole(v jsontext.Value) (jsontext.Value, error) {
+// resolve returns a reply that was too large for a line from the blob that it refers to.
+func (p *pipeline) resolve(v jsontext.Value) (jsontext.Value, error) {
 	pointer, ok := kernel.ReferenceIn(v)
 	if !ok {
 		return v, nil

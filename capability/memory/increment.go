@@ -70,15 +70,15 @@ func add(a, b string) (string, error) {
 	}
 	f, _ := strconv.ParseFloat(a, 64) // infinite if it is out of range
 	g, _ := strconv.ParseFloat(b, 64)
-	if whole(a) && errX != nil || whole(b) && errY != nil || math.IsInf(f+g, 0) || math.IsNaN(f+g) {
+	if isInteger(a) && errX != nil || isInteger(b) && errY != nil || math.IsInf(f+g, 0) || math.IsNaN(f+g) {
 		return "", tooLarge(a, b)
 	}
 	text, err := json.Marshal(f + g)
 	return string(text), err
 }
 
-// whole reports whether a number is written as an integer.
-func whole(number string) bool { return !strings.ContainsAny(number, ".eE") }
+// isInteger reports whether a number is written as an integer.
+func isInteger(number string) bool { return !strings.ContainsAny(number, ".eE") }
 
 func tooLarge(a, b string) error {
 	return message.Errorf(422, "The sum of %s and %s is too large: whole numbers go up to %d, others to about 1.8e308", message.Clip(a, 40), message.Clip(b, 40), math.MaxInt64)

@@ -202,7 +202,7 @@ func (r *anthropicReader) take(data []byte) (done bool, err error) {
 		r.answer.Finish = cmp.Or(r.answer.Finish, conversation.FinishStop)
 		return true, nil
 	case `"message"`: // the answer isn't streamed
-		return true, r.whole(data)
+		return true, r.unstreamed(data)
 	case `"error"`:
 		words, what := errorText(data)
 		err = streamFailure(words, what)
@@ -286,8 +286,8 @@ func (r *anthropicReader) delta(index, delta []byte) error {
 	return nil
 }
 
-// whole takes an answer that isn't streamed.
-func (r *anthropicReader) whole(data []byte) (err error) {
+// unstreamed takes an answer that isn't streamed.
+func (r *anthropicReader) unstreamed(data []byte) (err error) {
 	if content := jsonscan.Member(data, "content"); content != nil && content[0] == '[' {
 		n := 0
 		jsonscan.Elements(content, 0, func(block []byte) bool {

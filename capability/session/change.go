@@ -79,7 +79,7 @@ func (c *change) done() {
 // recordsOf returns the events that record the change, which a turn has caused.
 func (c *change) recordsOf(t *turn) (all []message.Message) {
 	for _, m := range c.appended {
-		event := message.Message{Kind: message.KindEvent, Type: appendedEvent, Data: c.s.appendedData(m.brief())}
+		event := message.Message{Kind: message.KindEvent, Type: appendedEvent, Data: c.s.appendedData(m.withoutTexts())}
 		event.Metadata.ID = message.ID(m.ID)
 		event.Metadata.Causation, event.Metadata.Correlation = t.Cause, t.Correlation
 		all = append(all, event)
@@ -99,7 +99,7 @@ func (s *session) appendedData(m Message) []byte {
 func (c *change) stage() error {
 	c.done()
 	for _, m := range c.appended {
-		if err := kernel.Publish(c.ctx, appendedEvent, c.s.appendedData(m.brief())); err != nil {
+		if err := kernel.Publish(c.ctx, appendedEvent, c.s.appendedData(m.withoutTexts())); err != nil {
 			return err
 		}
 	}

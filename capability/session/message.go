@@ -355,8 +355,8 @@ func brief(data stdjson.RawMessage) stdjson.RawMessage {
 	return kept.Text()
 }
 
-// brief returns a message as it is recorded: without its texts, which Session.Delete deletes.
-func (m *Message) brief() Message {
+// withoutTexts returns a message as it is recorded: without its texts, which Session.Delete deletes.
+func (m *Message) withoutTexts() Message {
 	b := Message{ID: m.ID, Seq: m.Seq, Parent: m.Parent, Timestamp: m.Timestamp, Type: m.Type, Turn: m.Turn, Partial: m.Partial, Covers: m.Covers}
 	for _, c := range m.Calls {
 		b.Calls = append(b.Calls, Call{ID: c.ID, Name: c.Name})

@@ -87,15 +87,15 @@ func (v *Vectors) query(ctx context.Context, in queryInput) (out queryOutput, er
 	in.Limit = cmp.Or(in.Limit, defaultLimit)
 	limit := min(passed+in.Limit, deepest)
 	out.Hits = []hit{}
-	found, err := v.near(ctx, h, f, &in, limit+1, &out)
+	found, err := v.nearestItems(ctx, h, f, &in, limit+1, &out)
 	if err != nil {
 		return out, err
 	}
 	if len(found) > limit && limit < deepest {
 		out.Cursor = cursor.Numbers(cursorHits, uint64(limit))
 	}
-	for _, near := range found[min(passed, len(found)):min(limit, len(found))] {
-		e, err := v.opts.Store.Get(n.key(spaceItems, string(near.Key)))
+	for _, scored := range found[min(passed, len(found)):min(limit, len(found))] {
+		e, err := v.opts.Store.Get(n.key(spaceItems, string(scored.Key)))
 		if err != nil {
 			return out, err
 		}
@@ -106,7 +106,7 @@ func (v *Vectors) query(ctx context.Context, in queryInput) (out queryOutput, er
 		if err != nil {
 			return out, err
 		}
-		found := hit{ID: string(near.Key), Score: ranked.Rounded(float64(near.Score)), Text: i.Text}
+		found := hit{ID: string(scored.Key), Score: ranked.Rounded(float64(scored.Score)), Text: i.Text}
 		if len(i.Metadata) > 0 {
 			if found.Metadata, err = json.Marshal(i.Metadata, json.Deterministic(true)); err != nil {
 				return out, err
@@ -131,8 +131,8 @@ func (in *queryInput) check(h *head) error {
 	return nil
 }
 
-// near finds the nearest items. If there are no vectors to go by, it goes by words, and the reply has a note about that.
-func (v *Vectors) near(ctx context.Context, h head, f filter, in *queryInput, limit int, out *queryOutput) ([]vectors.KeyHit, error) {
+// nearestItems finds the nearest items. If there are no vectors to go by, it goes by words, and the reply has a note about that.
+func (v *Vectors) nearestItems(ctx context.Context, h head, f filter, in *queryInput, limit int, out *queryOutput) ([]vectors.KeyHit, error) {
 	n, x := h.name(), v.index(h)
 	waiting, cancel := context.WithTimeout(ctx, patience)
 	late := x.CatchUp(waiting)

@@ -98,8 +98,8 @@ func (m *Meaning) vectors(ctx context.Context, texts []string) (out []vector, le
 
 // keep keeps a vector. The caller has mu.
 func (m *Meaning) keep(hash [16]byte, v vector) {
-	const beside = 64 // bytes of an entry of the map
-	if m.kept == nil || (len(m.kept)+1)*(m.model.Dimensions()+beside) > maxKept {
+	const overhead = 64 // bytes of an entry of the map
+	if m.kept == nil || (len(m.kept)+1)*(m.model.Dimensions()+overhead) > maxKept {
 		m.kept = make(map[[16]byte]vector)
 	}
 	m.kept[hash] = v
@@ -130,8 +130,8 @@ func quantize(v []float32) vector {
 	return q
 }
 
-// near returns the cosine of two vectors.
-func near(a, b vector) float64 {
+// cosine returns the cosine of two vectors.
+func cosine(a, b vector) float64 {
 	if len(a) != len(b) || len(a) == 0 {
 		return 0
 	}

@@ -66,7 +66,7 @@ type Index struct {
 	words     []string // sorted
 	postings  map[string][]posting
 	about     []string // by document
-	near      atomic.Pointer[vectors]
+	vectors   atomic.Pointer[vectors]
 }
 
 // vectors are those of an index, once it was asked by meaning.
@@ -292,18 +292,18 @@ func (x *Index) byMeaning(ctx context.Context, m *Meaning, query string) (found 
 	if err != nil {
 		return nil, 0, err
 	}
-	v := x.near.Load()
+	v := x.vectors.Load()
 	if v == nil || v.of != m {
 		v = &vectors{of: m}
 		if v.list, left, err = m.vectors(ctx, x.about); err != nil {
 			return nil, 0, err
 		}
 		if left == 0 {
-			x.near.Store(v)
+			x.vectors.Store(v)
 		}
 	}
 	for i, d := range v.list {
-		if n := near(asked[0], d); n >= MinNear {
+		if n := cosine(asked[0], d); n >= MinNear {
 			found = append(found, nearby{i, n})
 		}
 	}

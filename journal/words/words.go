@@ -37,7 +37,7 @@ func (t *Tokenizer) json(b []byte) {
 	for i := 0; i < len(b); {
 		switch c := b[i]; {
 		case c == '"':
-			i = t.quoted(b, i)
+			i = t.jsonString(b, i)
 		case c == '-' || '0' <= c && c <= '9':
 			start := i
 			for i < len(b) && (b[i] == '-' || b[i] == '+' || b[i] == '.' || isWordByte(b[i])) {
@@ -54,8 +54,8 @@ func isWordByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
-// quoted finds the words of the string at b[i] and returns the offset after it.
-func (t *Tokenizer) quoted(b []byte, i int) int {
+// jsonString finds the words of the string at b[i] and returns the offset after it.
+func (t *Tokenizer) jsonString(b []byte, i int) int {
 	end, escaped, err := jsonscan.String(b, i)
 	if err != nil {
 		return len(b) // not JSON: the end of the string isn't known

@@ -160,7 +160,7 @@ func (run *Run) Lookup() (*Kept, error) {
 		run.revision, run.expires = 0, 0
 		return nil, nil
 	case len(v) < head:
-		return nil, message.Errorf(500, "The first outcome for the idempotency key %s is there and can't be read", quoted(run.shown))
+		return nil, message.Errorf(500, "The first outcome for the idempotency key %s is there and can't be read", showKey(run.shown))
 	case expiry(v) <= time.Now().UnixMilli():
 		run.revision, run.expires = e.Revision, expiry(v)
 		return nil, nil
@@ -252,16 +252,17 @@ func (i *Intent) Withdraw() error {
 
 func misused(key string) *message.Error {
 	return &message.Error{Code: 422, Field: "metadata.idempotencyKey", Reason: message.ErrEnvelope,
-		Message: "The idempotency key " + quoted(key) + " was used before for another command or other data; a new command needs a new key"}
+		Message: "The idempotency key " + showKey(key) + " was used before for another command or other data; a new command needs a new key"}
 }
 
 // unknownOutcome returns the error for a command that has begun, and whose outcome was not recorded.
 func unknownOutcome(key string) *message.Error {
-	return &message.Error{Code: 409, Message: "The outcome is not known (the command with the idempotency key " + quoted(key) +
+	return &message.Error{Code: 409, Message: "The outcome is not known (the command with the idempotency key " + showKey(key) +
 		" had begun, and was not done in time, or the program that served it left, or the kernel ended before it could write down how it went). It may have happened, and is not run again; look, and if it has not, send it with a new key"}
 }
 
-func quoted(s string) string { return string(jsonscan.AppendQuoted(nil, message.Clip(s, 100))) }
+// showKey returns a key as errors show it.
+func showKey(s string) string { return string(jsonscan.AppendQuoted(nil, message.Clip(s, 100))) }
 
 // Repeats reports whether an error would be the same the next time, and is kept: it is the
 // caller's. Of the 4xx, three would not: the call was cancelled, it took too long, it came too

@@ -130,7 +130,7 @@ func (r *Reader) line() ([]byte, error) {
 			line := r.buf[r.start : r.searched+n]
 			r.start = r.searched + n + 1
 			r.searched = r.start
-			return r.whole(line, limit)
+			return r.completeLine(line, limit)
 		}
 		r.searched = r.end
 		// What is more than the limit may be the CR of a line end, and a byte-order mark.
@@ -151,7 +151,7 @@ func (r *Reader) line() ([]byte, error) {
 		if r.err == io.EOF && r.start < r.end {
 			line := r.buf[r.start:r.end]
 			r.start, r.searched = r.end, r.end
-			return r.whole(line, limit)
+			return r.completeLine(line, limit)
 		}
 		return nil, r.err
 	}
@@ -160,8 +160,8 @@ func (r *Reader) line() ([]byte, error) {
 // mark is the byte-order mark. Some shells begin their output with one.
 const mark = "\xEF\xBB\xBF"
 
-// whole checks the length of a line that was read to its end.
-func (r *Reader) whole(line []byte, limit int) ([]byte, error) {
+// completeLine checks the length of a line that was read to its end.
+func (r *Reader) completeLine(line []byte, limit int) ([]byte, error) {
 	r.lines++
 	line = bytes.TrimSuffix(line, []byte("\r"))
 	if r.lines == 1 {

@@ -66,7 +66,7 @@ func recognise(fs vfs.FS, dir string) (kind, error) {
 	for _, name := range names {
 		if name != lockName && name != "lost+found" {
 			return absent, store.Errorf(500, nil,
-				"%s isn't a store of kernos, and isn't empty (there is %s); use another KERNOS_HOME, or restore a backup into an empty one with `kernos restore FILE`", dir, quoted(name))
+				"%s isn't a store of kernos, and isn't empty (there is %s); use another KERNOS_HOME, or restore a backup into an empty one with `kernos restore FILE`", dir, showText(name))
 		}
 	}
 	return empty, nil

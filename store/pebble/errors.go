@@ -58,7 +58,7 @@ func damage(dir, name string, err error) *store.Error {
 	if errors.Is(err, os.ErrNotExist) {
 		state = "is missing"
 	}
-	return store.Errorf(500, brief{err}, "The store in %s is damaged: %s %s; move the directory away and restore a backup with `kernos restore FILE`", dir, what, state)
+	return store.Errorf(500, firstLine{err}, "The store in %s is damaged: %s %s; move the directory away and restore a backup with `kernos restore FILE`", dir, what, state)
 }
 
 // fileNames matches the names of Pebble's files in the texts of its errors.
@@ -85,19 +85,19 @@ func damagedFile(dir string, err error) string {
 	return name + ".sst"
 }
 
-// A brief is an error of Pebble with the first line of its text. What follows is for
+// A firstLine is an error of Pebble with the first line of its text. What follows is for
 // Pebble itself.
-type brief struct{ error }
+type firstLine struct{ error }
 
-func (e brief) Error() string {
+func (e firstLine) Error() string {
 	line, _, _ := strings.Cut(e.error.Error(), "\n")
 	return line
 }
 
-func (e brief) Unwrap() error { return e.error }
+func (e firstLine) Unwrap() error { return e.error }
 
-// quoted returns a text that may be long, as errors show it.
-func quoted(s string) string { return strconv.Quote(message.Clip(s, 60)) }
+// showText returns a text that may be long, as errors show it.
+func showText(s string) string { return strconv.Quote(message.Clip(s, 60)) }
 
 // full reports whether an error means that the disk is full.
 func full(err error) bool {

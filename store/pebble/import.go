@@ -126,7 +126,7 @@ func fill(db *crdb.DB, s schema, next func() (store.Entry, bool, error)) error {
 			break
 		}
 		if foreign(entry.Key) || entry.Revision == 0 || entry.Revision > store.MaxRevision {
-			return store.Errorf(422, nil, "The backup has an entry that no store can have: the key %s with revision %d", quoted(string(entry.Key)), entry.Revision)
+			return store.Errorf(422, nil, "The backup has an entry that no store can have: the key %s with revision %d", showText(string(entry.Key)), entry.Revision)
 		}
 		highest = max(highest, entry.Revision)
 		value = append(binary.AppendUvarint(value[:0], uint64(entry.Revision)), entry.Value...)

@@ -166,9 +166,9 @@ func (r *faulty) excused(what string, err error) error {
 
 func (r *faulty) run() error {
 	fs := errorfs.Wrap(r.disk, errorfs.InjectorFunc(r.inject))
-	for session := range 2 {
+	for round := range 2 {
 		if err := r.open(fs); err != nil {
-			return fmt.Errorf("session %d: %w", session, err)
+			return fmt.Errorf("round %d: %w", round, err)
 		}
 		err := r.work()
 		if err == nil {
@@ -184,17 +184,17 @@ func (r *faulty) run() error {
 			err = r.excused("Close", closed)
 		}
 		if err != nil {
-			return fmt.Errorf("session %d: %w", session, err)
+			return fmt.Errorf("round %d: %w", round, err)
 		}
 		r.heal() // whatever Close has met
 		if hit, _ := r.hitYet(); !hit {
 			continue
 		}
 		if err := r.compare(r.disk, before, closed); err != nil {
-			return fmt.Errorf("session %d, opened again: %w", session, err)
+			return fmt.Errorf("round %d, opened again: %w", round, err)
 		}
 		if err := r.compare(cut, nil, nil); err != nil {
-			return fmt.Errorf("session %d, after a power cut: %w", session, err)
+			return fmt.Errorf("round %d, after a power cut: %w", round, err)
 		}
 	}
 	return nil

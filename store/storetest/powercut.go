@@ -22,12 +22,12 @@ import (
 // change to it: if nothing had survived that was not synced, if half of it had, and if all had. A short run
 // takes the last two by turns.
 func runPowerCut(t *testing.T, e Engine) {
-	w := workload{sessions: 3, writers: 3, batches: 8, every: 3, large: 20}
+	w := workload{rounds: 3, writers: 3, batches: 8, every: 3, large: 20}
 	switch {
 	case *long:
-		w = workload{sessions: 4, writers: 8, batches: 20, every: 1, large: 6}
+		w = workload{rounds: 4, writers: 8, batches: 20, every: 1, large: 6}
 	case raced:
-		w = workload{sessions: 2, writers: 2, batches: 4, every: 3, large: 20}
+		w = workload{rounds: 2, writers: 2, batches: 4, every: 3, large: 20}
 	}
 	cuts, err := powerCut(e, w, random(t))
 	if err != nil {
@@ -38,11 +38,11 @@ func runPowerCut(t *testing.T, e Engine) {
 
 // A workload is batches that are written while the power may be cut.
 type workload struct {
-	sessions int // the store is opened and closed so often
-	writers  int // at the same time
-	batches  int // of each writer and session; each waits for its commit
-	every    int // of so many cuts one is followed by a second one
-	large    int // of so many values one is large: Pebble looks for a flipped bit in what is left of it, which takes half a second
+	rounds  int // the store is opened and closed so often
+	writers int // at the same time
+	batches int // of each writer and round; each waits for its commit
+	every   int // of so many cuts one is followed by a second one
+	large   int // of so many values one is large: Pebble looks for a flipped bit in what is left of it, which takes half a second
 }
 
 // A cut is what one power cut has left.
@@ -266,15 +266,15 @@ func newest(all []store.Entry) (r store.Revision) {
 
 // write does the work.
 func (w workload) write(e Engine, seed uint64, h *history, fs vfs.FS) error {
-	for session := range w.sessions {
+	for round := range w.rounds {
 		s, err := e.OpenFS(fs, "store")
 		if err != nil {
-			return fmt.Errorf("session %d: %w", session, err)
+			return fmt.Errorf("round %d: %w", round, err)
 		}
 		failed := make(chan error, w.writers)
 		for writer := range w.writers {
-			random := rand.New(rand.NewPCG(seed, uint64(session*w.writers+writer)))
-			go func() { failed <- w.writer(s, h, random, fmt.Sprintf("%d/%d", session, writer)) }()
+			random := rand.New(rand.NewPCG(seed, uint64(round*w.writers+writer)))
+			go func() { failed <- w.writer(s, h, random, fmt.Sprintf("%d/%d", round, writer)) }()
 		}
 		for range w.writers {
 			if f := <-failed; err == nil {
@@ -285,7 +285,7 @@ func (w workload) write(e Engine, seed uint64, h *history, fs vfs.FS) error {
 			err = closed
 		}
 		if err != nil {
-			return fmt.Errorf("session %d: %w", session, err)
+			return fmt.Errorf("round %d: %w", round, err)
 		}
 	}
 	return nil

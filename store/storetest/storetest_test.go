@@ -129,7 +129,7 @@ func TestPowerCutFinds(t *testing.T) {
 		{writesHalves, 1000, "a state that never was"},
 		{losesRevision, 1, "is given again"},
 	} {
-		w := workload{sessions: 1, writers: 2, batches: 8, every: c.every, large: 6}
+		w := workload{rounds: 1, writers: 2, batches: 8, every: c.every, large: 6}
 		_, err := powerCut(logEngine(c.vice, nil), w, rand.New(rand.NewPCG(1, 2)))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("vice %d: %v; want %q", c.vice, err, c.want)

@@ -89,7 +89,7 @@ func retarget(schema json.RawMessage, target func(string) string) json.RawMessag
 				case "$ref":
 					if schema[at] == '"' {
 						end := jsonscan.Skip(schema, at)
-						w.Replace(at, end, string(quoted(target(jsonscan.Unquote(schema[at:end])))))
+						w.Replace(at, end, string(jsonString(target(jsonscan.Unquote(schema[at:end])))))
 						return end
 					}
 				case "const", "enum", "default", "examples":

@@ -59,8 +59,8 @@ func (s *Service) moduleSchema(v kernel.View, namespace string) (json.RawMessage
 			variants[i] = variant(r, shared.take(r.Syscall.Input.JSON(), "#/oneOf/"+strconv.Itoa(i)))
 		}
 		module := jsonvalue.Object{
-			{Name: "$schema", Value: quoted("https://json-schema.org/draft/2020-12/schema")},
-			{Name: "title", Value: quoted(strings.ToUpper(n.Name[:1]) + n.Name[1:] + "Methods")},
+			{Name: "$schema", Value: jsonString("https://json-schema.org/draft/2020-12/schema")},
+			{Name: "title", Value: jsonString(strings.ToUpper(n.Name[:1]) + n.Name[1:] + "Methods")},
 			{Name: "oneOf", Value: array(variants)},
 		}
 		if len(shared.shared) > 0 {
@@ -74,17 +74,17 @@ func (s *Service) moduleSchema(v kernel.View, namespace string) (json.RawMessage
 // the others.
 func variant(r *kernel.Route, input json.RawMessage) json.RawMessage {
 	in := members(input)
-	properties := jsonvalue.Object{{Name: methodField, Value: jsonvalue.Object{{Name: "const", Value: quoted(r.Method)}}.Text()}}
+	properties := jsonvalue.Object{{Name: methodField, Value: jsonvalue.Object{{Name: "const", Value: jsonString(r.Method)}}.Text()}}
 	for _, p := range members(in.Get("properties")) {
 		properties = properties.Set(variantField(p.Name), p.Value)
 	}
-	required := [][]byte{quoted(methodField)}
+	required := [][]byte{jsonString(methodField)}
 	for _, name := range texts(in.Get("required")) {
-		required = append(required, quoted(variantField(name)))
+		required = append(required, jsonString(variantField(name)))
 	}
 	out := jsonvalue.Object{
-		{Name: "type", Value: quoted("object")},
-		{Name: "description", Value: quoted(r.Syscall.Summary)},
+		{Name: "type", Value: jsonString("object")},
+		{Name: "description", Value: jsonString(r.Syscall.Summary)},
 		{Name: "properties", Value: properties.Text()},
 		{Name: "required", Value: array(required)},
 	}

@@ -80,7 +80,7 @@ func array(values [][]byte) json.RawMessage {
 }
 
 // quoted returns a string as JSON.
-func quoted(text string) json.RawMessage { return jsonscan.AppendQuoted(nil, text) }
+func jsonString(text string) json.RawMessage { return jsonscan.AppendQuoted(nil, text) }
 
 // marshal encodes a value for which that never fails, without escaping the signs of HTML.
 func marshal(v any) []byte {

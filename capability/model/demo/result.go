@@ -64,7 +64,7 @@ func (d *Model) result(name message.Type, r *conversation.Answered) string {
 	if t != nil && t.results != nil {
 		value, depth = keep(value, t), maxDepth
 	}
-	return d.short(spaced(d.brief(value, resultTokens*2/3, depth)), resultTokens)
+	return d.short(spaced(d.abridge(value, resultTokens*2/3, depth)), resultTokens)
 }
 
 // endingID matches an id at the end of an error: the model would stumble over it.
@@ -169,9 +169,9 @@ func readable(page string) jsontext.Value {
 	return jsonscan.AppendQuoted(nil, page)
 }
 
-// brief returns a value with at most about so many tokens, and so deep. What is left out of an object is counted by its
+// abridge returns a value with at most about so many tokens, and so deep. What is left out of an object is counted by its
 // member "…"; a list that was cut ends with "…".
-func (d *Model) brief(value jsontext.Value, room, depth int) jsontext.Value {
+func (d *Model) abridge(value jsontext.Value, room, depth int) jsontext.Value {
 	var parts [][]byte
 	left := 0
 	add := func(name, one []byte) bool {
@@ -179,7 +179,7 @@ func (d *Model) brief(value jsontext.Value, room, depth int) jsontext.Value {
 			left++
 			return true
 		}
-		part := append(name, d.brief(one, room-room/4, depth-1)...)
+		part := append(name, d.abridge(one, room-room/4, depth-1)...)
 		room -= len(d.model.Tokens(string(part))) + 1
 		parts = append(parts, part)
 		return true

@@ -58,13 +58,13 @@ func writeIn(root *os.Root, name string, data []byte, expect vfs.Expect) (string
 	if err != nil {
 		return "", err
 	}
-	beside := newPrefix + rand.Text()
-	info, err := writeNew(root, beside, data, old)
+	temporary := newPrefix + rand.Text()
+	info, err := writeNew(root, temporary, data, old)
 	if err == nil {
-		err = place(root, beside, name, old == nil && expect == vfs.Absent)
+		err = place(root, temporary, name, old == nil && expect == vfs.Absent)
 	}
 	if err != nil {
-		if removeErr := root.Remove(local(beside)); !errors.Is(removeErr, fs.ErrNotExist) {
+		if removeErr := root.Remove(local(temporary)); !errors.Is(removeErr, fs.ErrNotExist) {
 			err = errors.Join(err, removeErr)
 		}
 		return "", err
@@ -117,14 +117,14 @@ func writeNew(root *os.Root, name string, data []byte, like fs.FileInfo) (info f
 
 // place gives a file its name so that it lasts. If it must be the first of that name, a file
 // that another program has made since is not replaced.
-func place(root *os.Root, beside, name string, first bool) error {
+func place(root *os.Root, temporary, name string, first bool) error {
 	err := errors.ErrUnsupported
 	if first {
-		err = root.Link(local(beside), local(name))
+		err = root.Link(local(temporary), local(name))
 	}
 	switch {
 	case err == nil:
-		err = root.Remove(local(beside))
+		err = root.Remove(local(temporary))
 	case errors.Is(err, fs.ErrExist):
 		actual := "unknown"
 		if info, err := root.Lstat(local(name)); err == nil {
@@ -132,7 +132,7 @@ func place(root *os.Root, beside, name string, first bool) error {
 		}
 		return vfs.Absent.Check(actual)
 	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, syscall.EPERM): // no hard links here
-		err = root.Rename(local(beside), local(name))
+		err = root.Rename(local(temporary), local(name))
 	}
 	if err != nil {
 		return err

@@ -125,7 +125,7 @@ func (c *call) run(ctx context.Context) error {
 	switch {
 	case c.Given("as") || c.DryRun:
 		return c.showRequest(params)
-	case c.kernel == nil || c.kernel.Described(): // the word was taken for a module, and is a method
+	case c.kernel == nil || c.kernel.DefinitionsOnly(): // the word was taken for a module, and is a method
 		c.close()
 		if c.kernel, err = c.server.Open(ctx, connect.Options{Start: true}); err != nil {
 			return err

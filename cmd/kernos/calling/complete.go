@@ -98,7 +98,7 @@ func Completions(args []string, word string) []string {
 // patience returns ctx, which bounds what a server is asked, or a context without an end if definitions in this process
 // answer.
 func (c *call) patience(ctx context.Context) context.Context {
-	if c.kernel != nil && c.kernel.Described() {
+	if c.kernel != nil && c.kernel.DefinitionsOnly() {
 		return context.WithoutCancel(ctx)
 	}
 	return ctx

@@ -20,14 +20,14 @@ func (c *call) background(ctx context.Context, params json.RawMessage) (json.Raw
 		return nil, errors.New("--watch shows answers, and a job gives its id only: leave one of --watch and --background out")
 	}
 	_, name := c.messageType()
-	job := jsonvalue.Object{}.Set("name", quoted(string(name))).Set("payload", messageData(params))
+	job := jsonvalue.Object{}.Set("name", jsonString(string(name))).Set("payload", messageData(params))
 	for _, option := range [][2]string{{"delay", c.Delay}, {"at", c.At}, {"schedule", c.Schedule}} {
 		if option[1] != "" {
-			job = job.Set(option[0], quoted(option[1]))
+			job = job.Set(option[0], jsonString(option[1]))
 		}
 	}
 	if c.Timeout > 0 { // how long the job may take: its start is answered at once
-		job = job.Set("timeout", quoted(time.Duration(c.Timeout).String()))
+		job = job.Set("timeout", jsonString(time.Duration(c.Timeout).String()))
 		c.Timeout = 0
 	}
 	c.module, c.name, c.method, c.unlisted = "job", "start", nil, false
@@ -44,7 +44,7 @@ func (c *call) background(ctx context.Context, params json.RawMessage) (json.Raw
 	return job.Text(), nil
 }
 
-func quoted(text string) json.RawMessage {
+func jsonString(text string) json.RawMessage {
 	out, _ := json.Marshal(text) // never fails
 	return out
 }

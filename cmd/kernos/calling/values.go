@@ -21,7 +21,7 @@ const maxListed = 500 // values of a parameter
 // looked into.
 func (c *call) listed(ctx context.Context, f *client.Field, word string) (found []string) {
 	lister, list := c.lister(ctx, f)
-	if lister == "" || c.kernel == nil || c.kernel.Described() {
+	if lister == "" || c.kernel == nil || c.kernel.DefinitionsOnly() {
 		return nil
 	}
 	if list != "" {

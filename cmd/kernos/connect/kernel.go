@@ -150,9 +150,9 @@ func dialInProcess(ctx context.Context, loop *daemon.Loopback) (*client.Client, 
 // Server returns the server that the kernel is reached at.
 func (k *Kernel) Server() *Server { return k.server }
 
-// Described reports whether the kernel has only the definitions of kernos itself, in place of the daemon: it answers
+// DefinitionsOnly reports whether the kernel has only the definitions of kernos itself, in place of the daemon: it answers
 // what lists and describes syscalls.
-func (k *Kernel) Described() bool { return k.whyAway() != nil }
+func (k *Kernel) DefinitionsOnly() bool { return k.whyAway() != nil }
 
 func (k *Kernel) whyAway() error {
 	k.mu.Lock()
@@ -257,7 +257,7 @@ func (k *Kernel) attempt(ctx context.Context, request func(*client.Client, *daem
 // it was last called is added.
 func (k *Kernel) Discover(ctx context.Context, cache *client.Cache) (catalog *client.Catalog, err error) {
 	err = k.attempt(ctx, func(conn *client.Client, _ *daemon.Daemon) (taken bool, err error) {
-		if k.Described() {
+		if k.DefinitionsOnly() {
 			catalog, err = client.Discover(ctx, conn, new(client.Cache))
 			if known, missing := cache.Latest(k.server.Target); err == nil && missing == nil {
 				catalog.Add(known)
