@@ -26,7 +26,7 @@ type effect struct {
 	decided   func(error)         // called when it is known whether staged is durable; or nil
 }
 
-// both returns a function that calls two, of which the first may be nil.
+// both returns a function that calls first and then second. first may be nil.
 func both[T any](first, second func(T)) func(T) {
 	if first == nil {
 		return second
@@ -86,9 +86,9 @@ func WhenApplied(ctx context.Context, f func(*store.Commit)) {
 	c.applied = both(c.applied, f)
 }
 
-// WhenDecided calls f, once, when it is known what becomes of what the call that ctx belongs to
-// has staged: with nil when it is durable, and else with the reason; the handler may run again
-// then. The reply is sent after f has returned.
+// WhenDecided calls f, once, when the commit of what the call of ctx has staged is decided: with nil
+// if it is durable, and otherwise with the reason; the handler may run again then. The reply is sent
+// after f has returned.
 func WhenDecided(ctx context.Context, f func(error)) {
 	c, ok := CallOf(ctx)
 	if !ok {
@@ -100,9 +100,9 @@ func WhenDecided(ctx context.Context, f func(error)) {
 	c.decided = both(c.decided, f)
 }
 
-// decide calls the functions that wait for the decision about a commit, which is nil if there is nothing
-// to wait for; err is then the reason. decide returns the commit that answers have to wait for instead.
-// It is called with mu held.
+// decide calls the functions that WhenDecided has registered once the commit is decided: at once if
+// commit is nil, or if err is the reason why nothing was committed. It returns the commit that answers
+// have to wait for, which is resolved after these functions have returned. It is called with mu held.
 func (c *Call) decide(commit *store.Commit, err error) *store.Commit {
 	decided := c.decided
 	c.decided = nil
@@ -126,7 +126,7 @@ func (c *Call) decide(commit *store.Commit, err error) *store.Commit {
 	return instead
 }
 
-// errFailed is why nothing becomes of what a call has staged that has failed.
+// errFailed is why what a failed call has staged is not committed.
 var errFailed = errors.New("the call has failed")
 
 // Recorded reports whether messages are recorded. If they are not, there are no watchers, and

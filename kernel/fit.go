@@ -47,9 +47,9 @@ type BlobOwners interface {
 	Unrefer(b *store.Batch, data, owner []byte)
 }
 
-// Share lets a principal that is given data by another fetch the blobs that it mentions. One that
-// the giver may not fetch stays out of reach, and so does one that only repeats what the principal
-// has asked with: a program that answers with what it was asked gives nothing away.
+// Share lets the principal to, which gets data from another one, fetch the blobs that the data
+// mentions, except for those that from may not fetch and those that the request (asked) mentions: a
+// program that only repeats pointers from its request grants access to nothing.
 func (k *Kernel) Share(ctx context.Context, data, asked []byte, from, to *principal.Principal) error {
 	if k.opts.Blobs == nil || to.SeesAll() || from.ID() == to.ID() {
 		return nil

@@ -28,13 +28,13 @@ type NewCall struct {
 	// Correlation is the workflow that the call belongs to. "" means the caller's.
 	Correlation string
 
-	// Sender is whom the call acts for, if not the caller's own sender; nil means that. It can
-	// only take rights away: the owner may act for every principal, others for themselves, alone
-	// or with the author of code.
+	// Sender is the sender of the call; nil means the caller's. Another sender can only have
+	// fewer rights: the owner may act for every principal, others for themselves, alone or with the
+	// author of code.
 	Sender *Sender
 
-	// Kept wants the reply as a record of it has it: without secrets, and what is too large
-	// for a line by pointer.
+	// Kept asks for the reply as it is recorded: without secrets, and with pointers to blobs in
+	// place of what is too large for a line.
 	Kept bool
 
 	// Event gets the events of the call. They are neither recorded nor passed on: the caller

@@ -44,7 +44,7 @@ const (
 type Revision uint64
 
 // MaxRevision is more than any store reaches: a million batches per second for two thousand years.
-// A store that was given such revisions by a file could not count on.
+// A store that imported larger ones from a file could run out of revisions.
 const MaxRevision Revision = 1 << 56
 
 // An Entry is a key with its value. Its slices are valid until the next step of the

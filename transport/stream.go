@@ -37,9 +37,8 @@ type Options struct {
 	// Pacer holds the peer to a number of messages per second. Nil means no limit.
 	Pacer *Pacer
 
-	// Inward and Outward translate the data of what comes and of what is sent: to a peer on
-	// another machine some things have other names. Outward of what it returned is the same
-	// again. May be nil.
+	// Inward and Outward translate the data of messages that are received and sent: for a peer on
+	// another machine, pointers to blobs are different. Outward is idempotent. May be nil.
 	Inward, Outward func(data []byte) []byte
 
 	// Open counts the requests that have come and are not answered. May be nil.

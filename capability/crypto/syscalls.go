@@ -29,7 +29,7 @@ type sealInput struct {
 
 var seal = kernel.DefineCommand[sealInput, string](kernel.Definition{
 	Type:    "Crypto.Seal",
-	Errors:  []kernel.ErrorDefinition{{Code: 400, When: "the key isn't the id of one"}, {Code: 413, When: "the plaintext is too long"}, {Code: 422, When: "the destination isn't one"}, {Code: 500, When: "the key can't be used; the cause says why"}},
+	Errors:  []kernel.ErrorDefinition{{Code: 400, When: "the key id is malformed"}, {Code: 413, When: "the plaintext is too long"}, {Code: 422, When: "the destination is invalid"}, {Code: 500, When: "the key can't be used; the cause says why"}},
 	Summary: "Encrypt a secret. The reply is a sealed string (pwenc:v1:…, or pwenc:v2:… if it is for something) that is safe to store and to show.",
 	Output:  schema.Written(`{"type":"string","description":"The sealed string, pwenc:v1:… or pwenc:v2:…"}`),
 	Runs:    kernel.Slow, // a person may have to confirm
@@ -147,7 +147,7 @@ type deriveOutput struct {
 var derive = kernel.DefineQuery[deriveInput, deriveOutput](kernel.Definition{
 	Type:    "Crypto.Derive",
 	Access:  principal.ForPeople,
-	Errors:  []kernel.ErrorDefinition{{Code: 400, When: "the key isn't the id of one"}, {Code: 500, When: "the key can't be used; the cause says why"}},
+	Errors:  []kernel.ErrorDefinition{{Code: 400, When: "the key id is malformed"}, {Code: 500, When: "the key can't be used; the cause says why"}},
 	Summary: "Derive a key and identify it: its id and its source, never the key itself.",
 	Runs:    kernel.Slow,
 })

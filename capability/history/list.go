@@ -24,7 +24,7 @@ const defaultPage = 100
 type recorded struct {
 	Kind     message.Kind   `json:"kind" jsonschema:"enum=command,enum=query,enum=event,enum=reply,enum=error" jsonschema_description:"Why it was sent."`
 	Type     message.Type   `json:"type" jsonschema_description:"What it is about."`
-	Data     jsontext.Value `json:"data" jsonschema_description:"What it said. Secrets are replaced by [redacted]."`
+	Data     jsontext.Value `json:"data" jsonschema_description:"Its data. Secrets are replaced by [redacted]."`
 	Metadata struct {
 		ID             string `json:"id" jsonschema_description:"Its name."`
 		Timestamp      int64  `json:"timestamp" jsonschema_description:"When it was sent, in milliseconds since 1970."`
@@ -117,7 +117,7 @@ func (recordOut) SchemaName() string { return "Record" }
 
 var list = kernel.DefineQuery[listInput, kernel.Raw](kernel.Definition{
 	Type:      "Message.List",
-	Errors:    []kernel.ErrorDefinition{{Code: 422, When: "the cursor isn't one, or a filter makes no sense"}},
+	Errors:    []kernel.ErrorDefinition{{Code: 422, When: "the cursor or a filter is invalid"}},
 	Summary:   "List recorded messages by workflow, cause, kind, type, time or error code, in pages.",
 	Output:    schema.Output[listOutput](),
 	Answers:   kernel.FromJournal,

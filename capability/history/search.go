@@ -50,7 +50,7 @@ const olderSearch message.Type = "Event.Search"
 
 var search = kernel.DefineQuery[searchInput, kernel.Raw](kernel.Definition{
 	Type:      "Message.Search",
-	Errors:    []kernel.ErrorDefinition{{Code: 422, When: "the cursor isn't one, or a filter makes no sense"}},
+	Errors:    []kernel.ErrorDefinition{{Code: 422, When: "the cursor or a filter is invalid"}},
 	Summary:   "Search recorded messages by words and by meaning, best matches first.",
 	Output:    schema.Output[searchOutput](),
 	Aliases:   []message.Type{olderSearch},

@@ -60,7 +60,7 @@ func eventWith(name string, text []byte, e *journal.Entry) kernel.Raw {
 
 var watch = kernel.DefineQuery[watchInput, watchOutput](kernel.Definition{
 	Type:    watchType,
-	Errors:  []kernel.ErrorDefinition{{Code: 422, When: "a filter makes no sense"}, {Code: 429, When: "the watches of the caller take too much memory"}, {Code: 503, When: "the watches of all callers do"}},
+	Errors:  []kernel.ErrorDefinition{{Code: 422, When: "a filter is invalid"}, {Code: 429, When: "the watches of the caller take too much memory"}, {Code: 503, When: "the watches of all callers do"}},
 	Summary: "Stream messages as they are recorded, from a point in the journal or from now on.",
 	Emits: []kernel.EventDefinition{
 		{Type: recordedEvent, Summary: "A message was recorded: {seq, at, principal, wire, claim, message}."},

@@ -95,7 +95,7 @@ var fetch = kernel.DefineCommand[input, output](kernel.Definition{
 	Redact:  redact,
 	Timeout: maxTimeout + afterwards,
 	Errors: []kernel.ErrorDefinition{
-		{Code: 400, When: "the URL isn't one"},
+		{Code: 400, When: "the URL is invalid"},
 		{Code: 403, When: "the policy for connections refuses the host, or a sealed string is for another one"},
 		{Code: 413, When: "the body is larger than what is taken"},
 		{Code: 502, When: "the server can't be reached, or its answer can't be read; every status is a reply"},

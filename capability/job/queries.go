@@ -122,7 +122,7 @@ func (j *Jobs) status(ctx context.Context, in idInput) (Info, error) {
 type resultOutput struct {
 	JobID  string         `json:"jobId" jsonschema_description:"The job."`
 	Result jsontext.Value `json:"result" jsonschema_description:"What the syscall replied. What was too large for a line is a reference."`
-	Log    []line         `json:"log,omitzero" jsonschema_description:"What it has said meanwhile: its last 200 lines."`
+	Log    []line         `json:"log,omitzero" jsonschema_description:"The last 200 lines of its log."`
 	Lost   int            `json:"dropped,omitzero" jsonschema_description:"How many earlier lines were dropped."`
 }
 
@@ -179,7 +179,7 @@ type listOutput struct {
 
 var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
 	Type:      "Job.List",
-	Errors:    []kernel.ErrorDefinition{{Code: 422, When: "the cursor isn't one, or a filter makes no sense"}},
+	Errors:    []kernel.ErrorDefinition{{Code: 422, When: "the cursor or a filter is invalid"}},
 	Summary:   "List jobs, newest first, by status, name, time or schedule, in pages.",
 	Input:     schema.Input[listInput]().Example(`{"status":"failed","since":"24h"}`),
 	Recording: kernel.InWorkflows,

@@ -49,7 +49,7 @@ type liveJob struct {
 // A line is a line of the log of a job.
 type line struct {
 	At   int64  `json:"at" jsonschema_description:"When, in milliseconds since 1970."`
-	Text string `json:"text" jsonschema_description:"What it said."`
+	Text string `json:"text" jsonschema_description:"The text of the line."`
 }
 
 // logged is the log of a job, as it is stored.

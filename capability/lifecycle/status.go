@@ -54,7 +54,7 @@ type Handler struct {
 	Type        message.Type `json:"type" jsonschema_description:"Its type."`
 	Connections int          `json:"connections" jsonschema_description:"How many connections serve it."`
 	Waiting     int          `json:"waiting" jsonschema_description:"Requests that they were sent and have not answered."`
-	Resting     int          `json:"resting" jsonschema_description:"Connections that have failed several times in a row, and get requests only if no other is there."`
+	Resting     int          `json:"resting" jsonschema_description:"Connections that have failed several times in a row, and get requests only if no other connection serves the type."`
 }
 
 // maxHandlers is how many handlers a status lists: with long names they still fit into a line.

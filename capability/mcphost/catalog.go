@@ -337,7 +337,7 @@ func (x *reading) merge(before *record, taken func(message.Type) string) (*recor
 		_, method := kernel.Method(t.Type)
 		reason := taken(t.Type)
 		if other := names[method]; other != "" {
-			reason = fmt.Sprintf("its name can't be told from that of %s", other)
+			reason = fmt.Sprintf("its name and that of %s become the same syscall name", other)
 		}
 		if reason != "" {
 			x.omit(name, "%s", reason)

@@ -132,7 +132,7 @@ func (h *Host) add(ctx context.Context, in addInput, stream *kernel.Stream) (out
 	defer person.over.Store(true)
 	if r.URL == "" { // no person has to log in
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, startTime, message.Errorf(502, "The MCP server %s hasn't said within %v what it offers; check that the program speaks MCP over its standard streams", r.Name, startTime))
+		ctx, cancel = context.WithTimeoutCause(ctx, startTime, message.Errorf(502, "The MCP server %s hasn't listed its tools within %v; check that the program speaks MCP over its standard streams", r.Name, startTime))
 		defer cancel()
 	}
 	conn, err := s.open(ctx, r, changed, person)

@@ -34,7 +34,7 @@ const (
 
 var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
 	Type:      "Memory.List",
-	Errors:    []kernel.ErrorDefinition{{Code: 403, When: "the caller reaches nothing below the prefix"}, {Code: 422, When: "the cursor isn't one"}},
+	Errors:    []kernel.ErrorDefinition{{Code: 403, When: "the caller reaches nothing below the prefix"}, {Code: 422, When: "the cursor is invalid"}},
 	Summary:   "List the keys and folders directly below a prefix, or all keys below it.",
 	Recording: kernel.InWorkflows,
 })

@@ -39,7 +39,7 @@ func (f *failure) pause(ctx context.Context, pauses *backoff.Backoff) bool {
 var (
 	errCutOff    = &failure{again: true, err: unreadable("the stream ended in the middle")}
 	errNoKeyring = message.Errorf(422, "This kernel has nothing that opens the sealed key")
-	errBadKey    = message.Errorf(422, "The key isn't one: it is too short, or has blanks or control characters in it; seal it again without a line break at its end")
+	errBadKey    = message.Errorf(422, "The key is malformed: it is too short, or contains blanks or control characters; seal it again without a line break at its end")
 )
 
 // unreadable returns the cause of a failure that lies in what the provider has sent.
@@ -81,11 +81,11 @@ func saidFailure(status int, words, kind string) *failure {
 	case tooLong(words, kind) || status == 413:
 		e.Code, e.Message = 413, "The conversation is longer than the model takes"
 	case status == 429 && strings.Contains(kind, "quota"):
-		e.Code, e.Message = 429, "The account at the provider is used up"
+		e.Code, e.Message = 429, "The provider account has no quota left"
 	case status == 429:
 		e.Code, e.Message, f.again = 429, "The provider takes no more requests for now", true
 	case status == 404:
-		e.Message = "The provider doesn't know the model, or has no such address"
+		e.Message = "The provider doesn't know the model, or baseUrl is wrong"
 	case status >= 300 && status < 400:
 		e.Message = "The provider answers with a redirect, which is not followed; correct baseUrl"
 	case status == 408, status == 409, status == 425, status >= 500:

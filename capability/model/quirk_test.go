@@ -63,7 +63,7 @@ func TestQuirks(t *testing.T) {
 		"openai-500-html":              {want: right, waits: true},
 		"openai-429":                   {want: right, waits: true},
 		"openai-429-long":              {want: "The model it failed: the provider takes no more requests for now, and wants to be left alone for 1h0m0s: Come back tomorrow"},
-		"openai-quota":                 {want: "The model it failed: the account at the provider is used up: You exceeded your current quota"},
+		"openai-quota":                 {want: "The model it failed: the provider account has no quota left: You exceeded your current quota"},
 		"openai-too-long":              {want: "The model it failed: the conversation is longer than the model takes: This model's maximum context length is 8192 tokens"},
 		"openai-key-refused":           {want: "The model it failed: the provider refuses the key: Incorrect API key provided"},
 		"anthropic-plain":              {want: hello},

@@ -32,7 +32,7 @@ var create = kernel.DefineCommand[createInput, createOutput](kernel.Definition{
 	Input: schema.Input[createInput]().Example(`{"system":"You are a careful assistant.","title":"Notes"}`).
 		Items("tools", `{"anyOf":[{"type":"string","description":"A syscall, or a pattern: Memory.*."},{"type":"object","description":"A tool that runs elsewhere.",`+
 			`"properties":{"name":{"type":"string"},"description":{"type":"string"},"inputSchema":{"type":"object"}},"required":["name"]}]}`),
-	Errors:   []kernel.ErrorDefinition{{Code: 404, When: "the agent file doesn't exist, or the model isn't configured"}, {Code: 422, When: "a rule or a tool makes no sense"}, {Code: 503, When: "this kernel runs no sessions"}},
+	Errors:   []kernel.ErrorDefinition{{Code: 404, When: "the agent file doesn't exist, or the model isn't configured"}, {Code: 422, When: "a rule or a tool is invalid"}, {Code: 503, When: "this kernel runs no sessions"}},
 	Emits:    events[:1],
 	Brief:    brief,
 	Runs:     kernel.Slow,

@@ -214,7 +214,7 @@ func (r *runner) answered(c *change, outcome *message.Message) error {
 		status := statusDone
 		switch g.Finish {
 		case "length":
-			status, why = statusLimited, message.Errorf(413, "The model's answer has reached its greatest length; Session.Continue resumes it")
+			status, why = statusLimited, message.Errorf(413, "The model's answer has reached the token limit; Session.Continue resumes it")
 		case "refused":
 			status, why = statusFailed, message.Errorf(422, "The model has refused to answer")
 		}

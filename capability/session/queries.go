@@ -110,7 +110,7 @@ type listOutput struct {
 var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
 	Type:      "Session.List",
 	Summary:   "List sessions, the latest first.",
-	Errors:    []kernel.ErrorDefinition{{Code: 422, When: "the cursor isn't one"}},
+	Errors:    []kernel.ErrorDefinition{{Code: 422, When: "the cursor is invalid"}},
 	Recording: kernel.InWorkflows,
 })
 

@@ -32,7 +32,7 @@ type upsertInput struct {
 }
 
 type upsertItem struct {
-	ID       string                    `json:"id" jsonschema:"minLength=1,maxLength=256" jsonschema_description:"What tells the item from others in its collection."`
+	ID       string                    `json:"id" jsonschema:"minLength=1,maxLength=256" jsonschema_description:"The id of the item, unique in its collection."`
 	Text     string                    `json:"text,omitempty" jsonschema_description:"The text to find by its meaning, at most 8,192 bytes: divide a longer one among several items. Either this or vector."`
 	Vector   []float32                 `json:"vector,omitempty" jsonschema:"maxItems=8192" jsonschema_description:"The numbers of a model of one's own, as many for each item. Either this or text."`
 	Metadata map[string]jsontext.Value `json:"metadata,omitempty" jsonschema_description:"Fields to filter by, and to get back: texts, numbers, true, false, null, or lists of these."`

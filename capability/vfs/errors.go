@@ -32,7 +32,7 @@ var (
 	ErrNotEmpty     = &Fault{409, "%s is not empty: delete its entries first, or set recursive"}
 	ErrTooLarge     = &Fault{413, fmt.Sprintf("%%s is larger than %d bytes, which is the most that is read or written at once", MaxFile)}
 	ErrPrivate      = &Fault{403, "Operation not allowed: %s belongs to the kernel, and can't be reached by the tree of files; use files outside of KERNOS_HOME"}
-	ErrMoved        = &Fault{503, "%s is exchanged for another file again and again, and can't be told from what belongs to the kernel: try again when it stays"}
+	ErrMoved        = &Fault{503, "%s keeps being replaced while it is opened, so it can't be checked that it lies outside of KERNOS_HOME; try again when it no longer changes"}
 	ErrHolds        = &Fault{403, "Operation not allowed: %s can't be deleted, since the state of the kernel (KERNOS_HOME) is in it; delete what else is in it"}
 	ErrUnlistable   = &Fault{403, "Operation not allowed: what is in %s can't be listed; read its files by their names"}
 	errEscapes      = &Fault{403, "Operation not allowed: %s leads out of its mount"}

@@ -64,13 +64,13 @@ func restoreCommand() *cobra.Command {
 		Long: `Read a file that kernos backup has written and make it the state of the origin that it
 was made of. The file is read to its end and checked before anything is changed.
 
-State that is there is not touched, unless --replace is given: then it is moved aside,
-and the command says where to. A daemon that serves it is ended first, as kernos stop
-does, and started again in the background with the settings that it had; if something
-fails meanwhile, with the state that it had.
+Existing state is not touched, unless --replace is given: it is then moved aside, and the
+command prints where to. A daemon that serves this state is stopped first, as kernos stop
+does, and started again afterwards in the background with the same settings. If the restore
+fails, it is started with the state that it had.
 
 If the sealing key is in the backup, its passphrase is asked for, and the key becomes the key
-file of the state. A key that is there already is moved aside with its state.`,
+file of the state. An existing key is moved aside with its state.`,
 		Example: "  kernos restore kernos.backup\n  kernos restore --replace kernos.backup",
 		Args:    one("say which file: kernos restore FILE"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -88,7 +88,7 @@ file of the state. A key that is there already is moved aside with its state.`,
 			})
 		},
 	}
-	c.Flags().BoolVar(&replace, "replace", false, "move state that is there aside")
+	c.Flags().BoolVar(&replace, "replace", false, "move existing state aside")
 	c.Flags().BoolVar(&withoutKey, "without-key", false, "leave out the sealing key that the backup has")
 	addPassphraseFile(c, &file)
 	return c

@@ -58,8 +58,8 @@ func contextSetCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "set NAME",
 		Short: "Change what is known about a server",
-		Long: `Change what is known about a server: what the flags say, and nothing else. An empty value
-forgets what was there.`,
+		Long: `Change the settings of a server that the flags name, and no others. An empty value removes
+the setting.`,
 		Example: `  kernos context set office --ca-file office-ca.pem
   kernos context set office --ca-file ""
   kernos context set office --url wss://kernos.example.net/`,

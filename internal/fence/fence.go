@@ -31,11 +31,11 @@ var (
 
 	// ErrMoved means that another file has taken the place of the one that was opened, so that
 	// it is not known where that is. It may be opened again.
-	ErrMoved = errors.New("it was exchanged while it was opened")
+	ErrMoved = errors.New("it was replaced while it was opened")
 )
 
-// A Fence is around some directories, and all that is in them. Those that don't exist are
-// around nothing.
+// A Fence is a list of directories that are out of reach, with everything below them. Directories
+// that don't exist are ignored.
 type Fence []string
 
 // An id identifies a file or a directory.

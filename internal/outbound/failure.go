@@ -18,7 +18,7 @@ func Explain(err error, server, phase string) (code int, words string) {
 	timeout, isNet := errors.AsType[net.Error](err)
 	switch {
 	case isDNS && dns.IsNotFound:
-		return 502, "There is no host " + dns.Name
+		return 502, "The host " + dns.Name + " doesn't exist"
 	case isNet && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded):
 		return 504, "The " + server + " took too long " + phase
 	case isDNS:

@@ -20,7 +20,7 @@ func TestFailuresAreExplained(t *testing.T) {
 		code  int
 		words string
 	}{
-		{&net.DNSError{Name: "a.example", IsNotFound: true}, 502, "There is no host a.example"},
+		{&net.DNSError{Name: "a.example", IsNotFound: true}, 502, "The host a.example doesn't exist"},
 		{&net.DNSError{Name: "a.example", IsTimeout: true}, 504, "The server took too long at first"},
 		{&net.DNSError{Name: "a.example"}, 502, "The host a.example can't be resolved"},
 		{context.DeadlineExceeded, 504, "The server took too long at first"},

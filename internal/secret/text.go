@@ -202,7 +202,7 @@ func withoutUser(text string) string {
 	}
 	at := strings.LastIndexByte(authority[:end], '@')
 	if at < 0 {
-		// A password with a slash in it ends the host of a URL that is none.
+		// A slash in a password ends the authority too early, and the URL is then invalid.
 		if _, err := url.Parse(text); err == nil {
 			return text
 		}

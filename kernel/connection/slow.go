@@ -121,9 +121,10 @@ func (c *Connection) enter(s *slowCall, parent context.Context) *message.Error {
 	return nil
 }
 
-// await waits until fewer slow calls run than there are places. Messages that come in the meantime are
-// queued. If no place gets free for a long time the call is refused, and at once if no place can
-// get free by itself: then nothing would be served but Syscall.Cancel. It is called with mu held.
+// await waits until fewer slow calls run than there are places. Messages that arrive in the meantime
+// are queued. The call is refused if no place becomes free for a long time, and at once if it, or
+// every running call, is endless: only Syscall.Cancel could then free a place. It is called with mu
+// held.
 func (c *Connection) await(s *slowCall, parent context.Context, places int) *message.Error {
 	if parent.Err() != nil {
 		return c.tooLate()

@@ -74,7 +74,7 @@ var patternForm = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(\*|[A-Z][A-Za-z0-9]*|([A-Z][A-Za-z0-9]*|\*)\.([A-Z][A-Za-z0-9]*|\*))$`)
 })
 
-// CheckPattern returns a 422 for a pattern that [Matches] no type, since it isn't one. The field is
+// CheckPattern returns a 422 for an invalid pattern, which [Matches] no type. The field is
 // where it stands.
 func CheckPattern(field, pattern string) error {
 	if patternForm().MatchString(pattern) {

@@ -110,7 +110,7 @@ func (r *Resolver) file(ctx context.Context, path string, limit int64) (data []b
 			return data, err
 		}
 	}
-	return nil, message.Errorf(503, "%s is exchanged for another file again and again, and can't be told from what belongs to the kernel: try again when it stays", message.Clip(path, 400))
+	return nil, message.Errorf(503, "%s keeps being replaced while it is opened, so it can't be checked that it lies outside of KERNOS_HOME; try again when it no longer changes", message.Clip(path, 400))
 }
 
 // readFile reads a file without ever waiting for a process at the other end of it.

@@ -159,7 +159,7 @@ func copyInto(dir, place string) (to string, err error) {
 			return to, nil
 		}
 		if errors.Is(err, errMoved) && try < maxTries {
-			<-time.After(time.Duration(min(try, 20)) * time.Millisecond) // the other process finishes what it is at
+			<-time.After(time.Duration(min(try, 20)) * time.Millisecond) // the other process finishes its change of files
 			continue
 		}
 		if errors.Is(err, errMoved) {

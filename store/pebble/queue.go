@@ -8,8 +8,8 @@ import (
 	"kernos/store"
 )
 
-// maxGroup is how much gathers at most before it is given to Pebble, whatever that
-// waits for.
+// maxGroup is the size, in bytes, at which a writer gives the open group to Pebble instead of leaving
+// it to the syncer.
 const maxGroup = 256 << 10
 
 // A group is a number of batches that Pebble gets as one. They become durable together.

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// unadmitted are the connections of an endpoint that have not sent a request that was let in. Each
-// costs a descriptor, and any client can open one: so they have little time, and are few. If
+// unadmitted holds the connections of an endpoint that have not sent an authorized request yet. Each
+// costs a descriptor, and any client can open one, so their number and their time are limited. If
 // one more is opened, the oldest is closed: an honest client has sent its request by then.
 type unadmitted struct {
 	most int

@@ -71,7 +71,7 @@ func listPrompts(x *exchange) {
 	all, err := x.prompts()
 	switch {
 	case !ok || from > len(all):
-		x.fail(jsonrpc.Invalid("Invalid params: cursor isn't one of prompts/list"))
+		x.fail(jsonrpc.Invalid("Invalid params: cursor is not from prompts/list"))
 		return
 	case err != nil:
 		x.fail(x.failedCall(err))

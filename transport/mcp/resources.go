@@ -89,7 +89,7 @@ const markdown = "text/markdown"
 func readMemory(x *exchange, uri string) ([]contents, error) {
 	key, err := url.PathUnescape(uri[len(memoryScheme):])
 	if err != nil {
-		return nil, message.Errorf(404, "The URI isn't one: %v", err)
+		return nil, message.Errorf(404, "The URI is invalid: %v", err)
 	}
 	value, err := x.invoke("Memory.Get", map[string]string{"key": key}, nil)
 	if err != nil {
@@ -167,12 +167,12 @@ func readBlob(x *exchange, uri string) ([]contents, error) {
 func readPart(x *exchange, uri string, p message.BlobPointer, query string) ([]contents, error) {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return nil, message.Errorf(404, "The URI isn't one: %v", err)
+		return nil, message.Errorf(404, "The URI is invalid: %v", err)
 	}
 	in := map[string]any{"ref": p}
 	for name := range values {
 		if in[name], err = strconv.ParseInt(values.Get(name), 10, 64); err != nil {
-			return nil, message.Errorf(404, "The URI isn't one: %s must be a number", name)
+			return nil, message.Errorf(404, "The URI is invalid: %s must be a number", name)
 		}
 	}
 	part, err := call[struct {
@@ -250,7 +250,7 @@ const pageSize = 500
 func listResources(x *exchange) {
 	kind, after, ok := x.cursor()
 	if !ok {
-		x.fail(jsonrpc.Invalid("Invalid params: cursor isn't one of resources/list"))
+		x.fail(jsonrpc.Invalid("Invalid params: cursor is not from resources/list"))
 		return
 	}
 	all := []resource{}

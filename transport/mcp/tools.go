@@ -166,7 +166,7 @@ const noTools = `"tools":[]`
 func listTools(x *exchange) {
 	_, after, ok := x.cursor()
 	if !ok {
-		x.fail(jsonrpc.Invalid("Invalid params: cursor isn't one of tools/list"))
+		x.fail(jsonrpc.Invalid("Invalid params: cursor is not from tools/list"))
 		return
 	}
 	caller := kernel.SenderIn(x.ctx).Principal()

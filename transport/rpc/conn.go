@@ -53,8 +53,8 @@ type task struct {
 	emit kernel.Emit
 }
 
-// What is kept of streams that are done, while the connection lives that their items went to:
-// the last of them may be on their way when it is lost.
+// Limits on the finished streams that are kept while their connection lives: their last items
+// may be in flight when it is lost, and are then resumed on another one.
 const (
 	keepFinished      = 128
 	keepFinishedBytes = 128 << 10

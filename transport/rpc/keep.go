@@ -111,8 +111,8 @@ func (k *keep) end(st *stream) {
 	}
 }
 
-// grow counts what a lost stream has more. If one has become too large to be resumed without a
-// gap, it is given up before all others. The lock of the stream is held.
+// grow adds n bytes to a lost stream. A stream that has become too large to be resumed without a
+// gap is given up before all others. The lock of the stream is held.
 func (k *keep) grow(st *stream, n int, tooLarge bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -83,8 +83,8 @@ func Inspect(path string) (Info, bool) {
 
 const maxInfo = 64 << 10
 
-// lockName returns the name of the file whose lock makes a daemon the only one. The file stays:
-// removing it could remove one that another process has just locked.
+// lockName returns the name of the lock file, which one daemon at a time holds locked. The file is
+// never removed: that could remove one that another process has just locked.
 func lockName(path string) string { return path + ".lock" }
 
 func takeLock(path string) (*os.File, error) {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A socket listens under a name in the file system. What tidies temporary directories may
-// take the name away; then it can be bound anew, without the accepting goroutine noticing.
+// A socket listens under a name in the file system. A program that cleans up temporary directories
+// may remove the name; the socket can then be bound again while the accepting goroutine continues.
 type socket struct {
 	path string
 

@@ -64,7 +64,7 @@ func (c *Conn) Do(ctx context.Context, r Request, into any) error {
 		return err
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return &broken{fmt.Errorf("it has answered %s with what isn't its result: %w", r.Method, err)}
+		return &broken{fmt.Errorf("it sent a malformed result for %s: %w", r.Method, err)}
 	}
 	return nil
 }

@@ -25,11 +25,10 @@ import (
 const (
 	closeTime = time.Second // how long a process may take to end by itself when its input has ended
 
-	// Of what a server writes for its operator, so many bytes of a line are passed on, and so
-	// many lines at once; then so many per second.
-	maxLogged  = 1000
-	logBurst   = 200
-	logsPerSec = 20
+	// Limits on what is passed on of the lines that a server writes to its standard error.
+	maxLogged  = 1000 // bytes of a line
+	logBurst   = 200  // lines at once
+	logsPerSec = 20   // lines per second after these
 
 	maxTail = 500 // bytes of standard error that an error repeats
 )

@@ -41,7 +41,7 @@ var (
 func checkSchema(text json.RawMessage) error {
 	var s map[string]json.RawMessage
 	if json.Unmarshal(text, &s) != nil || string(s["type"]) != `"object"` {
-		return fmt.Errorf("the schema of a tool isn't one of an object: %s", text)
+		return fmt.Errorf("the schema of a tool doesn't describe an object: %s", text)
 	}
 	for _, name := range choiceAtTop {
 		if s[name] != nil {
@@ -195,11 +195,11 @@ func checkOpenAIContent(role string, content json.RawMessage, calls bool) error 
 			}
 		case "image_url":
 			if !dataURL(p.ImageURL.URL, imageTypes...) {
-				return errors.New("an image isn't one")
+				return errors.New("an image is invalid")
 			}
 		case "file":
 			if p.File.Filename == "" || !dataURL(p.File.FileData, "application/pdf") {
-				return errors.New("a file isn't one")
+				return errors.New("a file is invalid")
 			}
 		default:
 			return fmt.Errorf("the part %q is unknown", p.Type)

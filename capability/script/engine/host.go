@@ -174,7 +174,7 @@ func (a arguments) json(i uint32) json.RawMessage {
 	data := paired(a.vm.read(a.value(i)))
 	if err := a.vm.scanner.Text(data); err != nil && a.vm.err == nil {
 		r := a.vm.run
-		r.stop = message.Errorf(500, "%s gave out what isn't JSON: %v", r.program.Source.Name, err)
+		r.stop = message.Errorf(500, "%s returned invalid JSON: %v", r.program.Source.Name, err)
 		return nil
 	}
 	return data

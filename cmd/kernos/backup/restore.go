@@ -29,7 +29,7 @@ type Restore struct {
 	In        io.Reader
 	Home      daemon.Home // the home's origin must be the backup's, unless AnyOrigin is set
 	AnyOrigin bool
-	Replace   bool       // move state that is there aside; it is refused otherwise
+	Replace   bool       // move existing state aside; without it, existing state is an error
 	Key       Passphrase // opens the sealing key in the backup; nil leaves the key out
 	Report    io.Writer  // gets what was done
 }

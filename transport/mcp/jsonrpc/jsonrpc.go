@@ -33,7 +33,7 @@ type Frame struct {
 	Result, Failed []byte // result or error of a response
 }
 
-// Parse reads a message. The failure is for what isn't one; the frame then has the id, if it has one.
+// Parse reads a message. The failure is for an invalid message; the frame then has the id, if it has one.
 func Parse(scan *jsonscan.Scanner, text []byte) (f Frame, bad *Failure) {
 	if err := scan.Text(text); err != nil {
 		f.ID = SalvagedID(message.SalvageLine(text))
