@@ -427,7 +427,7 @@ func besideEcho(out io.Writer, binary string, count int) error {
 
 // idle measures what idle connections cost.
 func idle(out io.Writer, d *daemon) error {
-	const connections = 9000 // this process may have so many files open
+	const connections = 9000 // fits into the open files that this process may have
 	before, err := resident(d.cmd.Process.Pid)
 	if err != nil {
 		return err

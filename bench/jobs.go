@@ -106,7 +106,7 @@ func (w *working) command(t message.Type, data string) (json.RawMessage, error) 
 	return json.RawMessage(outcome.Data), err
 }
 
-// finished waits until so many jobs have been finished since the start, and that is durable.
+// finished waits until n jobs have been finished since the start, and that is durable.
 func (w *working) finished(n uint64) error {
 	for {
 		s, err := w.daemon.Jobs().Stats()

@@ -374,7 +374,7 @@ func openAsynq() (*queue, error) {
 	}, nil
 }
 
-// fromMany calls f so many times, from as many goroutines as there are connections.
+// fromMany calls f count times, from as many goroutines as there are connections.
 func fromMany(count int, f func() error) error {
 	var all sync.WaitGroup
 	errs := make([]error, jobConnections)

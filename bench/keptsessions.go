@@ -146,7 +146,7 @@ func killed(out io.Writer, binary, home string, p *remote) error {
 	return os.RemoveAll(d.dir)
 }
 
-// until waits until the provider was asked so many times.
+// until waits until the provider was asked n times.
 func (p *remote) until(n int) error {
 	for begin := time.Now(); time.Since(begin) < 30*time.Second; time.Sleep(time.Millisecond) {
 		if asked, err := p.asked(); err != nil || asked >= n {

@@ -52,7 +52,7 @@ func main() {
 		}
 	}
 	if *binary == "" {
-		fmt.Fprintln(os.Stderr, "bench: say which binary to measure: -kernos PATH")
+		fmt.Fprintln(os.Stderr, "bench: name the binary to measure: -kernos PATH")
 		os.Exit(2)
 	}
 	if *profile != "" {

@@ -24,7 +24,7 @@ type rpcServer struct {
 	addr string
 	last []byte // is in the last frame that answers a call
 	ping string // a call of Ping
-	subs string // a subscription to so many items
+	subs string // a subscription to a number of items
 	item []byte // is in every item
 }
 
@@ -103,7 +103,7 @@ func (c *rpcConn) next() ([]byte, error) {
 	}
 }
 
-// calls makes calls, so many of them in flight, and returns how many there were a second.
+// calls makes calls, inFlight of them at a time, and returns how many there were per second.
 func (c *rpcConn) calls(s *rpcServer, inFlight int, during time.Duration) (int, error) {
 	one := masked(s.ping)
 	many := bytes.Repeat(one, inFlight)

@@ -24,7 +24,7 @@ func (e *Unreachable) Error() string {
 // Unwrap returns the reason.
 func (e *Unreachable) Unwrap() error { return e.Err }
 
-// A Refused is the error of a server that is there, and does not open a WebSocket.
+// A Refused is the error of a server that answers, but opens no WebSocket.
 type Refused struct {
 	URL    string
 	Status int    // the status of HTTP

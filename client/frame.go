@@ -18,7 +18,7 @@ type frame struct {
 	about notification // valid if it notifies
 }
 
-// A notification is an item of a stream, on its way. Servers name the notifications of
+// A notification carries an item of a stream. Servers name the notifications of
 // subscriptions as they like; what makes one is the subscription in it.
 type notification struct {
 	Subscription json.RawMessage `json:"subscription"`

@@ -180,7 +180,7 @@ func TestAMissingConversationIsNoticed(t *testing.T) {
 		{"all is well", []*conversation{talk("", "X-1"), talk("capability/nothing", "X-2")}, 0},
 		{"no conversation at all", nil, 2},
 		{"one that is not held shows nothing of what is built", []*conversation{talk("capability/nothing", "X-1", "X-2")}, 1},
-		{"a clause that is none", []*conversation{talk("", "X-1", "X-2", "X-3")}, 1},
+		{"an unknown clause", []*conversation{talk("", "X-1", "X-2", "X-3")}, 1},
 	} {
 		if got := unshown([]clause{must, open}, test.talks); len(got) != test.want {
 			t.Errorf("%s: found %q, want %d", test.name, got, test.want)

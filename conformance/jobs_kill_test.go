@@ -41,7 +41,7 @@ const (
 	jobsPerRound      = 100 // on average
 	schedulesPerRound = 2   // at most
 	jobStarters       = 8
-	poisonous         = 5 // so many processes that die with a job make it fail
+	poisonous         = 5 // the number of processes that die with a job after which it fails
 )
 
 // killedJobs is a workload of jobs, and what was acknowledged of it.
@@ -194,7 +194,7 @@ type killedJob struct {
 	Runs, Missed                    int
 }
 
-// end lets all jobs end, and looks at what has become of them.
+// end lets all jobs end, and checks their outcomes.
 func (v *killedJobs) end(t *testing.T, dir string) {
 	w, err := v.open(dir)
 	if err != nil {

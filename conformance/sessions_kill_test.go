@@ -111,7 +111,7 @@ func (v *killedSessions) check(_ *testing.T, _ string, reported []string) {
 	}
 }
 
-// end lets all turns end, and looks at what has become of them.
+// end lets all turns end, and checks their outcomes.
 func (v *killedSessions) end(t *testing.T, dir string) {
 	w, err := v.effects.open(dir, thinking)
 	if err != nil {

@@ -104,7 +104,7 @@ func (w *whole) command(t message.Type, format string, args ...any) message.Mess
 	return w.ask(message.Message{Kind: message.KindCommand, Type: t, Data: fmt.Appendf(nil, format, args...)})
 }
 
-// line is a connection to a kernel on which one message at a time is on its way.
+// line is a connection to a kernel on which one message at a time is in flight.
 type line struct {
 	in  io.WriteCloser
 	out *bufio.Reader

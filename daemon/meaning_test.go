@@ -68,7 +68,7 @@ func (d meant) until(wanted func(lifecycle.Meaning) bool) lifecycle.Meaning {
 	}
 }
 
-// embedded waits until so many texts are embedded.
+// embedded waits until the given number of texts is embedded.
 func (d meant) embedded(entries int) lifecycle.Meaning {
 	d.t.Helper()
 	return d.until(func(m lifecycle.Meaning) bool { return m.Entries >= entries && m.Behind == 0 && m.Again == 0 })

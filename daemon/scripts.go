@@ -79,7 +79,7 @@ func (f *scriptFiles) scan(ctx context.Context) {
 	f.forget(ctx, present)
 }
 
-// report keeps what became of a file, and logs an error.
+// report keeps the outcome of loading a file, and logs an error.
 func (f *scriptFiles) report(uri string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -231,7 +231,7 @@ func (c *checker) checkBlocks() error {
 		case err != nil:
 			c.fault("P2: the block %d of bucket %d: %w", first, e.Key[2], err)
 		case !kept:
-			c.fault("P2: the block %d of bucket %d lists no page that is there", first, e.Key[2])
+			c.fault("P2: the block %d of bucket %d lists no existing page", first, e.Key[2])
 		}
 	})
 	if err == nil && count != c.listed {

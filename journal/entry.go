@@ -19,7 +19,7 @@ type Entry struct {
 	Redacted bool       // the data were changed before they were recorded
 	Claim    bool       // a reply or an error that a program sent without being asked: it answers nothing
 
-	Principal principal.ID // whom it acted for or, if it is an answer, whom it answers
+	Principal principal.ID // the principal that sent it or, if it is an answer, that gets it
 	Name      string       // the principal's name at that time
 	Wire      string       // the wire that the message or its request came over; "" within the process
 

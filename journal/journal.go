@@ -32,7 +32,7 @@
 //	P1  pages follow each other without a gap or an overlap in their numbers, and their
 //	    times never go back
 //	P2  a page has exactly the names of its records: each has a key, or each is listed
-//	    in a block. A block lists a page that is there, and beside it no other but pages
+//	    in a block. A block lists an existing page, and beside it no other but pages
 //	    that retention has dropped
 //	P3  a span has exactly the words of its records
 package journal

@@ -14,7 +14,7 @@ import (
 )
 
 // Workflow returns the workflow of the latest message with an id, of those that a principal may
-// see; "" if there is none. It flushes nothing: a message that is on its way into the store is
+// see; "" if there is none. It flushes nothing: a message that is not written yet is
 // found in memory.
 func (j *Journal) Workflow(id message.ID, of *principal.Principal) (workflow string) {
 	f := Filter{ID: id}

@@ -48,7 +48,7 @@ const (
 	pageVersion = 2
 	pageHeader  = checksumAt + 4
 	checksumAt  = 1 + 4 + 8 + 4
-	pageSize    = 16 << 10 // a page that has so many bytes before they are packed is closed
+	pageSize    = 16 << 10 // the size, before compression, at which a page is closed
 
 	flagWay      = 3
 	flagRedacted = 4
@@ -95,7 +95,7 @@ func (p *page) reset() {
 	*p = page{heads: p.heads[:0], data: p.data[:0], head: p.head, tails: p.tails[:0]}
 }
 
-// An item is a record on its way into a page: a message with the data that may be recorded.
+// An item is a record that is to be added to a page: a message with the data that may be recorded.
 type item struct {
 	message *message.Message
 	data    []byte
@@ -469,7 +469,7 @@ func (r *record) kind() message.Kind { return kinds[r.flags>>flagKind] }
 func (r *record) way() kernel.Way    { return kernel.Way(r.flags & flagWay) }
 func (r *record) redacted() bool     { return r.flags&flagRedacted != 0 }
 
-// principalID returns whom the message acts for.
+// principalID returns the principal of the message, as [Entry] has it.
 func (r *record) principalID() principal.ID {
 	if len(r.principal) == 0 {
 		return principal.OwnerID

@@ -12,7 +12,7 @@ import (
 	"kernos/message"
 )
 
-// A Call is one command or query on its way: [Kernel.Admit] makes it, Run runs its handler.
+// A Call is one command or query in flight: [Kernel.Admit] makes it, Run runs its handler.
 // It is also the context that the handler gets. Most handlers never look at that, so its
 // channel is made when it is asked for.
 //
@@ -218,7 +218,7 @@ func (c *Call) startOver() bool {
 		if err == nil && c.syscall.Kind == message.KindCommand && c.syscall.Effect != InStore {
 			err = message.Errorf(503, "%s has acted outside of the kernel, and can't run again", c.request.Type)
 		}
-		if err != nil { // the work decides what becomes of it
+		if err != nil { // the work decides about the outcome
 			c.work = nil
 			c.settleAs(c.failure(err))
 			return false

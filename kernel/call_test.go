@@ -63,7 +63,7 @@ func TestCallHasExactlyOneOutcome(t *testing.T) {
 			emit(m.Reply(json.RawMessage(`1`)))
 		}, []string{"500"}, "Job.Started"},
 		{"a command is nothing to emit", func(_ context.Context, m message.Message, emit kernel.Emit) { emit(m) }, []string{"500"}, "emitted a query"},
-		{"a kind that is none is nothing to emit", func(_ context.Context, _ message.Message, emit kernel.Emit) { emit(message.Message{}) }, []string{"500"}, "handler emitted"},
+		{"an invalid kind is nothing to emit", func(_ context.Context, _ message.Message, emit kernel.Emit) { emit(message.Message{}) }, []string{"500"}, "handler emitted"},
 		{"data that is not JSON is a 500", func(_ context.Context, m message.Message, emit kernel.Emit) {
 			emit(m.Reply(json.RawMessage(`{"a":` + leak)))
 		}, []string{"500"}, "not JSON"},
@@ -83,7 +83,7 @@ func TestCallHasExactlyOneOutcome(t *testing.T) {
 		{"error data that is not JSON is a 500 and no panic", func(_ context.Context, m message.Message, emit kernel.Emit) {
 			emit(message.Message{Kind: message.KindError, Data: json.RawMessage(`{"code"`)})
 		}, []string{"500"}, "data that is"},
-		{"an error with a code that is none is a 500", func(_ context.Context, m message.Message, emit kernel.Emit) {
+		{"an error with an invalid code is a 500", func(_ context.Context, m message.Message, emit kernel.Emit) {
 			emit(m.Fail(&message.Error{Message: "forgot the code"}))
 		}, []string{"500"}, ""},
 	} {

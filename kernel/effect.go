@@ -20,7 +20,7 @@ type effect struct {
 	begun     atomic.Bool         // an effect outside the store may have happened
 	unkept    bool                // the outcome is not kept under the idempotency key
 	conflict  bool                // a condition did not hold: the handler runs again
-	applying  bool                // the outcome is given, and on its way to the store
+	applying  bool                // the outcome is given, and is being applied to the store
 	commit    *store.Commit       // the commit of staged
 	applied   func(*store.Commit) // called when staged is part of the store's state; or nil
 	decided   func(error)         // called when it is known whether staged is durable; or nil

@@ -67,7 +67,7 @@ func TestAnOutcomeWaitsForItsCommitAndTheNextMessageDoesNot(t *testing.T) {
 			t.Fatalf("before anything is durable there is %v", got)
 		}
 		if n := s.Pending(); n != 3 {
-			t.Fatalf("%d commits are on their way, want 3", n)
+			t.Fatalf("%d commits are pending, want 3", n)
 		}
 		if err := s.Sync(); err != nil {
 			t.Fatal(err)
@@ -254,7 +254,7 @@ func TestACallerWaitsForTheCommitsOfTheCallsItMakes(t *testing.T) {
 		conn.In <- kerneltest.Command("a", "Test.Twice", `0`)
 		synctest.Wait()
 		if got := conn.SoFar(t); len(got) != 0 || s.Pending() != 2 {
-			t.Errorf("before the commits: %v, %d on their way", got, s.Pending())
+			t.Errorf("before the commits: %v, %d pending", got, s.Pending())
 		}
 		_ = s.Sync()
 		if err := conn.End(); err != nil {

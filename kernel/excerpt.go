@@ -19,7 +19,7 @@ type Moved struct {
 }
 
 // Excerpt returns what a model is shown of a reply. Beside each member that points to a blob, as [Kernel.Fit] makes them, it has
-// the beginning of the value, of at most so many bytes, and a note on how large the value is and how to read on.
+// the beginning of the value, of at most begin bytes, and a note on how large the value is and how to read on.
 func (k *Kernel) Excerpt(ctx context.Context, reply []byte, begin int) (shown []byte, moved []Moved) {
 	blobs := k.opts.Blobs
 	if blobs == nil || len(reply) == 0 || reply[0] != '{' || !bytes.Contains(reply, []byte(`Ref"`)) {

@@ -24,7 +24,7 @@ func TestHandleRefusesWhatIsNoMessage(t *testing.T) {
 		"no kind":               func(m *message.Message) { m.Kind = "" },
 		"a kind of its own":     func(m *message.Message) { m.Kind = "order" },
 		"no id":                 func(m *message.Message) { m.Metadata.ID = "" },
-		"a type that is none":   func(m *message.Message) { m.Type = "test.do" },
+		"an invalid type":       func(m *message.Message) { m.Type = "test.do" },
 		"data that is not JSON": func(m *message.Message) { m.Data = json.RawMessage(`{"a"`) },
 		"data that ends the message": func(m *message.Message) {
 			m.Data = json.RawMessage(`1},"metadata":{}}{`)

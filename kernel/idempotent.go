@@ -76,7 +76,7 @@ func (c *Call) lookup() (ok bool) {
 		m = message.Message{Kind: message.KindError, Type: c.request.Type, Data: kept.Data}
 	}
 	m.Metadata.Repeated = true
-	// The first outcome may still be on its way to the disk.
+	// The first outcome may not be durable yet.
 	c.awaitCommit(c.k.opts.Store.Barrier())
 	c.settleAs(m)
 	return false

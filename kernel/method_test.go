@@ -61,7 +61,7 @@ func TestMethodsAreFoundAndListed(t *testing.T) {
 		t.Errorf("an alias leads to %s", route.Syscall.Type)
 	}
 	if _, ok := r.LookupMethod("store_treeget"); ok {
-		t.Error("a name that is none was found")
+		t.Error("an invalid name was found")
 	}
 	var lines []string
 	for _, n := range r.All().Namespaces() {

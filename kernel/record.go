@@ -38,7 +38,7 @@ type Record struct {
 	// that of an error that answers it is.
 	Refused bool
 
-	// Sender is who sent the message or, if it is an answer, whom it answers.
+	// Sender is the sender of the message or, if it is an answer, of the request.
 	Sender Sender
 
 	// Claim means that the message is only a claim of a program: a reply or an error that a

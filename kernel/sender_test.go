@@ -58,7 +58,7 @@ func newToken(t *testing.T, g principal.Grant) *principal.Principal {
 	return kerneltest.Principal(t, "01", "ci", g)
 }
 
-// Rights come before the data is looked at, and records name the sender, whatever becomes of
+// Rights come before the data is looked at, and records name the sender, whatever the outcome of
 // the request.
 func TestRightsComeFirst(t *testing.T) {
 	s, records := storetest.NewMemory(), new(senders)

@@ -120,7 +120,7 @@ func TestTypedSyscallsFailWithTheErrorOfTheirFunction(t *testing.T) {
 		{"an error for the caller", message.Errorf(409, "It changed"), 409, "It changed", false},
 		{"one with a cause", message.Errorf(502, "Can't fetch: %w", cause), 502, "Can't fetch: No such key", false},
 		{"one that is wrapped", fmt.Errorf("here: %w", cause), 404, "No such key", false},
-		{"one with a code that is none", &message.Error{Code: 200, Message: "Odd"}, 500, "Odd", false},
+		{"one with an invalid code", &message.Error{Code: 200, Message: "Odd"}, 500, "Odd", false},
 		{"time that ran out elsewhere", context.DeadlineExceeded, 504, "Not done in time", false},
 		{"a cancelled context", fmt.Errorf("reading: %w", context.Canceled), 499, "Cancelled before it was done", false},
 		{"any other error", errors.New(secret), 500, "Internal error; the kernel's log has the details", true},

@@ -26,7 +26,7 @@ type Work interface {
 	Applied()
 }
 
-// A Settlement is the outcome of a call on its way into the store. A [Work] embeds one.
+// A Settlement is the outcome of a call that is being stored. A [Work] embeds one.
 type Settlement struct {
 	mu      sync.Mutex       // a call may be given up while its outcome is applied
 	outcome *message.Message // the latest
@@ -70,7 +70,7 @@ type WorkCall struct {
 	Type     message.Type
 	Data     []byte
 	Metadata message.Metadata // the lineage; id and time are filled in
-	Sender   Sender           // whom it acts for
+	Sender   Sender           // the sender of the call
 	Timeout  time.Duration    // how long it may take; 0 means the syscall's own limit
 	Work     Work
 	Event    Emit // gets the events of the call, and what it logs, without secrets; nil means that they are only recorded

@@ -128,7 +128,7 @@ func authority(s string) (string, error) {
 	if i := strings.LastIndexByte(s, ':'); i >= 0 && !strings.HasSuffix(s, "]") {
 		var err error
 		if port, err = strconv.ParseUint(s[i+1:], 10, 16); err != nil || port == 0 {
-			return "", badBlob("authority has the port %q, which is none", Clip(s[i+1:], 20))
+			return "", badBlob("authority has the invalid port %q", Clip(s[i+1:], 20))
 		}
 		host = s[:i]
 	}

@@ -122,7 +122,7 @@ type publicError interface {
 
 // ErrorOf turns any error into the one that its caller may see. It is total:
 //
-//	*Error                    itself; 500 if its code is none
+//	*Error                    itself; 500 if its code is invalid
 //	context.DeadlineExceeded  504
 //	context.Canceled          499
 //	one that has a Public     what that returns, and known is false: its own text may have more
@@ -160,7 +160,8 @@ func (e *Error) Append(dst []byte) []byte {
 // AppendWhole is Append without the cuts.
 func (e *Error) AppendWhole(dst []byte) []byte { return e.append(dst, 0, -1) }
 
-// append appends a text of at most so many bytes, and so many causes; 0 and -1 mean everything.
+// append appends the text and the causes; most limits the bytes of a text, causes the number of causes.
+// 0 and -1 mean no limit.
 func (e *Error) append(dst []byte, most, causes int) []byte {
 	text, code := e.Message, e.Code
 	if most > 0 {

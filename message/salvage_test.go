@@ -25,7 +25,7 @@ func TestSalvageReadsWhomToAnswer(t *testing.T) {
 		{"garbage between", `{"kind":nope,"type":"Ping","data":[1,,2}},"metadata":{"id":"a"}}`, "Ping", ""},
 		{"garbage before and behind", `xx{"type":"Ping",'x',"metadata":{"id":"a"},}yy`, "Ping", "a"},
 		{"escapes", `{"t\u0079pe":"\u0050ing","met\u0061data":{"\u0069d":"\u00e9\"\\"}}`, "Ping", `é"\`},
-		{"a type that is none", `{"type":"memory.get","metadata":{"id":"a"}}`, "Validation.Failed", "a"},
+		{"an invalid type", `{"type":"memory.get","metadata":{"id":"a"}}`, "Validation.Failed", "a"},
 		{"no type", `{"metadata":{"id":"a"}}`, "Validation.Failed", "a"},
 		{"a type that is no string", `{"type":{"type":"Ping"},"metadata":{"id":"a"}}`, "Validation.Failed", "a"},
 		{"a type inside of data", `{"data":{"type":"Ping","metadata":{"id":"b"}},"metadata":{"id":"a"}}`, "Validation.Failed", "a"},

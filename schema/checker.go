@@ -83,7 +83,7 @@ func size(v any) int {
 	return 0
 }
 
-// check checks a value whose text has so many bytes. The error is the library's, or a
+// check checks a value whose text has the given number of bytes. The error is the library's, or a
 // *Invalid if it can't be decided whether the value is valid.
 func (k *checker) check(instance any, bytes int) error {
 	steps := leastSteps + stepsPerByte*bytes

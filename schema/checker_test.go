@@ -11,7 +11,7 @@ import (
 	"kernos/internal/jsonscan"
 )
 
-// doubling is a schema of so many levels, each of which refers twice to the one below it.
+// doubling is a schema of a number of levels, each of which refers twice to the one below it.
 func doubling(levels int, keyword string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `{"$ref":"#/$defs/l%d","$defs":{"l0":{"type":"string"}`, levels)
@@ -21,7 +21,7 @@ func doubling(levels int, keyword string) string {
 	return b.String() + "}}"
 }
 
-// nested is a value inside so many others.
+// nested is a value inside as many others as there are levels.
 func nested(levels int, open, inner, end string) json.RawMessage {
 	return json.RawMessage(strings.Repeat(open, levels) + inner + strings.Repeat(end, levels))
 }

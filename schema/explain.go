@@ -137,7 +137,7 @@ func (x *explainer) problem(path, expected, format string, args ...any) {
 	x.problems = append(x.problems, Problem{Path: path, Expected: expected, Text: fmt.Sprintf(format, args...), rank: 1})
 }
 
-// about is problem for a value that is there.
+// about is problem for a value that isn't missing.
 func (x *explainer) about(path, expected, format string, args ...any) {
 	rest := fmt.Sprintf(format, args...)
 	x.problems = append(x.problems, Problem{Path: path, Expected: expected, Text: cmp.Or(path, "the value") + rest, Predicate: rest, rank: 1})

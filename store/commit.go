@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// A Commit is a batch on its way to the disk. Engines make and resolve it.
+// A Commit is a batch that is becoming durable. Engines make and resolve it.
 type Commit struct {
 	Revision Revision
 

@@ -31,7 +31,7 @@ const (
 	SpaceTokens      = 't' // capability/token
 	SpaceWork        = 'w' // work: what waits and what runs
 	SpaceJobs        = 'J' // capability/job
-	SpaceClaims      = 'r' // capability/register: whom names belong to
+	SpaceClaims      = 'r' // capability/register: the owners of names
 	SpaceScripts     = 'c' // capability/script
 	SpaceSessions    = 'S' // capability/session
 	SpaceMcp         = 'M' // capability/mcphost

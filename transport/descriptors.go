@@ -18,7 +18,7 @@ func Share(n, parts int) int {
 	return share(n, parts, int(limit.Cur))
 }
 
-// share is Share in a process that may have so many files open. Half of them are always for
+// share is Share in a process whose limit of open files is open. Half of them are always for
 // connections. The runtime of Go has raised the limit as far as it goes.
 func share(n, parts, open int) int {
 	return max(1, min(n, (open-min(ownFiles, open/2))/parts))

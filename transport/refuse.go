@@ -29,7 +29,7 @@ const (
 const ShuttingDownText = "The daemon is shutting down; try again"
 
 // RefuseFor answers a request of HTTP that [Server.Admit] has refused, and reports whether it has:
-// an empty reason is none.
+// an empty reason means that it was not refused.
 func (s *Server) RefuseFor(w http.ResponseWriter, reason Reason) bool {
 	switch reason {
 	case "":

@@ -16,10 +16,10 @@ const (
 	// timers due and wakes nothing.
 	maxSleep = 30 * time.Second
 
-	// A batch moves at most so many timers, or leases so many tasks.
+	// maxBatch is how many timers a batch moves, or how many tasks it leases, at most.
 	maxBatch = 512
 
-	// A batch does at most so many clocks, so that what they start begins soon.
+	// maxTicks is how many clocks a batch does at most, so that what they start begins soon.
 	maxTicks = 64
 
 	// After an error of the store, and after a worker that has ended nothing, the queue waits.

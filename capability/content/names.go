@@ -34,7 +34,7 @@ func meansFile(text string) bool {
 var rule = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[\w.*-]+\(.*\)$`) })
 
 // isNamespaced reports whether a text is a name with its namespace, as in plugin:skill. The
-// schemes of browsers are none.
+// schemes of browsers aren't namespaces.
 func isNamespaced(text string) bool {
 	space, _, _ := strings.Cut(text, ":")
 	return namespaced().MatchString(text) && !slices.Contains(schemes, strings.ToLower(space))

@@ -37,7 +37,7 @@ type following = func(ctx context.Context, after uint64, f journal.Filter) iter.
 // maxBuffered is how many bytes of data a buffer holds at most, but for one message.
 const maxBuffered = 16 << 20
 
-// buffered reads ahead of a slow loop, into a buffer for so many messages. When it is full,
+// buffered reads ahead of a slow loop, into a buffer that most limits. When it is full,
 // the oldest are dropped, and a step with a *missing reports them.
 func buffered(follow following, most int, budget reserve) following {
 	return func(ctx context.Context, after uint64, f journal.Filter) iter.Seq2[journal.Entry, error] {

@@ -22,7 +22,7 @@ type node struct {
 	causation message.ID
 	code      int    // the code of an error
 	text      string // the text of an error
-	principal string // the name of whom it acted for or, if it is an answer, whom it answers
+	principal string // the name of the principal that sent it or, if it is an answer, that gets it
 	wire      string
 	claim     bool // a program has sent it without being asked: it answers nothing
 

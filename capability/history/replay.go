@@ -201,8 +201,8 @@ func (r reader) rerun(ctx context.Context, in *replayInput) (out replayOutput, e
 	return out, nil
 }
 
-// sender returns whom a request acts for when it is run again: its sender, with the rights that
-// the sender has now. If the caller can't act for the sender, why is the reason.
+// sender returns the sender of a request when it is run again: the recorded one, with the rights that
+// it has now. If the caller can't act for the sender, why is the reason.
 func (r reader) sender(ctx context.Context, q *recordedRequest) (sender kernel.Sender, why string, err error) {
 	own := kernel.PrincipalOf(ctx)
 	if own.ID() == q.principal {

@@ -109,7 +109,7 @@ func (w *benched) start(data string) {
 	})
 }
 
-// wait waits until so many jobs are completed.
+// wait waits until n jobs are completed.
 func (w *benched) wait(n int) {
 	for w.calls.Load() < int64(n) {
 		time.Sleep(time.Millisecond)

@@ -107,7 +107,7 @@ func (p *pipeline) ready() (next []step, due time.Time, failed *message.Error) {
 	return next, due, nil
 }
 
-// doStep does one step. If what became of it can't be stored, the lease is left as it is, and the
+// doStep does one step. If its outcome can't be stored, the lease is left as it is, and the
 // job is begun again.
 func (p *pipeline) doStep(s step) {
 	w := &stepAttempt{pipeline: p, step: s}

@@ -101,7 +101,7 @@ func powerJob(key string, n int) string {
 	return fmt.Sprintf(`{"steps":[{"id":"a","name":"Test.Count","payload":{"key":"in-%[1]s-a"}},{"id":"b","name":"Test.Outside","payload":{"key":"out-%[1]s-b"},"needs":["a"]},{"id":"c","name":"Test.Count","payload":{"key":"in-%[1]s-c"},"needs":["b"]}]}`, key)
 }
 
-// powerChecks looks at what has become of jobs.
+// powerChecks looks at the outcomes of jobs.
 func (w *world) powerChecks(t *testing.T, acknowledged []string) {
 	ends := make(map[string]int)
 	for _, id := range acknowledged {

@@ -48,7 +48,7 @@ type Info struct {
 	WaitsFor       string `json:"waitsFor,omitzero" jsonschema_description:"The syscall that no program serves at the moment: the job begins when one does."`
 	ConcurrencyKey string `json:"concurrencyKey,omitzero" jsonschema_description:"The key of the limit that it shares."`
 	Correlation    string `json:"correlation" jsonschema_description:"The workflow that it belongs to: Message.Graph draws it."`
-	Principal      string `json:"principal" jsonschema_description:"Who has started it, and whom it acts for."`
+	Principal      string `json:"principal" jsonschema_description:"The principal that started it, and with whose rights it runs."`
 }
 
 func (Info) SchemaName() string { return "Job" }

@@ -36,7 +36,7 @@ func (r *retryInput) read(field string) (*retryRule, error) {
 	return &retryRule{r.Attempts, cmp.Or(pause, time.Second).Milliseconds(), r.Codes}, nil
 }
 
-// again reports whether there is another attempt after so many that have failed.
+// again reports whether there is another attempt after the given number of failed ones.
 func (r *retryRule) again(failed int, code int) bool {
 	codes := defaultCodes
 	if r != nil && len(r.Codes) > 0 {
@@ -48,7 +48,7 @@ func (r *retryRule) again(failed int, code int) bool {
 // maxBackoff is the longest pause between two attempts, before it varies.
 const maxBackoff = time.Hour
 
-// pauseAfter returns the pause after so many attempts have failed: twice as long each time, and
+// pauseAfter returns the pause after the given number of failed attempts: twice as long each time, and
 // between half and one and a half of that.
 func pauseAfter(rule *retryRule, failed int) time.Duration {
 	first := time.Duration(rule.Backoff) * time.Millisecond

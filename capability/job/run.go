@@ -135,7 +135,7 @@ func (s *spec) what() string {
 	return "the job"
 }
 
-// sender returns whom the calls of the job act for.
+// sender returns the sender of the job's calls.
 func (a *run) sender() kernel.Sender { return kernel.From(a.who, a.Wire).In(a.Session) }
 
 // lineage returns the lineage of what the job sends.
@@ -157,8 +157,8 @@ func (r *record) newEvent(k *kernel.Kernel, t message.Type, more []byte) message
 	return m
 }
 
-// external reports whether a syscall acts outside of the store, so that it isn't known what
-// became of a call that was cut off.
+// external reports whether a syscall acts outside of the store, so that the
+// outcome of a call that was cut off isn't known.
 func external(k *kernel.Kernel, t message.Type) bool {
 	s, ok := k.Registry().Lookup(t)
 	return ok && s.Kind == message.KindCommand && s.Effect != kernel.InStore
@@ -373,7 +373,7 @@ func (a *run) persist(durable bool, fill func(*store.Batch) error) *store.Commit
 		if err == nil {
 			return commit
 		}
-		a.j.opts.Log.Warn("what became of a job can't be stored", "job", a.ID, "error", err)
+		a.j.opts.Log.Warn("the outcome of a job can't be stored", "job", a.ID, "error", err)
 		if errors.Is(err, store.ErrConflict) || !pause.Wait(a.ctx.Done()) {
 			break
 		}

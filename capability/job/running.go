@@ -43,7 +43,7 @@ type liveJob struct {
 	changes  chan struct{}
 	asked    map[string][]byte // the data of askedEvent of each call that waits for a decision
 	spec     *spec             // the specification of a job that runs
-	from     kernel.Sender     // whom it acts for
+	from     kernel.Sender     // the sender of its calls
 }
 
 // A line is a line of the log of a job.

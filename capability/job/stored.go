@@ -75,7 +75,7 @@ type spec struct {
 	Created     int64        `json:"created"`
 }
 
-// A state is what has become of a job, as far as it has to survive.
+// A state is the state of a job, as far as it has to survive.
 type state struct {
 	Status   Status           `json:"status,omitzero"` // statusCompleted or statusFailed; else the queue knows
 	Result   jsontext.Value   `json:"result,omitzero"`
@@ -117,7 +117,7 @@ type step struct {
 	Continue bool           `json:"continue,omitzero"`
 }
 
-// A stepState is what has become of a step. One that isn't there has not begun.
+// A stepState is the state of a step. A step without one has not begun.
 type stepState struct {
 	Status  Status         `json:"status" jsonschema:"enum=pending,enum=running,enum=completed,enum=failed" jsonschema_description:"How far the step is."`
 	Result  jsontext.Value `json:"result,omitzero" jsonschema_description:"What it replied."`

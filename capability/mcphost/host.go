@@ -134,7 +134,7 @@ func (h *Host) Load() error {
 	return err
 }
 
-// lock locks mu, and loads the servers if that was not done.
+// lock locks mu, and loads the servers unless they are loaded.
 func (h *Host) lock() error {
 	h.mu.Lock()
 	if h.loaded || h.opts.Store == nil {

@@ -41,7 +41,7 @@ func TestExpiredIsAbsentAtOnce(t *testing.T) {
 	if n := w.count([]byte{store.SpaceMemory, expires}); n != 0 {
 		t.Errorf("%d entries are left in the index", n)
 	}
-	// A folder of nothing but expired keys is none.
+	// A folder of nothing but expired keys doesn't exist.
 	w.reply("Set", `{"key":"g/h/i","value":1,"ttl":"1"}`, ok) // as a shell writes it
 	w.clock.Add(1)
 	w.reply("List", `{}`, `{"keys":["f/"]}`)

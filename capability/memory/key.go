@@ -47,7 +47,7 @@ func (k memoryKey) space() string {
 // parseKey brings a key into its normal form. A leading slash is optional, and slashes
 // that stand together are one. What could be read as another key than it is, is refused
 // with a 422 that names the rule. Above all, no key that is not in a reserved namespace
-// looks like one that is, whatever is done to it on its way.
+// looks like one that is, however it is transformed before it gets here.
 func parseKey(s string) (memoryKey, error) {
 	if key, ok := ordinary(s); ok {
 		return key, nil

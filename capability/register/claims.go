@@ -21,7 +21,7 @@ type claims struct {
 	of     map[message.Type]principal.Claim
 }
 
-// load reads the claims from the store, if that was not done.
+// load reads the claims from the store, unless it has done so before.
 func (c *claims) load() error {
 	if c.loaded || c.store == nil {
 		return nil
@@ -109,7 +109,7 @@ func taken(t message.Type, holder principal.Claim) error {
 	return message.Errorf(409, "%s belongs to %s, which registered it first; choose another name", t, holder)
 }
 
-// holder returns whom a name belongs to, if that principal still exists.
+// holder returns the principal that a name belongs to, if it still exists.
 func (c *claims) holder(t message.Type) (one principal.Claim, ok bool, err error) {
 	if one, ok = c.of[t]; !ok || c.find == nil {
 		return one, ok, nil

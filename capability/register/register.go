@@ -1,4 +1,4 @@
-// Package register adds syscalls while the kernel runs, and decides whom their names belong to.
+// Package register adds syscalls while the kernel runs, and decides which principal owns each name.
 //
 //	Syscall.Register    serve a syscall on this connection, or have the kernel run code
 //	Syscall.Unregister  serve it no more
@@ -53,7 +53,7 @@ type Options struct {
 	// Scripts keeps and runs code. Nil means that code is refused.
 	Scripts *script.Scripts
 
-	// Store keeps whom names belong to. Nil keeps it while the process runs.
+	// Store keeps the owners of names. Nil keeps them while the process runs.
 	Store store.Store
 
 	// Find returns the principal of an id as it is now, or nil if it has ended. Nil means that none

@@ -5,8 +5,8 @@
 //	Syscall.Rollback  go back to an earlier version
 //	Syscall.Test      run code without registering it
 //
-// Syscall.Register and Syscall.Unregister are those of package register, which decides whom names
-// belong to and hands code to a [Scripts].
+// Syscall.Register and Syscall.Unregister are those of package register, which decides which principal
+// owns a name and hands code to a [Scripts].
 //
 // A script is durable: its versions are in the store, and after a restart its definition is in
 // the registry without an engine having been started. Code is compiled when it is first called,
@@ -117,7 +117,7 @@ type script struct {
 	name message.Type
 	head
 	all    []*version           // the oldest first
-	holder *principal.Principal // whom its schemas are charged to
+	holder *principal.Principal // the principal that its schemas are charged to
 	size   int                  // bytes of its schemas
 }
 
@@ -207,7 +207,7 @@ func (s *Scripts) Load() error {
 	return err
 }
 
-// lock locks mu, and loads the scripts if that was not done.
+// lock locks mu, and loads the scripts unless they are loaded.
 func (s *Scripts) lock() error {
 	s.mu.Lock()
 	if s.loaded || s.opts.Store == nil {

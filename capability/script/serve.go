@@ -101,7 +101,7 @@ type host struct {
 	request *message.Message
 	stream  *kernel.Stream
 	emit    kernel.Emit
-	acts    *principal.Principal // whom nested calls act for
+	acts    *principal.Principal // the principal of nested calls
 }
 
 // Call implements [engine.Host].

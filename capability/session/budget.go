@@ -57,7 +57,7 @@ func left[N number](limit, used N) N {
 	return max(limit-used, 1)
 }
 
-// tighter returns the smaller of two limits, of which 0 is none.
+// tighter returns the smaller of two limits. 0 means no limit.
 func tighter[N number](a, b N) N {
 	if a == 0 || b != 0 && b < a {
 		return b

@@ -9,7 +9,7 @@ import (
 	"kernos/message"
 )
 
-// A strict is a model that takes so many bytes of messages, and refuses longer conversations.
+// A strict is a model that takes a limited number of bytes of messages, and refuses longer conversations.
 type strict struct {
 	w       *world
 	takes   int

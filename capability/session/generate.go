@@ -112,7 +112,7 @@ func (r *runner) generate(s *session, g *generation, event kernel.Emit, fill fun
 	r.persist(func(c *change) error { return fill(c, &outcome) })
 }
 
-// A thought is a generation on its way into the store. It implements [kernel.Work].
+// A thought is a generation that is being made and stored. It implements [kernel.Work].
 type thought struct {
 	*runner
 	kernel.Settlement

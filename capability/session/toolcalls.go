@@ -284,7 +284,7 @@ type keptResult struct {
 	Used   Usage  `json:"used,omitzero"` // usage of a child session
 }
 
-// An attempt is a call on its way. Its result is stored in one batch with its effect, under a key of
+// An attempt is a call in flight. Its result is stored in one batch with its effect, under a key of
 // its own, so that calls that end at one moment don't meet (T1, T2). It implements [kernel.Work].
 type attempt struct {
 	*runner
@@ -311,7 +311,7 @@ func (w *attempt) Settle(b *store.Batch, outcome *message.Message) ([]message.Me
 		kept.Result.Output, _ = w.k.Excerpt(w.ctx, kept.Result.Output, maxBeginning)
 	} else {
 		if w.stopped() {
-			return nil, work.ErrQueueStopping // the next process finds out what became of it
+			return nil, work.ErrQueueStopping // the next process finds out its outcome
 		}
 		kept.Result = failed(outcome.Failure())
 	}

@@ -141,7 +141,7 @@ func (r *runner) persist(fill func(*change) error) bool {
 		if errors.Is(err, store.ErrConflict) {
 			continue
 		}
-		r.x.opts.Log.Warn("what became of a turn can't be stored", "session", r.id, "error", err)
+		r.x.opts.Log.Warn("the outcome of a turn can't be stored", "session", r.id, "error", err)
 		if !pause.Wait(r.ctx.Done()) {
 			break
 		}

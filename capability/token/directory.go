@@ -65,7 +65,7 @@ type Directory struct {
 	file     File // the default token's file; nil if there is no default token
 	byName   map[string]*holder
 	byHash   map[[sha256.Size]byte]*holder
-	changing map[string]bool      // the names of tokens whose change is on its way to the disk
+	changing map[string]bool      // the names of tokens whose change is not durable yet
 	fallback *principal.Principal // the principal of the default token
 	secret   string               // the default token's secret when it was used last
 }
@@ -105,7 +105,7 @@ func (d *Directory) SetFile(f File) {
 	d.file = f
 }
 
-// lock locks the directory, and reads the tokens if that was not done. The caller calls
+// lock locks the directory, and reads the tokens unless they were read before. The caller calls
 // mu.Unlock, unless there is an error.
 func (d *Directory) lock() error {
 	d.mu.Lock()

@@ -52,7 +52,7 @@ func TestADiskThatFails(t *testing.T) {
 	}
 }
 
-// While a change is on its way to the disk, the token is what it was, and no other change of it
+// While a change is not durable yet, the token is what it was, and no other change of it
 // begins. When the reply comes, only the new secret is accepted.
 func TestASecretIsAcceptedUntilTheNextOneIsDurable(t *testing.T) {
 	w := newWorld(t)

@@ -221,6 +221,6 @@ func one(text string) cobra.PositionalArgs { return arguments(1, 1, text) }
 func oneListed(what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		parent := c.Parent().CommandPath()
-		return one(fmt.Sprintf("say which %s: %s %s; %s list shows them", what, parent, c.Use, parent))(c, args)
+		return one(fmt.Sprintf("name the %s: %s %s; %s list shows them", what, parent, c.Use, parent))(c, args)
 	}
 }

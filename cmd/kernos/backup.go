@@ -33,7 +33,7 @@ which is asked for, and kernos restore brings it back. A server never sends its 
 The file is compressed, has a checksum, and is readable by its owner only. It replaces
 a file of the same name when it is complete. - writes to standard output.`,
 		Example: "  kernos backup kernos.backup\n  kernos backup --with-key kernos.backup\n  kernos backup --context office office.backup\n  kernos backup - | ssh elsewhere 'cat > kernos.backup'",
-		Args:    one("say which file: kernos backup FILE"),
+		Args:    one("name the file: kernos backup FILE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return exit.OnSignal(c.Context(), func(ctx context.Context) error {
 				save := backup.Save{Context: k.context, Name: args[0], InProcess: openInProcess, Out: c.OutOrStdout(), Report: c.ErrOrStderr()}
@@ -72,7 +72,7 @@ fails, it is started with the state that it had.
 If the sealing key is in the backup, its passphrase is asked for, and the key becomes the key
 file of the state. An existing key is moved aside with its state.`,
 		Example: "  kernos restore kernos.backup\n  kernos restore --replace kernos.backup",
-		Args:    one("say which file: kernos restore FILE"),
+		Args:    one("name the file: kernos restore FILE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return exit.OnSignal(c.Context(), func(ctx context.Context) error {
 				home, err := settings.UsableHome()

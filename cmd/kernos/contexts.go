@@ -43,7 +43,7 @@ func contextAddCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "add NAME URL",
 		Short: "Give a server a name",
-		Args:  arguments(2, 2, "say which name the server gets, and where it is: kernos context add NAME URL"),
+		Args:  arguments(2, 2, "give the server a name and its URL: kernos context add NAME URL"),
 		RunE: func(c *cobra.Command, args []string) error {
 			item.URL = args[1]
 			return connect.ChangeContexts(func(all *connect.Contexts) error { return all.Add(args[0], item) })

@@ -33,7 +33,7 @@ reported with the number of its line. If anything was reported, the status is 1.
 			case osevent.Dialect.Version:
 				dialect = osevent.Dialect
 			case "":
-				return errors.New("say which dialect to translate to: --to 0.1 or --to 0.3")
+				return errors.New("name the dialect to translate to: --to 0.1 or --to 0.3")
 			default:
 				return fmt.Errorf("there is no dialect %q: --to takes 0.1 or 0.3", to)
 			}

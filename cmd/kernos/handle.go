@@ -43,7 +43,7 @@ gets the syscall, and the program runs here.`,
   kernos handle Note.Add --input '{"type":"object","required":["text"]}' -- ./add.sh`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) < 2 || c.ArgsLenAtDash() != 1 {
-				return errors.New("say which syscall and which program: kernos handle TYPE -- COMMAND [ARGUMENT …]")
+				return errors.New("name the syscall and the program: kernos handle TYPE -- COMMAND [ARGUMENT …]")
 			}
 			return nil
 		},

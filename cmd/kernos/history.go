@@ -116,7 +116,7 @@ is tree, otherwise mermaid.`,
   kernos graph req-7 --principal ci
   kernos graph req-7 -o dot | dot -Tsvg > flow.svg
   kernos graph req-7 --json | jq '.nodes[] | select(.failed)'`,
-		Args: one("say which workflow: kernos graph CORRELATION, or the id of one of its messages; kernos log lists them"),
+		Args: one("name the workflow: kernos graph CORRELATION, or the id of one of its messages; kernos log lists them"),
 	}
 	principalFlag(c, (*[]string)(&graph.Principal))
 	form.AddTo(c, recorded.Formats...)
@@ -188,7 +188,7 @@ something came out differently.`,
   kernos replay req-7 --json | jq -c '[.kind, .type]'
   kernos replay req-7 --execute
   kernos replay req-7 --execute --queries --json | jq .different`,
-		Args: one("say which workflow: kernos replay CORRELATION, or the id of one of its messages; kernos log lists them"),
+		Args: one("name the workflow: kernos replay CORRELATION, or the id of one of its messages; kernos log lists them"),
 		PreRunE: func(*cobra.Command, []string) error {
 			if queries && !execute {
 				return fmt.Errorf("--queries needs --execute: nothing is run without it")
@@ -281,7 +281,7 @@ and what it caused. The id can be given as kernos log shows it, with … in its 
 --json prints one object: message, record, cause and effects.`,
 		Example: `  kernos show 01JAX…9E3F1G
   kernos show 01JAXV5Y2Z4B8Q0R6T7W9E3F1G --jq '.effects[] | .type'`,
-		Args: one("say which message: kernos show ID; kernos log lists them"),
+		Args: one("name the message: kernos show ID; kernos log lists them"),
 	}, k.started, "text", func(ctx context.Context, a *answer) error {
 		return recorded.New(a.call, a.screen, a.Writer(ctx, a.screen, false)).Show(ctx, a.args[0])
 	})

@@ -144,7 +144,7 @@ func TestCommandsLeaveWithTheRightStatus(t *testing.T) {
 		{"graph w --format tree", reply(`"▶ Test.Run  a\u001b\n└─ ✓ reply\n"`), 0, "▶ Test.Run  a␛\n└─ ✓ reply\n", ""},
 		{"graph w --format json", reply(`{"nodes":[]}`), 0, "{\"nodes\":[]}\n", ""},
 		{"graph w --format png", nil, 2, "", "invalid argument \"png\" for \"--format\" flag: --output can be tree, mermaid, dot, json; got \"png\"\n"},
-		{"graph", nil, 2, "", "say which workflow: kernos graph CORRELATION, or the id of one of its messages; kernos log lists them\n"},
+		{"graph", nil, 2, "", "name the workflow: kernos graph CORRELATION, or the id of one of its messages; kernos log lists them\n"},
 		{"graph w", fail(404, "Workflow not found: w"), 1, "", "Workflow not found: w\n"},
 		{"search echo", reply(`{"messages":[],"scores":[],"total":0,"behind":3}`), 0, "", "kernos: the latest 3 messages are not indexed yet and were not searched\nkernos: no message in the journal matches; the daemon records all messages, kernos pipe --inline with --journal\n"},
 		{"search echo --json", reply(`{"messages":[` + first + `],"scores":[1.5],"total":2}`), 0, first + "\n", "kernos: 1 of 2 messages that match; -n shows more\n"},

@@ -45,7 +45,7 @@ func describeCommand(k *kernels) *cobra.Command {
 		Long: `Say what a syscall takes and gives. It is named as in a call: Memory.Get, memory.get,
 memory_get or memory get. --json prints what Syscall.Describe replies.`,
 		Example:           "  kernos describe Echo\n  kernos describe memory get\n  kernos describe Echo --jq .input",
-		Args:              arguments(1, 2, "say which syscall: kernos describe TYPE; kernos ls lists them"),
+		Args:              arguments(1, 2, "name the syscall: kernos describe TYPE; kernos ls lists them"),
 		ValidArgsFunction: k.completesFirst(calling.KnownTypes),
 	}, "text", func(ctx context.Context, a *answer) (bool, error) {
 		d, err := syscalls.Describe(ctx, a.call, strings.Join(a.args, " "))

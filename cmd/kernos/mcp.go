@@ -51,7 +51,7 @@ Syscall_Search finds the others, and Syscall_Call calls them. --tools chooses ot
 			server := opened.Server()
 			switch {
 			case server.Daemon == nil && (owner || as != ""):
-				err = errors.New("the token of the context decides for whom kernos mcp acts; leave out --as and --owner")
+				err = errors.New("kernos mcp uses the token of the context; leave out --as and --owner")
 			case server.Daemon != nil && !owner:
 				if as == "" {
 					as = mcpToken

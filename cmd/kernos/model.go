@@ -81,7 +81,7 @@ provider is asked for one word, and isn't connected if it doesn't answer.
   kernos model add openai --model gpt-5
   kernos model add anthropic < key.txt
   kernos model add vllm --url http://gpu.example.org:8000/v1 --model qwen3`,
-		Args:              one("say which model: kernos model add NAME; kernos model detect shows what was found, and kernos model add --help the providers"),
+		Args:              one("name the model: kernos model add NAME; kernos model detect shows what was found, and kernos model add --help the providers"),
 		ValidArgsFunction: calling.FirstArgument(cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)),
 	}
 	c.Flags().StringVar(&wanted.Model, "model", "", "the `NAME` of the model there (default: the one that kernos model detect shows)")

@@ -68,7 +68,7 @@ func fileCommand(k *kernels, method string, c *cobra.Command) *cobra.Command {
 		check := !slices.Contains(args, "--no-check")
 		args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "--no-check" })
 		if len(args) == 0 || strings.HasPrefix(args[0], "-") {
-			return fmt.Errorf("say which file: kernos %s FILE; see kernos %s --help", method, method)
+			return fmt.Errorf("name the file: kernos %s FILE; see kernos %s --help", method, method)
 		}
 		file := args[0]
 		if _, err := os.Stat(file); err != nil {

@@ -30,7 +30,7 @@ func known(t *testing.T) *house {
 }
 
 // pressTabs is a script for zsh that types its arguments at another zsh, each with a tab
-// behind it, and writes what becomes of them to the file $LINES_FILE.
+// behind it, and writes the result to the file $LINES_FILE.
 const pressTabs = `
 zmodload zsh/zpty
 zpty shell zsh -f -i

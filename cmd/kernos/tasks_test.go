@@ -270,7 +270,7 @@ func (w *tasks) ended(id string) {
 }
 
 // killsACall kills the daemon while a page is fetched: the request isn't repeated, and the model reports that it
-// doesn't know what has become of it.
+// doesn't know its outcome.
 func (w *tasks) killsACall() {
 	w.t.Helper()
 	k := task{says: "fetch " + w.pages.URL + "/slow", calls: "Http.Fetch", reply: "I don't know whether that happened, so I did not repeat it:"}

@@ -55,7 +55,7 @@ func serveAlone(home, files string) error {
 	return errors.Join(d.Serve(ctx), d.Close())
 }
 
-// alone starts a daemon in a process of its own, which may have so many files open; 0 means as many
+// alone starts a daemon in a process of its own with a limit of open files; 0 means as many
 // as this one. It returns the process's id.
 func alone(t *testing.T, files int) (w *world, pid int) {
 	t.Helper()

@@ -21,8 +21,8 @@ func New(listing byte, last string) string {
 	return base64.RawURLEncoding.EncodeToString(append([]byte{listing}, last...))
 }
 
-// Parse returns the name that a cursor comes after, of at most so many bytes. Without a cursor it is
-// "". The error is [ErrInvalid].
+// Parse returns the name that a cursor comes after; most limits its length in bytes. Without a
+// cursor it is "". The error is [ErrInvalid].
 func Parse(listing byte, text string, most int) (last string, err error) {
 	if text == "" {
 		return "", nil

@@ -93,7 +93,7 @@ func (u *unquoter) Read(b []byte) (n int, err error) {
 	return 0, u.err
 }
 
-// next reads one step: the plain bytes and short escapes that are there, or one long escape.
+// next reads one step: the plain bytes and short escapes in the buffer, or one long escape.
 func (u *unquoter) next() {
 	if _, err := u.from.Peek(1); err != nil {
 		u.fail(err)

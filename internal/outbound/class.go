@@ -55,8 +55,8 @@ func classOf(a netip.Addr) addressClass {
 	return public
 }
 
-// The prefixes under which something on the way takes an IPv4 address out of an IPv6
-// address and goes there.
+// The prefixes of IPv6 addresses that contain an IPv4 address, to which a gateway forwards
+// the traffic.
 var (
 	nat64      = netip.MustParsePrefix("64:ff9b::/96")
 	nat64Local = netip.MustParsePrefix("64:ff9b:1::/48")

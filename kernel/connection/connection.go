@@ -83,7 +83,7 @@ type Connection struct {
 	sender  kernel.Sender
 	begun   time.Time
 	ended   func(error)     // called once, when the connection has ended
-	ctx     context.Context // for commands, which are completed whatever becomes of their caller
+	ctx     context.Context // for commands, which are completed even if their caller leaves
 	queries context.Context // for queries, which end with the connection
 	abandon func()          // cancels queries
 

@@ -135,7 +135,7 @@ func (p *Peer) compose(r *request, t message.Type, data []byte) error {
 	p.conn.k.Stamp(&r.m)
 	if len(data) > message.MaxLine-maxEnvelope {
 		if n := len(message.Append(nil, &r.m)); n > message.MaxLine {
-			return message.Errorf(413, "%s would take %d bytes on its way to the program that serves it, and %d are allowed; put large data where that program can fetch it", t, n, message.MaxLine)
+			return message.Errorf(413, "The request of %s to the program that serves it would have %d bytes, and %d are allowed; put large data where that program can fetch it", t, n, message.MaxLine)
 		}
 	}
 	return nil

@@ -184,7 +184,7 @@ func TestAQuestionThatIsLate(t *testing.T) {
 	})
 }
 
-// A peer gets so many requests and no more, and none that does not fit into a line.
+// A peer gets at most maxOutgoing requests at a time, and none that does not fit into a line.
 func TestWhatAPeerIsNotAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, &kernel.Options{InFlight: maxOutgoing + 10})

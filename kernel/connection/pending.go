@@ -15,7 +15,7 @@ import (
 
 // pending is the queue of a connection's answers: an answer whose commit is not durable yet, and
 // the answers after it, so that answers keep their order while thousands of commits are
-// on their way. While the queue is empty, an answer is sent by the goroutine that posts it.
+// pending. While the queue is empty, an answer is sent by the goroutine that posts it.
 //
 // Queued answers are sent by the engine's goroutine that decides the commit, if the wire has room
 // for them, which saves waking another goroutine for each answer: in one run each of bench's
@@ -183,7 +183,7 @@ func (c *Connection) allowed() int {
 
 // sendPending is the sender: it sends queued answers until the connection has ended. No other
 // goroutine waits for commits, so a connection has one sender however many commits are
-// on the way. Most of the time sendReady leaves it nothing to do.
+// pending. Most of the time sendReady leaves it nothing to do.
 func (c *Connection) sendPending() {
 	p := &c.pending
 	defer close(p.done)

@@ -136,7 +136,7 @@ func TestWhatWaitsKeepsItsOrder(t *testing.T) {
 	})
 }
 
-// More than so many messages are not read, and none is lost.
+// No more messages are read ahead than the limits allow, and none is lost.
 func TestWhatWaitsIsBounded(t *testing.T) {
 	for name, c := range map[string]struct {
 		messages, size, most int

@@ -42,7 +42,7 @@ func ConnectWith(ctx context.Context, k *kernel.Kernel) *Wire {
 	return w
 }
 
-// NewWire returns a wire on which so many messages with so much data may wait.
+// NewWire returns a wire on which the given number of messages may wait, with size bytes of data each.
 func NewWire(messages, size int) *Wire {
 	return &Wire{In: make(chan message.Message, messages), ended: make(chan error, 1), start: time.Now(), buf: make([]byte, size)}
 }

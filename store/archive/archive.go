@@ -246,7 +246,7 @@ func (a *Reader) header() error {
 		return fmt.Errorf("the backup has version %d, and this kernos reads version %d; use the kernos %s that made it, or a newer one", a.Header.Version, version, visible.Text(a.Header.Kernos))
 	}
 	if origin, err := store.ParseOrigin(string(a.Header.Origin)); err != nil || origin != a.Header.Origin || visible.Text(string(origin)) != string(origin) {
-		return fmt.Errorf("%w: its origin is %s, which is none", errDamaged, visible.Text(string(a.Header.Origin)))
+		return fmt.Errorf("%w: its origin %s is invalid", errDamaged, visible.Text(string(a.Header.Origin)))
 	}
 	return nil
 }

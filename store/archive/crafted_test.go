@@ -100,13 +100,13 @@ var craftedFiles = []craftedFile{
 	}, "a number in it is too large"},
 	{"an origin that colours a terminal", func(t testing.TB) []byte {
 		return crafted(t, `{"version":1,"origin":"\u001b[31mhttps://a.local/","kernos":"0.4.0"}`, 0)
-	}, "its origin is ␛[31mhttps://a.local/"},
+	}, "its origin ␛[31mhttps://a.local/"},
 	{"an origin that turns a line around", func(t testing.TB) []byte {
 		return crafted(t, `{"version":1,"origin":"https://a.local/\u202e","kernos":"0.4.0"}`, 0)
-	}, "its origin is https://a.local/⟨U+202e⟩"},
+	}, "its origin https://a.local/⟨U+202e⟩"},
 	{"a name instead of an origin", func(t testing.TB) []byte {
 		return crafted(t, `{"version":1,"origin":"../..","kernos":"0.4.0"}`, 0)
-	}, "its origin is ../.."},
+	}, "its origin ../.."},
 	{"a version that colours a terminal", func(t testing.TB) []byte {
 		return crafted(t, `{"version":9,"origin":"https://a.local/","kernos":"\u001b]0;x\u0007\n"}`, 0)
 	}, "use the kernos ␛]0;x␇␊ that made it"},

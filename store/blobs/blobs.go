@@ -1,5 +1,5 @@
 // Package blobs keeps large data as files in a directory, each under the hash of its
-// content: the same data is kept once, and a file that is there is complete.
+// content: the same data is kept once, and an existing file is complete.
 //
 // The need of a blob is a key in the store, which is set in the batch that makes
 // the need durable. So no crash can make files and references drift apart:
@@ -197,7 +197,7 @@ func renew(path string, size int64) bool {
 	return err == nil
 }
 
-// Keep makes blobs as new as [Dir.Put] does, and returns those that are there: a collection
+// Keep makes blobs as new as [Dir.Put] does, and returns those that exist: a collection
 // leaves them alone for a while. It is for callers that refer to blobs that others have
 // put.
 func (d *Dir) Keep(hashes []Hash) (there []Hash) {

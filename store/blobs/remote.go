@@ -74,7 +74,7 @@ func (r *Remote) Inward(data []byte) []byte {
 	})
 }
 
-// replace looks for pointers in JSON text: before, a name of so many bytes, and the end of
+// replace looks for pointers in JSON text: before, a name of length bytes, and the end of
 // an object. Quotation marks stand in no string of JSON text as they are, so what looks
 // like an object is one. A pointer whose members are written in another order or with
 // spaces is left alone.

@@ -13,7 +13,7 @@ import (
 	"kernos/store"
 )
 
-// OpenOrRead is Open, but a store that is there and can't be written, because the disk is
+// OpenOrRead is Open, but an existing store that can't be written, because the disk is
 // full or read-only, is opened for reading: reads continue, and writing is refused with the
 // error that Open had. After a second it is refused with [store.ErrReadOnly]: the disk may
 // take something again, and the store can be closed and opened anew.

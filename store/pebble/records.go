@@ -95,7 +95,7 @@ const (
 	lastLogChunk   = 12
 )
 
-// headerOf returns how long the header of a chunk of a type is; 0 if it is none of a log.
+// headerOf returns how long the header of a chunk of a type is; 0 if logs have no such type.
 func headerOf(kind byte) int {
 	switch {
 	case kind < firstOldChunk || kind > lastLogChunk:
@@ -274,7 +274,7 @@ func differing(a, b uint32) (n int) {
 	return n
 }
 
-// errorAt returns which of so many bytes is another than the one that the checksum was made
+// errorAt returns which of length bytes is another than the one that the checksum was made
 // of, and by which bits, if it is a single one; otherwise by is 0. diff is what the two
 // checksums differ in. They are linear: an error of one byte makes an entry of the table of
 // them, and each byte after it makes another number of that, which can be undone.

@@ -63,7 +63,7 @@ feed:
 	t.Logf("%d faults in %d calls, %v", len(faults), calls, time.Since(began).Round(time.Millisecond))
 }
 
-// A fault is one that is injected into a run. The zero value is none.
+// A fault is one that is injected into a run. The zero value injects nothing.
 type fault struct {
 	at      int // the number of the call that fails
 	lasting bool

@@ -98,7 +98,7 @@ func (v Victim) work(dir string) {
 	os.Exit(4)
 }
 
-// kill runs a victim until it has reported so many lines, and returns what it has reported.
+// kill runs a victim until it has reported a random number of lines, and returns what it has reported.
 func kill(t *testing.T, dir string, share int, random *rand.Rand) ([]string, error) {
 	var parts []string
 	for part := range strings.SplitSeq(t.Name(), "/") {

@@ -41,8 +41,8 @@ type workload struct {
 	rounds  int // the store is opened and closed so often
 	writers int // at the same time
 	batches int // of each writer and round; each waits for its commit
-	every   int // of so many cuts one is followed by a second one
-	large   int // of so many values one is large: Pebble looks for a flipped bit in what is left of it, which takes half a second
+	every   int // one of this many cuts is followed by a second one
+	large   int // one of this many values is large: Pebble looks for a flipped bit in what is left of it, which takes half a second
 }
 
 // A cut is what one power cut has left.
@@ -318,7 +318,7 @@ func (w workload) writer(s store.Store, h *history, random *rand.Rand, name stri
 		at = c.Revision
 		h.applied(at, b)
 		if n%4 == 3 {
-			continue // several commits are on their way together
+			continue // several commits are pending together
 		}
 		// This takes as long as the cuts before it are checked, which no patience bounds.
 		if err := c.Wait(context.Background()); err != nil {

@@ -59,7 +59,7 @@ func BenchmarkSearch(b *testing.B) {
 	}
 }
 
-// BenchmarkAdd is what becomes of a vector until it is found by its signs: it is added, and packed.
+// BenchmarkAdd measures a vector until it is found by its signs: it is added, and packed.
 func BenchmarkAdd(b *testing.B) {
 	const n = 1000
 	all := clustered(rand.New(rand.NewPCG(1, 2)), n, 192)

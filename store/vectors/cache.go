@@ -30,8 +30,8 @@ type view struct {
 	used     time.Time
 }
 
-// NewCache returns an empty cache that holds so many bytes at most, each index until it hasn't been searched for
-// so long. An index that is larger is read anew by each search.
+// NewCache returns an empty cache that holds limit bytes at most, and drops an index that hasn't been searched for
+// idle. An index that is larger is read anew by each search.
 func NewCache(limit int, idle time.Duration) *Cache {
 	return &Cache{limit: limit, idle: idle, views: make(map[string]*view)}
 }

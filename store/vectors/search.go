@@ -237,7 +237,7 @@ func (w weights) score(signs []uint64) (sum float32) {
 	return sum
 }
 
-// nearest returns so many accepted entries with the fewest differing signs, or somewhat more, and the estimates of
+// nearest returns the wanted number of accepted entries with the fewest differing signs, or somewhat more, and the estimates of
 // their scores by the signs.
 func (d *distance) nearest(blocks []*block, f *filter, wanted int, w weights) []Hit {
 	var found []Hit

@@ -334,7 +334,7 @@ func (t *Texts) replace(s *state) error {
 	return t.write(&b, s)
 }
 
-// sweep removes deleted texts from the generations. No text is on its way into them meanwhile.
+// sweep removes deleted texts from the generations. No text is being added to them meanwhile.
 func (t *Texts) sweep(s *state) (more bool, err error) {
 	ids, below, err := t.gone(t.o.Store)
 	if err != nil {

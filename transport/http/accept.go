@@ -19,7 +19,7 @@ func wantsEvents(r *http.Request) bool {
 			}
 			weight := 1.0
 			if q, ok := params["q"]; ok {
-				weight, _ = strconv.ParseFloat(q, 64) // 0 if it is none
+				weight, _ = strconv.ParseFloat(q, 64) // 0 if it isn't a number
 			}
 			switch kind {
 			case "text/event-stream":

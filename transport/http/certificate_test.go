@@ -109,7 +109,7 @@ func TestACertificateThatChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := name(); got != "second" {
-			t.Errorf("with a key that is none it is %s", got)
+			t.Errorf("with an invalid key it is %s", got)
 		}
 		certify(t, dir, "third")
 		if got := name(); got != "third" {

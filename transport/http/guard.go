@@ -150,7 +150,7 @@ func (g *Guard) check(w http.ResponseWriter, r *http.Request) (p *principal.Prin
 func (g *Guard) checkPage(w http.ResponseWriter, r *http.Request) (answered bool, why transport.Reason) {
 	if !g.knows(r) {
 		refuse(w, refusal{403, "host_not_allowed", fmt.Sprintf(
-			"The host %q is none that this server is known by; use its address, or start it with --allow-host and this name", message.Clip(r.Host, 200))})
+			"This server isn't known by the host name %q; use its address, or start it with --allow-host and this name", message.Clip(r.Host, 200))})
 		return true, refusedHost
 	}
 	origin, foreign, ok := g.page(r)

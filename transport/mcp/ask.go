@@ -121,7 +121,7 @@ func (x *exchange) ask(ctx context.Context, requests map[string]askRequest) (map
 var capabilityOf = map[string]string{"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
 
 // able returns the error for a request that the client can't answer. In the stateless era it is also
-// what becomes of the call, if that fails.
+// the outcome of the call, if that fails.
 func (x *exchange) able(method string) error {
 	capability := capabilityOf[method]
 	_, c := x.latest()

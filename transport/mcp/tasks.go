@@ -166,7 +166,7 @@ func (x *exchange) taskResult(info *jobInfo) json.RawMessage {
 	return append(x.appendResult([]byte{'{'}, info.Result, info.Result, nil), '}')
 }
 
-// fail shows what has become of a failed job. An error of the caller's is a result, as it is for a
+// fail shows the outcome of a failed job. An error of the caller's is a result, as it is for a
 // call that isn't a task; others are failures.
 func (t *shownTask) fail(info *jobInfo) {
 	e := message.ReadError(info.Error)

@@ -49,7 +49,7 @@ func TestResumeGoesOnAfterTheLastItem(t *testing.T) {
 	one.wait() // it has nothing to wait for any more
 }
 
-// A stream that is done is kept too: its last items may have been on their way.
+// A stream that is done is kept too: its last items may have been in flight.
 func TestResumeGivesWhatWasOnItsWay(t *testing.T) {
 	s := newService(t, nil)
 	one := dial(t, s)

@@ -81,7 +81,7 @@ type Conn interface {
 
 	// Write takes a frame, which it must not keep, and may wait while too many are not
 	// read. It is called by several goroutines. Unless more is set, nothing follows soon
-	// and the frame must be on its way without a call of Flush. A wire that is broken takes
+	// and the frame must be sent without a call of Flush. A wire that is broken takes
 	// frames and drops them.
 	Write(frame []byte, more bool)
 

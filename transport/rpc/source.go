@@ -228,7 +228,7 @@ func resume(c *conn, dst []byte, r *request, t *task) []byte {
 	return appendResult(dst, r.id, jsonscan.AppendQuoted(nil, id))
 }
 
-// ended is what becomes of the connection when its wire has ended.
+// ended ends the connection after its wire has ended with err.
 func (c *conn) ended(err error) error {
 	switch {
 	case errors.Is(err, ErrStopped): // calls that have begun finish, and their items are sent

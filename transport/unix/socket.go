@@ -60,7 +60,7 @@ func (s *socket) bind() error {
 	return nil
 }
 
-// accept waits for a connection, whatever becomes of the name.
+// accept waits for a connection, also while the name is removed and bound again.
 func (s *socket) accept() (*net.UnixConn, error) {
 	for {
 		l := s.current()

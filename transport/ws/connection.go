@@ -31,7 +31,7 @@ type connection struct {
 	pacer  *transport.Pacer
 	alive  *time.Timer   // asks whether the peer is there
 	remote *blobs.Remote // how the peer sees blobs
-	sender kernel.Sender // whom the connection acts for
+	sender kernel.Sender // the sender of its requests
 
 	out       *transport.Writer
 	batches   bool        // the peer takes several messages in one frame

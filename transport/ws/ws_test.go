@@ -309,7 +309,7 @@ func TestFailedUpgradesTakeNoPlace(t *testing.T) {
 	}
 }
 
-// One that was on its way when the server stopped is told.
+// A client that was connecting when the server stopped is told.
 func TestConnectionThatComesAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := handler(t, nil)

@@ -159,8 +159,8 @@ func (c *Conn) request(ctx context.Context, r *Request, p *params) (jsontext.Val
 // maxPages is how many pages a list may have.
 const maxPages = 1000
 
-// List returns the items of a list, of all its pages, and whether there are more than it may have:
-// so many items, and so many bytes.
+// List returns the items of a list, of all its pages, and whether there are more than the limits
+// allow: items limits their number, and bytes their size.
 func (c *Conn) List(ctx context.Context, method, member string, items, bytes int) (all []jsontext.Value, more bool, err error) {
 	cursor := ""
 	for range maxPages {

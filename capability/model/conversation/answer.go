@@ -101,7 +101,7 @@ func (a *Answer) Say(kind string, token []byte) error {
 	return nil
 }
 
-// grown checks a text that had so many bytes before.
+// grown adds the growth of a text, which had before bytes, to the size of the answer, and checks the limit.
 func (a *Answer) grown(text []byte, before int) error {
 	if a.size += len(text) - before; a.size > maxAnswer {
 		return errLongAnswer

@@ -303,7 +303,7 @@ func (d *Model) message(to []llama.Token, role, text string) []llama.Token {
 	return append(append(to, d.end), d.model.Tokens("\n")...)
 }
 
-// exchanges returns the tokens of the conversation, apart where the user speaks. Each text has at most so many tokens.
+// exchanges returns the tokens of the conversation, apart where the user speaks. most limits the tokens of each text.
 func (d *Model) exchanges(c *conversation.Conversation, most int) (all [][]llama.Token) {
 	add := func(role, text string, begins bool) {
 		text = d.short(text, most)

@@ -169,7 +169,7 @@ func readable(page string) jsontext.Value {
 	return jsonscan.AppendQuoted(nil, page)
 }
 
-// abridge returns a value with at most about so many tokens, and so deep. What is left out of an object is counted by its
+// abridge returns a value cut to about room tokens and to depth levels. What is left out of an object is counted by its
 // member "…"; a list that was cut ends with "…".
 func (d *Model) abridge(value jsontext.Value, room, depth int) jsontext.Value {
 	var parts [][]byte
@@ -208,7 +208,7 @@ func (d *Model) abridge(value jsontext.Value, room, depth int) jsontext.Value {
 // oneLine returns a text with single spaces: the model was trained without others.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// short returns the beginning of a text that is longer than so many tokens.
+// short returns a text, or its beginning if it is longer than most tokens.
 func (d *Model) short(text string, most int) string {
 	tokens := d.model.Tokens(text)
 	if len(tokens) <= most {

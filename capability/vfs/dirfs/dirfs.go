@@ -361,7 +361,7 @@ func (o *opened) list(ctx context.Context, name, from string) (found []vfs.Info,
 		}
 		entryName := e.Name()
 		switch {
-		case strings.HasPrefix(entryName, newPrefix): // on its way to its name
+		case strings.HasPrefix(entryName, newPrefix): // a file that is being written
 			continue
 		case !vfs.Nameable(entryName):
 			if from == "" {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// special makes files that are none: a read of the pipe would wait for ever.
+// special makes files that aren't regular: a read of the pipe would wait for ever.
 func special(t *testing.T, dir string) {
 	t.Helper()
 	if err := syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o644); err != nil {

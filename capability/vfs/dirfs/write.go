@@ -24,7 +24,7 @@ func (d *directory) lock(name string) *sync.Mutex {
 }
 
 // Write implements [vfs.Writer]: the content goes to a file beside the one that is meant, which
-// then takes its name. A file that is there keeps its mode.
+// then takes its name. An existing file keeps its mode.
 func (d *directory) Write(_ context.Context, name string, data []byte, expect vfs.Expect) (string, error) {
 	o, err := d.at(name)
 	if err != nil {

@@ -64,7 +64,7 @@ func TestCraftedBackups(t *testing.T) {
 		"the first too high":  {store.DefaultOrigin, store.Entry{Key: []byte("ma"), Revision: store.MaxRevision + 1}, "a number in it is too large"},
 		"no revision":         {store.DefaultOrigin, store.Entry{Key: []byte("m\x1b[31m")}, "an entry that no store can have"},
 		"a key of the engine": {store.DefaultOrigin, store.Entry{Key: []byte("\x00kernos/revision"), Revision: 1}, "an entry that no store can have"},
-		"no origin":           {"https://kernos.local/\x1b[31m", store.Entry{Key: []byte("ma"), Revision: 1}, "its origin is"},
+		"no origin":           {"https://kernos.local/\x1b[31m", store.Entry{Key: []byte("ma"), Revision: 1}, "its origin "},
 		"the highest":         {store.DefaultOrigin, store.Entry{Key: []byte{store.SpaceMemory, 'a'}, Value: []byte("new"), Revision: store.MaxRevision}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -154,7 +154,7 @@ func (o *Restore) unpack(ctx context.Context, r *archive.Reader) (fresh string, 
 }
 
 // install makes the fresh directory the state, with a sealing key if there is one. It reports
-// whether state that was there has been moved aside.
+// whether existing state has been moved aside.
 func (o *Restore) install(fresh string, key []byte, occupied bool) (moved bool, err error) {
 	freshKey := filepath.Join(fresh, filepath.Base(o.Home.Key()))
 	if key != nil {

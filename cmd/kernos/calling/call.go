@@ -217,7 +217,7 @@ func (c *call) find(ctx context.Context) error {
 	if c.catalog == nil {
 		c.module, c.name = splitName(words)
 		if len(words) == 1 && c.name == "" {
-			return fmt.Errorf("say which method of %s: kernos %s METHOD", words[0], words[0])
+			return fmt.Errorf("name a method of %s: kernos %s METHOD", words[0], words[0])
 		}
 		return nil
 	}

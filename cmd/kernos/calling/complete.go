@@ -286,7 +286,7 @@ func required(f *client.Field, path string) bool {
 	return false
 }
 
-// placeCompletions completes a value after --, where so many values stand before it.
+// placeCompletions completes a value after --. values is the number of values before it.
 func (c *call) placeCompletions(ctx context.Context, before []string, values int, word string) []string {
 	params, err := (&callline.Line{Args: before, Words: c.Words}).Parameters(c.method, callline.Input{})
 	if err != nil {

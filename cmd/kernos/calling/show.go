@@ -40,7 +40,7 @@ func (c *call) noteLacks() {
 // showModule lists the methods of a module.
 func (c *call) showModule(ctx context.Context) error {
 	if c.HasParameters {
-		return fmt.Errorf("say which method of %s is to be called; %s lists them", c.module, c.program(c.calling(c.module)...))
+		return fmt.Errorf("name the method of %s to call; %s lists them", c.module, c.program(c.calling(c.module)...))
 	}
 	m := c.catalog.Module(c.module)
 	text, module := &strings.Builder{}, strings.Join(c.calling(m.Namespace), " ")

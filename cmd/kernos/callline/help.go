@@ -13,8 +13,8 @@ import (
 )
 
 // MethodHelp returns the help text of a method, which these words call: kernos memory get. What is
-// required comes first. Descriptions are
-// broken to fit a terminal of this width; 0 means that it is none.
+// required comes first. Descriptions are broken to fit a terminal of this width; 0 means that the
+// output isn't a terminal.
 func MethodHelp(m *client.Method, command []string, screenWidth int) string {
 	b := &strings.Builder{}
 	fmt.Fprintf(b, "%s\n\nUsage:\n  %s", m.Description, strings.Join(command, " "))

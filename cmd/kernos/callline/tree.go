@@ -19,7 +19,7 @@ type tree struct {
 
 func newTree() tree { return tree{root: make(map[string]any), given: make(map[string]bool)} }
 
-// parent returns the object that has the last step of a path, and makes the objects on the way.
+// parent returns the object that has the last step of a path, and makes the objects above it.
 func (t *tree) parent(path []string) (map[string]any, error) {
 	at := t.root
 	for i, step := range path[:len(path)-1] {

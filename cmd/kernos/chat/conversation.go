@@ -302,7 +302,7 @@ func (c *client) follow(ctx context.Context, session string, after uint64, until
 	}
 }
 
-// path returns the messages from the root of a session to its leaf, at most so many of the last ones.
+// path returns the messages from the root of a session to its leaf; most limits how many of the last ones.
 func (c *client) path(ctx context.Context, i *info, most uint64) (path []entry, err error) {
 	all := make(map[uint64]entry)
 	after := i.Seq - min(i.Seq, most)
@@ -342,7 +342,7 @@ type listed struct {
 	Updated        int64
 }
 
-// list returns the sessions for which keep reports true, the latest first, and at most so many.
+// list returns the sessions for which keep reports true, the latest first; most limits their number.
 func list(ctx context.Context, call request.Caller, most int, keep func(*listed) bool) (found []listed, err error) {
 	for cursor := ""; ; {
 		in := map[string]any{"limit": 200}

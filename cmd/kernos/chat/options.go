@@ -125,7 +125,7 @@ func (o *Options) find(ctx context.Context, c *client, out *terminal.Screen) (st
 // choose lets the person choose a session.
 func (o *Options) choose(ctx context.Context, all []listed, out *terminal.Screen) (string, error) {
 	if o.in == nil || !out.IsTerminal() {
-		return "", errors.New("say which session: --resume ID, or --last; kernos session list shows them")
+		return "", errors.New("name the session: --resume ID, or --last; kernos session list shows them")
 	}
 	rows := make([][]string, len(all))
 	for i, s := range all {

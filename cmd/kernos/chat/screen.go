@@ -66,7 +66,7 @@ type queuedInput struct{ turn, text string }
 type offer struct {
 	call    string
 	noticed bool
-	decided bool // a decision is on its way: further keys decide nothing
+	decided bool // a decision was sent: further keys decide nothing
 }
 
 // editedArgs are arguments that a person has put in the place of others: a call with these is allowed.

@@ -11,7 +11,7 @@ import (
 	"kernos/internal/durable"
 )
 
-// A fileChange is what becomes of a client's file.
+// A fileChange is a change of a client's file.
 type fileChange struct {
 	path          string
 	before, after string

@@ -135,7 +135,7 @@ type format struct {
 	// entry returns the text of the entry in a table of servers, "" if it isn't there.
 	entry func(text, under string) (string, error)
 
-	// put returns the text with the entry, in place of one that is there.
+	// put returns the text with the entry, in place of an existing one.
 	put func(text, under, entry string) (string, error)
 
 	// drop returns the text without the entry.

@@ -136,7 +136,7 @@ func unitOf(o *hujson.Object) string {
 	return "  "
 }
 
-// insert puts a member at the end of an object, after the comments that are there.
+// insert puts a member at the end of an object, after the comments at its end.
 func insert(o *hujson.Object, name string, value hujson.ValueTrimmed, indent, outer string) {
 	comments := strings.TrimRight(string(o.AfterExtra), " \t\r\n")
 	if rest := string(o.AfterExtra)[len(comments):]; !strings.Contains(rest, "\n") {

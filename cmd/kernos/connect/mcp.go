@@ -12,8 +12,8 @@ import (
 )
 
 // ServeMCP carries the Model Context Protocol between a client and the server, until the input ends. When the
-// daemon closes the connection, another one is made. The query determines which tools are listed, and for whom the client
-// acts; what the server remarks about that goes to note.
+// daemon closes the connection, another one is made. The query determines which tools are listed, and the principal of the
+// client; what the server remarks about that goes to note.
 func (s *Server) ServeMCP(ctx context.Context, query url.Values, in io.Reader, out io.Writer, note func(string)) error {
 	conn, err := s.upgrade(ctx, "/mcp?"+query.Encode(), mcp.Protocol, true)
 	if err != nil {

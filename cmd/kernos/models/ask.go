@@ -124,7 +124,7 @@ func choose(wanted Found, known []Found) (Found, error) {
 	}
 	f.BaseURL, f.Model = cmp.Or(wanted.BaseURL, f.BaseURL), cmp.Or(wanted.Model, f.Model)
 	if f.Model == "" {
-		return f, errors.New("say which model the server is asked for: --model NAME")
+		return f, errors.New("name the model that the server is asked for: --model NAME")
 	}
 	return f, nil
 }

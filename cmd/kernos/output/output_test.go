@@ -144,7 +144,7 @@ func TestTableOnATerminal(t *testing.T) {
 	}
 }
 
-// The table of jobs shows what each job waits for, or what has become of it.
+// The table of jobs shows what each job waits for, or its outcome.
 func TestTableOfJobs(t *testing.T) {
 	text, err := builtIn.ReadFile("templates/job.list.tmpl")
 	if err != nil {

@@ -40,8 +40,8 @@ type fakeWire struct {
 	told      bool
 }
 
-// newWire returns a connection to a daemon that says something when it has got so many
-// bytes, or the end of the input if that is less, and then ends it.
+// newWire returns a connection to a daemon that sends says once it has got after bytes, or the end
+// of the input if that is less, and then ends it.
 func newWire(says string, after int) *fakeWire {
 	w := &fakeWire{after: after, ready: make(chan struct{}), allSent: make(chan struct{}), closed: make(chan struct{})}
 	rest := strings.NewReader(says)

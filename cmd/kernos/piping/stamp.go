@@ -33,7 +33,7 @@ func newStamping(in io.Reader) *stamping {
 func (s *stamping) Read(b []byte) (int, error) {
 	for len(s.rest) == 0 && s.err == nil {
 		s.out = s.out[:0]
-		for { // all input that is there now goes together
+		for { // all available input goes together
 			line, err := s.in.ReadSlice('\n')
 			whole := err == nil || err == io.EOF
 			if !whole || s.long {

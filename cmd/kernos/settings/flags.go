@@ -74,7 +74,7 @@ func addServerFlags(c *cobra.Command, o *daemon.Options) {
 	f.StringArrayVar(&w.Origins, "allow-origin", nil, "let in web pages of this `ORIGIN` (https://app.example.com), with the token; can be repeated")
 	f.StringVar(&w.Issuer, "oauth-issuer", "", "tell MCP clients the `URL` of the authorization server that gives them tokens of this daemon; needs TLS")
 	f.Var((*quantity.Rate)(&l.RequestRate), "request-rate", "how many HTTP requests per second are taken from one address; 0 means no limit")
-	f.BoolVar(&w.InsecureWithoutTLS, "insecure-listen-without-tls", false, "serve an address that other machines can reach although its traffic can be read on the way")
+	f.BoolVar(&w.InsecureWithoutTLS, "insecure-listen-without-tls", false, "serve an address that other machines can reach although its traffic isn't encrypted")
 	f.BoolVar(&w.InsecureWithoutToken, "insecure-listen-without-token", false, "serve an address that other machines can reach although no token is required")
 	f.BoolVar(&w.InsecureWithoutSignature, "insecure-listen-without-signature", false, "with --auth-key: serve a TCP address although callers that know the token need not sign")
 }

@@ -21,7 +21,7 @@ type line struct{ net.Conn }
 
 func (l line) CloseWrite() error { return l.Close() }
 
-// A bridge tells the client what became of its requests when a connection is lost, and the next server what it has to
+// A bridge tells the client the outcome of its requests when a connection is lost, and the next server what it has to
 // know. Each conversation is what the client and one server after the other send, and what each of them gets.
 func TestBridge(t *testing.T) {
 	const (

@@ -56,7 +56,7 @@ export const nullable = (s: Schema) => Array.isArray(s.type) && s.type.includes(
 export function variantsOf(s: Schema): Schema[] | undefined {
   const variants = s.oneOf ?? s.anyOf;
   if (!variants?.length) return undefined;
-  // Variants that only say which fields are required belong to the object itself.
+  // Variants that only list required fields belong to the object itself.
   if (s.properties && variants.every((v) => !v.properties && !v.type && !v.$ref && v.const === undefined)) return undefined;
   return variants;
 }
