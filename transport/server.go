@@ -230,7 +230,8 @@ func (s *Server) MaxConnections() int {
 	return s.limits.Connections
 }
 
-// Full returns the error of a client that finds every place taken, the same over every wire.
+// Full returns the error of a client that finds every place taken, the same over every wire. It is a
+// 429: after a 503, which means that the daemon is shutting down, a client connects to the next daemon.
 func (s *Server) Full() *message.Error {
 	return message.Errorf(429, "There are %d connections, and no more are taken; close some, or try again later", s.MaxConnections())
 }

@@ -70,8 +70,9 @@ const (
 	noOutput         problem = "ERROR: NO_OUTPUT"
 	executionSkipped problem = "ERROR: EXECUTION_SKIPPED"
 
-	// The specification has no code for these: a script whose runtime is not installed, a
-	// list that was cut, and a skill of which no version is the one that is wanted.
+	// The specification has no code for these: a script whose runtime is not installed, the
+	// entry that stands for the dependencies left out after the first 1,000 by URI, and a skill of
+	// which no version is the one that is wanted.
 	noRuntime           problem = "ERROR: NO_RUNTIME"
 	tooManyDependencies problem = "ERROR: TOO_MANY_DEPENDENCIES"
 	noVersion           problem = "ERROR: NO_MATCHING_VERSION"

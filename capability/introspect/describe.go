@@ -97,7 +97,8 @@ type olderInput struct {
 	Name string `json:"name" jsonschema_description:"Type of the syscall to describe, for example 'Echo' or 'Memory.Get'. Syscall.List names them all."`
 }
 
-// olderDescribe is Syscall.Describe under its older name and in its older form.
+// olderDescribe is Syscall.Describe under its older name and in its older form. It isn't an alias,
+// since the older form has type where the current one has kind.
 var olderDescribe = kernel.DefineQuery[olderInput, olderDescription](kernel.Definition{
 	Type:       "Sys.Describe",
 	Access:     principal.ForAll,

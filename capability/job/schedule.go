@@ -141,7 +141,9 @@ func (s *schedule) find(t time.Time) time.Time {
 		return s.spec.Next(t.In(s.zone))
 	}
 	// The expression is asked about a clock that is never set, and what it answers is looked
-	// up on the clock of the zone.
+	// up on the clock of the zone: a time that doesn't exist is the moment of the change, and of a
+	// time that comes twice the first one counts. The library itself would skip the former to the
+	// next day, and its answer for the latter depends on the moment it is asked.
 	wall := s.unrepeated(t.In(s.zone))
 	for range 4 {
 		if wall = s.spec.Next(wall); wall.IsZero() {

@@ -52,8 +52,8 @@ func isFraction(value []byte) bool {
 	return err == nil && f >= 0 && f <= 1
 }
 
-// appendError appends the members of an error item. The code is an HTTP status, as in all
-// of the kernel's errors.
+// appendError appends the members of an error item. The code, which the specification doesn't
+// have, is an HTTP status, as in all of the kernel's errors.
 func appendError(dst []byte, e *message.Error, recoverable bool) []byte {
 	dst = jsonscan.AppendQuoted(append(dst, `,"error":`...), message.Clip(e.Error(), message.MaxErrorText))
 	dst = strconv.AppendBool(append(dst, `,"recoverable":`...), recoverable)

@@ -233,7 +233,9 @@ func (b *builder) addCalls(s *Message) {
 }
 
 // callID returns the id by which the model knows a call of a message: its own, or else a number. Some
-// providers accept ids of nine letters and digits only, and none accepts an id twice.
+// providers accept ids of nine letters and digits only, and none accepts an id twice; some give no ids,
+// or the same ones in each answer. Numbers make the same conversation the same request, which a
+// cassette finds.
 func (b *builder) callID(s *Message, call int) string {
 	own := ""
 	if s.Opaque != nil && s.Opaque.Model == b.identity && call < len(s.Opaque.CallIDs) {

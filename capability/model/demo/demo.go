@@ -1,5 +1,7 @@
 // Package demo is the language model that is inside of Kernos: its prompt, the tools that it was trained with, and what it
-// is shown of their results. package llama runs it.
+// is shown of their results. package llama runs it. The model was trained with a few forms of signatures, results and
+// errors, and doesn't understand others. Its context has 512 tokens, so it is shown the tools that it knows, and those that
+// the last input names.
 package demo
 
 import (

@@ -45,7 +45,8 @@ func (f *Found) Host() string {
 }
 
 // providers are the providers that are known by the variable of their key. The models are the names that
-// the provider keeps for its latest one, where it has such a name.
+// the provider keeps for its latest one, where it has such a name: a key doesn't determine the model. If the
+// provider no longer has the name, nothing is connected, and --model names another one.
 var providers = []Found{
 	{Name: "anthropic", Variable: "ANTHROPIC_API_KEY", elsewhere: "ANTHROPIC_BASE_URL", Dialect: "anthropic-messages", BaseURL: "https://api.anthropic.com", Model: "claude-sonnet-4-5"},
 	{Name: "openai", Variable: "OPENAI_API_KEY", elsewhere: "OPENAI_BASE_URL", Dialect: "openai-chat", BaseURL: "https://api.openai.com/v1", Model: "gpt-5-mini"},

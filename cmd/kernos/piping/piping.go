@@ -1,6 +1,10 @@
 // Package piping lets the daemon answer the messages on standard input: it copies lines to the
 // daemon and answers to standard output, and leaves a daemon that is shutting down for the next
 // one as long as no message can run twice.
+//
+// A killed daemon ends its connections as one that shuts down does. So requests and outcomes are
+// counted: if outcomes are missing, the same daemon must still answer, or the exit status is 4.
+// Events are not repeated, because nothing confirms that an event was taken.
 package piping
 
 import (
