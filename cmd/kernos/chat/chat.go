@@ -3,8 +3,8 @@
 //
 //	conversation.go  the syscalls of sessions
 //	transcript.go    messages as lines
-//	screen.go        what a conversation on a terminal knows at a moment, and what is said there
-//	terminal.go      the conversation on a terminal: what is complete is printed, the editor is below it
+//	state.go         the state of the conversation on a terminal
+//	update.go        its updates and its view: what is complete is printed, the editor is below it
 //	script.go        one input and its turn, without a terminal
 package chat
 
