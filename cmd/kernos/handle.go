@@ -69,7 +69,7 @@ gets the syscall, and the program runs here.`,
 	f.StringVar(&flags.Summary, "summary", "", "one `SENTENCE` that says what it does; callers choose by it")
 	f.StringVar(&flags.Input, "input", "", "the `SCHEMA` of the request's data: JSON Schema, or @FILE")
 	f.StringVar(&flags.Output, "output", "", "the `SCHEMA` of the reply's data: JSON Schema, or @FILE")
-	f.Var(&parallel, "parallel", "how `MANY` processes may run at once; further requests wait")
+	f.Var(&parallel, "parallel", "run at most `N` processes at once; further requests wait")
 	f.Var((*quantity.PositiveDuration)(&flags.Timeout), "timeout", "how long a request may take")
 	return c
 }

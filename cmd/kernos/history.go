@@ -66,17 +66,17 @@ wire, and whether it is a claim. --jq prints what a filter makes of each. Flags 
 select messages can be repeated: a message has one of the values of each. An id can be
 used as it is shown: kernos show 01JAX…9E3F1G. --since takes the times that are shown,
 too.`,
-		Example: `  kernos log                                   the latest 50
-  kernos log kind:error since:1h               what failed in the last hour
-  kernos log 'type:Http.*' milk                with a word in them
+		Example: `  kernos log                                   # the latest 50
+  kernos log kind:error since:1h               # what failed in the last hour
+  kernos log 'type:Http.*' milk                # with a word in them
   kernos log --type 'Memory.*' --since 1h
   kernos log --kind error --kind event -n 10
   kernos log --since 09:30 --jq .type
-  kernos log --principal ci                    what the token ci did
+  kernos log --principal ci                    # what the token ci did
   kernos log --correlation req-7 --json | jq .data
-  kernos log --jq 'select(.record.claim)'      what programs only claim
-  kernos log -n 0 --json > everything.ndjson   everything
-  kernos log --follow                          and continue with new ones`,
+  kernos log --jq 'select(.record.claim)'      # what programs only claim
+  kernos log -n 0 --json > everything.ndjson   # everything
+  kernos log --follow                          # and continue with new ones`,
 		Args: func(*cobra.Command, []string) error {
 			if count < 0 || count > maxTable {
 				return fmt.Errorf("-n must be from 1 to %d, or 0 for all; got %d", maxTable, count)
@@ -85,7 +85,7 @@ too.`,
 		},
 	}
 	filterFlags(c, &filter)
-	c.Flags().IntVarP(&count, "count", "n", 50, "how `MANY` messages; 0 for all")
+	c.Flags().IntVarP(&count, "count", "n", 50, "show at most `N` messages; 0 for all")
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "continue with what is recorded from now on, until interrupted")
 	return k.asks(c, k.started, "table", func(ctx context.Context, a *answer) error {
 		filter.Line = strings.Join(a.args, " ")
@@ -160,7 +160,7 @@ the search.
 		},
 	}
 	filterFlags(c, &filter)
-	c.Flags().IntVarP(&count, "count", "n", 20, "how `MANY` messages at most")
+	c.Flags().IntVarP(&count, "count", "n", 20, "show at most `N` messages")
 	c.Flags().StringVar(&mode, "mode", "", "`WHAT` to go by: words, meaning or both (default both)")
 	return k.asks(c, k.started, "table", func(ctx context.Context, a *answer) error {
 		return a.recorded(ctx).Search(ctx, strings.Join(a.args, " "), mode, filter, count)
@@ -198,7 +198,7 @@ something came out differently.`,
 	}
 	c.Flags().BoolVar(&execute, "execute", false, "run the workflow's commands again and compare")
 	c.Flags().BoolVar(&queries, "queries", false, "run its queries again too")
-	c.Flags().IntVarP(&count, "count", "n", 0, "how `MANY` messages at most")
+	c.Flags().IntVarP(&count, "count", "n", 0, "show at most `N` messages")
 	return k.asks(c, k.started, "table", func(ctx context.Context, a *answer) error {
 		return a.recorded(ctx).Replay(ctx, recorded.ReplayRequest{CorrelationID: a.args[0], Execute: execute, Queries: queries, Limit: count})
 	})
@@ -220,12 +220,12 @@ time; what was recorded between then and now comes first, without gap or repeat.
   kernos watch --kind error
   kernos watch --type 'Job.*' --json | jq -c .data
   kernos watch --since 10m
-  kernos watch --from 1                        from the beginning`,
+  kernos watch --from 1   # from the beginning`,
 		Args: noArguments,
 	}
 	filterFlags(c, &filter)
 	c.Flags().Uint64Var(&from, "from", 0, "begin with the message with this `NUMBER`")
-	c.Flags().IntVarP(&count, "count", "n", 0, "end after this `MANY` messages")
+	c.Flags().IntVarP(&count, "count", "n", 0, "end after `N` messages")
 	return k.asks(c, k.started, "table", func(ctx context.Context, a *answer) error {
 		r := recorded.WatchRequest{Filter: filter, Limit: count}
 		if c.Flags().Changed("from") {

@@ -27,8 +27,8 @@ form that the table has. kernos job logs shows what a job has said.`,
   kernos job wait 01K9Z…X4V2QD
   kernos job logs 01K9Z…X4V2QD -f
   kernos job cancel 01K9Z…X4V2QD
-  kernos job pause 01K9Z…X4V2QD                a schedule
-  kernos job resume                            what waits since kernos restore`,
+  kernos job pause 01K9Z…X4V2QD   # a schedule
+  kernos job resume               # what has been waiting since kernos restore`,
 	}, callline.NameSchedule)
 	c.AddCommand(jobLogsCommand(k))
 	return c

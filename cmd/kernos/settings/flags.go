@@ -37,7 +37,7 @@ func AddKernelFlags(c *cobra.Command, o *daemon.Options) {
 	f.StringArrayVar(&o.Fetch.Deny, "fetch-deny", nil, "keep Http.Fetch from this `PLACE`; can be repeated")
 	f.BoolVar(&o.Fetch.Only, "fetch-only", false, "let Http.Fetch reach nothing but what --fetch-allow names")
 	f.Var((*quantity.Bytes)(&o.Fetch.MaxBody), "max-body", "how much Http.Fetch takes of one answer")
-	f.IntVar(&o.Fetch.Retries, "fetch-retries", 0, "how `OFTEN` Http.Fetch repeats a request that may be repeated, if the network fails")
+	f.IntVar(&o.Fetch.Retries, "fetch-retries", 0, "repeat a request of Http.Fetch up to `N` times if the network fails and it may be repeated")
 	f.Var((*models)(&o.Models), "models", "the settings of language models by name, as `JSON`, beside those in the memory; in config.yaml, a mapping")
 	f.StringVar(&o.Embeddings, "embeddings", "", "what searches by meaning go by: english (inside), encoder, or an endpoint as `JSON` {baseUrl, model, key?, dimensions?}; in config.yaml, a mapping")
 	f.StringVar(&o.Files.Directory, "directory", "", "the `DIR` whose folder os is the root of the tree of files, if no root is mounted (default: the working directory)")
