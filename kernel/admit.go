@@ -183,8 +183,8 @@ func unknown(m *message.Message, c *catalog, builtIn bool, needs []Need, from Se
 	}
 	_, registers := c.lookup("Syscall.Register")
 	switch {
-	case builtIn:
-		text += " (Syscall.List names the syscalls)"
+	case registers && builtIn:
+		text += fmt.Sprintf(" (Syscall.List names the syscalls; a handler can be added with Syscall.Register under a name outside of %s.*)", t.Domain())
 	case registers:
 		text += fmt.Sprintf(" (Syscall.List names the syscalls; a handler for %s can be added with Syscall.Register)", t)
 	default:

@@ -193,7 +193,7 @@ func perConnection(t *testing.T, n int, use func(p *peer)) float64 {
 // The figures include the client's side of every connection, which lies in this process.
 func TestIdleConnectionsAreCheap(t *testing.T) {
 	const n = 400
-	most := 20_000.0
+	most := 24_000.0 // about 20,000, and less than a stack that has grown once more
 	if testkit.Race {
 		most *= 3 // the detector makes frames larger, and a stack grows by doubling
 	}
