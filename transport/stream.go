@@ -63,6 +63,7 @@ type stream struct {
 	deprecated bool            // the peer uses a deprecated form; only the reading goroutine uses this
 
 	out     *Writer
+	awaited atomic.Bool // nothing follows the last message: the peer may be waiting for the answer
 	errors  atomic.Int64
 	conn    *connection.Connection
 	current kernel.Emit // answers in the current dialect
@@ -174,6 +175,9 @@ func (s *stream) finish(gone error) (*message.Message, kernel.Emit, error) {
 
 func (s *stream) next() (*message.Message, kernel.Emit, error) {
 	line, err := s.in.Next()
+	if awaited := !s.in.Buffered(); awaited != s.awaited.Load() {
+		s.awaited.Store(awaited)
+	}
 	if _, tooLong := err.(*ndjson.TooLong); err == nil || tooLong {
 		s.opts.Pacer.Wait()
 	}
@@ -274,10 +278,13 @@ func (s *stream) answerCurrent(m message.Message) {
 		}
 		return append(dst, '\n')
 	}, m.Kind.Answers())
-	if fits {
-		s.sent(m.Kind)
-	} else {
+	if !fits {
 		s.answerFitted(m, message.MaxLine, message.Append)
+		return
+	}
+	s.sent(m.Kind)
+	if m.Kind.Answers() && s.awaited.Load() {
+		s.out.Flush() // before what else the kernel has to do for the call
 	}
 }
 

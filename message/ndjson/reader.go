@@ -111,6 +111,9 @@ func (r *Reader) Next() ([]byte, error) {
 	}
 }
 
+// Buffered reports whether something was read that Next has not returned.
+func (r *Reader) Buffered() bool { return r.start < r.end }
+
 // Line returns the number of the line that Next returned last, counted from 1.
 func (r *Reader) Line() int { return r.lines }
 
