@@ -133,7 +133,7 @@ func TestCommandsLeaveWithTheRightStatus(t *testing.T) {
 		out    string
 		notes  string
 	}{
-		{"log", reply(`{"messages":[]}`), 0, "", "kernos: no message in the journal matches; the daemon records all messages, kernos pipe --inline with --journal\n"},
+		{"log", reply(`{"messages":[]}`), 0, "", "kernos: no recorded message matches; the daemon records all messages, kernos pipe --inline only with --journal\n"},
 		{"log", fail(422, "type: wrong"), 5, "", "type: wrong\n"},
 		{"log", fail(404, "No handler for Message.List"), 1, "", "No handler for Message.List\n"},
 		{"log", fail(503, "held by \x1b[31manother"), 1, "", "held by  [31manother\n"},
@@ -146,7 +146,7 @@ func TestCommandsLeaveWithTheRightStatus(t *testing.T) {
 		{"graph w --format png", nil, 2, "", "invalid argument \"png\" for \"--format\" flag: --output can be tree, mermaid, dot, json; got \"png\"\n"},
 		{"graph", nil, 2, "", "name the workflow: kernos graph CORRELATION, or the id of one of its messages; kernos log lists them\n"},
 		{"graph w", fail(404, "Workflow not found: w"), 1, "", "Workflow not found: w\n"},
-		{"search echo", reply(`{"messages":[],"scores":[],"total":0,"behind":3}`), 0, "", "kernos: the latest 3 messages are not indexed yet and were not searched\nkernos: no message in the journal matches; the daemon records all messages, kernos pipe --inline with --journal\n"},
+		{"search echo", reply(`{"messages":[],"scores":[],"total":0,"behind":3}`), 0, "", "kernos: the latest 3 messages are not indexed yet and were not searched\nkernos: no recorded message matches; the daemon records all messages, kernos pipe --inline only with --journal\n"},
 		{"search echo --json", reply(`{"messages":[` + first + `],"scores":[1.5],"total":2}`), 0, first + "\n", "kernos: 1 of 2 messages that match; -n shows more\n"},
 		{"search", nil, 2, "", "say what to look for: kernos search WORDS…\n"},
 		{"search a -n 0", nil, 2, "", "-n must be from 1 to 1000, got 0\n"},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -15,6 +16,7 @@ import (
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/settings"
 	"kernos/daemon"
+	"kernos/internal/nearest"
 )
 
 // version is set when a release is built.
@@ -85,6 +87,9 @@ that isn't a terminal, and no command, means kernos pipe.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 			err = settings.InvalidFlag("--"+invalid.GetFlag().Name, invalid.GetFlag(), invalid.GetValue(), invalid.Unwrap())
+		}
+		if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+			return fmt.Errorf("%w; %s", err, cmp.Or(flagHint(c, unknown.GetSpecifiedName()), "see "+c.CommandPath()+" --help"))
 		}
 		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 	})
@@ -160,8 +165,18 @@ func helpCommand() *cobra.Command {
 	return c
 }
 
+// flagHint asks about the flags of a command that are near to a name, or returns "".
+func flagHint(c *cobra.Command, name string) string {
+	var flags []string
+	c.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, "--"+f.Name) })
+	return nearest.Hint("--"+name, flags)
+}
+
 // noArguments refuses arguments for a command that takes none.
 func noArguments(c *cobra.Command, args []string) error {
+	if c.HasAvailableSubCommands() {
+		return ownCommands(c, args)
+	}
 	if len(args) > 0 {
 		return fmt.Errorf("%s takes no arguments, got %q; see %s --help", c.CommandPath(), args[0], c.CommandPath())
 	}
@@ -177,7 +192,8 @@ func ownCommands(c *cobra.Command, args []string) error {
 	for _, known := range c.Commands() {
 		names = append(names, known.Name())
 	}
-	return fmt.Errorf("%s has no command %q; there are %s", c.CommandPath(), args[0], strings.Join(names, ", "))
+	hint := cmp.Or(nearest.Hint(args[0], names), "there are "+strings.Join(names, ", "))
+	return fmt.Errorf("%s has no command %q; %s", c.CommandPath(), args[0], hint)
 }
 
 // moduleHelp names the modules for the help text, from their definitions.

@@ -30,7 +30,8 @@ func Best(name string, candidates []string) string {
 // Names returns up to three of the candidates that are near to name, nearest first. Letter case
 // and punctuation don't count: vfs_resolve is VFS.Resolve, and then no other name is returned. A
 // name that is wrong in more than a third of its letters is not near, nor is one that is wrong
-// in more letters than the nearest.
+// in more letters than the nearest. A short name may have two wrong letters, one of two letters
+// only one. Each name is returned once.
 func Names(name string, candidates []string) []string {
 	const most = 3
 	type candidate struct {
@@ -39,7 +40,7 @@ func Names(name string, candidates []string) []string {
 	}
 	var near []candidate
 	folded := fold(name)
-	limit := max(2, len(folded)/3)
+	limit := max(min(2, len(folded)-1), len(folded)/3)
 	for _, c := range candidates {
 		other := fold(c)
 		if d := len(other) - len(folded); d > limit || d < -limit {
@@ -50,6 +51,7 @@ func Names(name string, candidates []string) []string {
 		}
 	}
 	slices.SortFunc(near, func(a, b candidate) int { return cmp.Or(a.distance-b.distance, strings.Compare(a.name, b.name)) })
+	near = slices.Compact(near)
 	names := []string{}
 	for _, c := range near[:min(most, len(near))] {
 		if c.distance > near[0].distance {

@@ -34,8 +34,11 @@ func TestNamesFindsWhatWasMeantNearestFirst(t *testing.T) {
 		{"Bat", []string{"Vat", "Rat", "Cat", "Hat"}, []string{"Cat", "Hat", "Rat"}},
 		// Two letters may be wrong in a short name, a third of a long one, and no more.
 		{"abcd", []string{"abxy", "axyz"}, []string{"abxy"}},
-		// A name that shares no letter is not near, however short it is.
+		// A name that shares no letter is not near, however short it is. Of two letters, one may be wrong.
 		{"ab", []string{"xy", "ay"}, []string{"ay"}},
+		{"os", []string{"job"}, []string{}},
+		// A name that is given twice is one name.
+		{"tokn", []string{"token", "job", "token"}, []string{"token"}},
 		{"abcdefghijkl", []string{"wxyzefghijkl", "vwxyzfghijkl"}, []string{"wxyzefghijkl"}},
 		{"abcdefghijkl", []string{"abcdefgh", "abcdefg", "abcdefghijklmnop", "abcdefghijklmnopq"}, []string{"abcdefgh", "abcdefghijklmnop"}},
 	} {

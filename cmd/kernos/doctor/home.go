@@ -4,6 +4,8 @@ import (
 	"os"
 
 	systemcalls "golang.org/x/sys/unix"
+
+	"kernos/cmd/kernos/settings"
 )
 
 // checkHome checks that state can be kept in the home directory.
@@ -36,4 +38,17 @@ func (d *doctor) judgeHome(there, kept bool, err error) bool {
 		return d.unreached("home", advice, "%s doesn't exist and can't be created: %v", home, err)
 	}
 	return true
+}
+
+// checkSettings checks that a daemon could start with the settings as they are. One that runs may
+// have been started with others.
+func (d *doctor) checkSettings() {
+	if d.Daemon == nil {
+		return
+	}
+	if err := settings.Check(); err != nil {
+		d.wrong("settings", "correct it: the daemon can't be started with it", "%v", err)
+		return
+	}
+	d.well("settings", "the daemon can be started with the variables and config.yaml")
 }

@@ -279,5 +279,5 @@ func (l *Listing) showAll(messages []shown) error {
 
 // noMessages notes that nothing was found, and why that may be.
 func (l *Listing) noMessages() {
-	l.screen.Note("no message in the journal matches; the daemon records all messages, kernos pipe --inline with --journal")
+	l.screen.Note("no recorded message matches; the daemon records all messages, kernos pipe --inline only with --journal")
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strconv"
@@ -187,4 +188,12 @@ func (s *Serve) Complete(c *cobra.Command, version string) (err error) {
 	s.Files.Directory = cmp.Or(s.Files.Directory, s.from)
 	describeStart(&s.Socket.Info)
 	return Finish(&s.Options, version)
+}
+
+// Check returns what keeps kernos serve from starting with the variables and the configuration
+// file as they are, or nil.
+func Check() error {
+	c := &cobra.Command{}
+	c.SetErr(io.Discard)
+	return AddServeFlags(c).Complete(c, "")
 }
