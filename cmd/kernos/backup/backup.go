@@ -20,6 +20,7 @@ import (
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/request"
 	"kernos/cmd/kernos/settings"
+	"kernos/cmd/kernos/terminal"
 	"kernos/daemon"
 	"kernos/internal/durable"
 	"kernos/internal/visible"
@@ -104,7 +105,7 @@ func write(ctx context.Context, call request.Caller, name string, key *archive.K
 	if err := durable.Rename(fresh, name); err != nil {
 		return made, errors.Join(err, durable.Remove(fresh))
 	}
-	fmt.Fprintf(report, "%s: %d entries and %d blobs of %s\n", name, made.Entries, made.Blobs, made.Origin)
+	fmt.Fprintf(report, "%s: %s of %s\n", name, counted(made.Entries, made.Blobs), made.Origin)
 	return made, incomplete(made)
 }
 
@@ -133,6 +134,11 @@ func receive(ctx context.Context, call request.Caller, key *archive.Key, out io.
 		return made, fmt.Errorf("the server sent %d of %d bytes; try again", written, made.Bytes)
 	}
 	return made, nil
+}
+
+// counted describes how much is in a backup.
+func counted(entries, blobs uint64) string {
+	return terminal.Count(int(entries), "entry", "entries") + " and " + terminal.Count(int(blobs), "blob", "blobs")
 }
 
 // incomplete returns the error for a backup that was written without some blobs.

@@ -194,7 +194,7 @@ func (o *Restore) reportResult(r *archive.Reader, withKey bool, waits waiting) {
 	case r.Header.Key != nil:
 		fmt.Fprintln(o.Report, "the sealing key in the backup was left out")
 	}
-	fmt.Fprintf(o.Report, "%s: %d entries and %d blobs of %s, as of %s\n", o.Name, r.Entries, r.Blobs, r.Header.Origin, r.Header.Created.Local().Format(time.DateTime))
+	fmt.Fprintf(o.Report, "%s: %s of %s, as of %s\n", o.Name, counted(r.Entries, r.Blobs), r.Header.Origin, r.Header.Created.Local().Format(time.DateTime))
 	if waits.turns {
 		fmt.Fprintln(o.Report, "open turns of sessions wait, since what they have done after the backup isn't known; Session.List with the status waiting names them, and Session.Continue resumes one")
 	}

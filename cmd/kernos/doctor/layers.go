@@ -134,6 +134,12 @@ func (d *doctor) checkHTTP(ctx context.Context) bool {
 			}
 			return d.unreached("tls", advice, "%v", err)
 		}
+		switch late := errors.Is(err, context.DeadlineExceeded); {
+		case late && d.Daemon != nil:
+			return d.unreached("http", "", "%v", d.Silent(checkTime)) // the error describes what to do
+		case late:
+			return d.unreached("http", "the server may be suspended or have too much to do, or it isn't an HTTP server", "it doesn't answer within %v", checkTime)
+		}
 		return d.unreached("http", "what listens there isn't an HTTP server; check the address", "%v", err)
 	}
 	d.checkCertificate(response)

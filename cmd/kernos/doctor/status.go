@@ -48,7 +48,7 @@ func DescribeStatus(s *lifecycle.Status) string {
 		connections += fmt.Sprintf(", %d refused", s.Refused)
 	}
 	row("connections", "%s", connections)
-	row("messages", "%d, %s in the last second, %s in the last minute", s.Messages.Total, number(s.Messages.PerSecond), number(s.Messages.PerMinute))
+	row("messages", "%d, %.0f in the last second, %.0f in the last minute", s.Messages.Total, s.Messages.PerSecond, s.Messages.PerMinute)
 	row("errors", "%d", s.Errors)
 	row("under way", "%s, %s to be sent", terminal.Count(s.InFlight, "slow request", "slow requests"), terminal.Count(s.Waiting, "answer", "answers"))
 	if s.Queued > 0 {
@@ -111,6 +111,3 @@ func describeMeaning(m *lifecycle.Meaning) string {
 	}
 	return text
 }
-
-// number writes a number that was measured.
-func number(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
