@@ -47,29 +47,30 @@ func (s *state) maintain(ctx context.Context, k *kernel.Kernel, jobs *job.Jobs) 
 	defer expiring.Wait()
 	timer := time.NewTimer(firstSweep)
 	defer timer.Stop()
-	var reported cause // a disk that can't be written is reported once, not every minute
-	report := func(err error) {
+	var sweeping, trimming cause // a disk that can't be written is reported once, not every minute
+	report := func(reported *cause, err error) {
 		if ctx.Err() != nil {
 			return
 		}
 		found := causeOf(err)
-		if err != nil && found != reported {
+		if err != nil && found != *reported {
 			s.log.Warn("can't remove what has expired", "error", err)
 		}
-		reported = found
+		*reported = found
 	}
 	over := s.journal.Over()
 	defer s.reportDropped()
 	for {
 		select {
 		case now := <-timer.C:
-			report(s.sweep(ctx, k, jobs, now))
+			report(&sweeping, s.sweep(ctx, k, jobs, now))
 			s.reportDropped()
 			over = s.journal.Over()
 			timer.Reset(sweepEvery)
 		case <-over:
-			if err := s.trim(ctx, time.Now()); err != nil {
-				report(err)
+			err := s.trim(ctx, time.Now())
+			report(&trimming, err)
+			if err != nil {
 				over = nil // no further attempt before the next sweep: otherwise every write would cause one
 			}
 		case <-ctx.Done():

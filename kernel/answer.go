@@ -28,8 +28,8 @@ type Origin interface {
 
 	// Post sends a message, with what Admit was given, when a commit, which may be nil, is
 	// durable, and after everything that the same goroutine has posted before. If the commit
-	// fails, [Kernel.Undone] is sent in the place of an outcome, and nothing in that of an
-	// event. The message's data may be overwritten when Post has returned.
+	// fails, an error is sent in the place of an outcome, and nothing in that of an event, as by
+	// [Kernel.SendDecided]. The message's data may be overwritten when Post has returned.
 	Post(send Emit, m message.Message, commit *store.Commit)
 }
 

@@ -148,7 +148,7 @@ func TestACommitThatFailsIsAnError(t *testing.T) {
 	})
 }
 
-func TestWhoeverIsOvertakenRunsAgain(t *testing.T) {
+func TestAnOvertakenCallRunsAgain(t *testing.T) {
 	s := storetest.NewMemory()
 	k := kerneltest.New(t, &kernel.Options{Store: s}, counter(s), reading(s))
 	const writers, each = 16, 50

@@ -76,7 +76,7 @@ func TestHandleRefusesACommandThatCallsItselfAQuery(t *testing.T) {
 	}
 }
 
-func TestHandleGuidesWhoeverAsksForWhatIsNotThere(t *testing.T) {
+func TestHandleGuidesCallersOfUnknownTypes(t *testing.T) {
 	k := kerneltest.New(t, nil, kerneltest.Echo("Memory.Get"), kerneltest.Echo("Memory.Set"))
 	for name, want := range map[message.Type]string{
 		"Memory.Gt":     "No handler for Memory.Gt: did you mean Memory.Get? (Syscall.List names the syscalls; a handler for Memory.Gt has to be registered in the program that runs the kernel)",

@@ -396,7 +396,7 @@ func TestACommandThatAlwaysLosesMayBeTriedAgain(t *testing.T) {
 
 // A store that hangs must not keep a call from its deadline, nor its connection from the
 // next message.
-func TestAStoreThatHangsKeepsNobody(t *testing.T) {
+func TestAStoreThatHangsKeepsNoCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &hanging{Memory: storetest.NewMemory(), release: make(chan struct{})}
 		k := kerneltest.New(t, &kernel.Options{Store: s, Timeout: time.Second}, counter(s), kerneltest.Echo("Test.Echo"))

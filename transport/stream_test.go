@@ -195,7 +195,7 @@ func TestStreamReturnsTheErrorOfItsOutput(t *testing.T) {
 
 // Work whose outcome can't be delivered should not go on: a producer that never
 // ends would keep the kernel busy for good.
-func TestStreamStopsReadingWhenNobodyListens(t *testing.T) {
+func TestStreamStopsReadingWhenNoPeerListens(t *testing.T) {
 	const all = 50_000
 	in := &repeat{line: []byte(ping("1")), left: all}
 	_, err := transport.Serve(t.Context(), kerneltest.Around(t, nil, introspect.Module), in, &brokenWriter{err: errors.New("nothing listens")}, nil)

@@ -310,7 +310,7 @@ func (d *Directory) find(name, next string) (*holder, error) {
 	case len(names) > 0:
 		parts = append(parts, "there are "+message.Clip(strings.Join(names, ", "), 200))
 	case next == "":
-		next = "there is none: kernos token create NAME makes one"
+		next = "there are no named tokens yet: kernos token create NAME makes one"
 	}
 	if next != "" {
 		parts = append(parts, next)

@@ -172,7 +172,7 @@ func (t *Tree) own(ctx context.Context, p, from string, virtual bool) iter.Seq2[
 			case err == nil:
 				at.mount.complete(&info, Join(p, info.Name))
 			case errors.Is(err, ErrUnnamed):
-			case virtual && errors.Is(err, fs.ErrNotExist):
+			case virtual && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrUnlistable)):
 				return
 			default:
 				err = explain(at.uri, err)

@@ -206,7 +206,7 @@ func TestASecondKernosIsToldOfTheFirst(t *testing.T) {
 
 // With keys, no client gets around the signature by HTTP: what lies in a file, for every program
 // of the user to read, is no way in.
-func TestNobodyGetsAroundTheSignature(t *testing.T) {
+func TestTheSignatureCannotBeAvoided(t *testing.T) {
 	h := newCaller(t)
 	h.env = append(h.env, "KERNOS_NO_HTTP=false")
 	file, key := signingKey(t)

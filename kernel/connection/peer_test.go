@@ -228,7 +228,7 @@ func TestWhatAPeerIsNotAsked(t *testing.T) {
 }
 
 // Events that no handler takes do not pile up, and hold up nothing else.
-func TestEventsThatNobodyTakes(t *testing.T) {
+func TestEventsWithoutAReceiver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var peer *connection.Peer
 		stuck := make(chan struct{})

@@ -34,7 +34,7 @@ func age(t *testing.T, path string, by time.Duration) {
 	}
 }
 
-func TestCollectRemovesWhatIsOldAndNobodys(t *testing.T) {
+func TestCollectRemovesOldBlobsWithoutReferences(t *testing.T) {
 	dir := t.TempDir()
 	d, s := newDir(t, dir), storetest.NewMemory()
 	needed, old, young := put(t, d, "needed"), put(t, d, "old"), put(t, d, "young")

@@ -252,7 +252,7 @@ func (h *hijacker) Shutdown(context.Context) error {
 	return nil
 }
 
-func TestWebSocketsAreSomebodyElses(t *testing.T) {
+func TestWebSocketsAreForAnotherHandler(t *testing.T) {
 	h := &hijacker{conns: make(chan net.Conn, 1), ended: make(chan struct{})}
 	s := open(t, siteOptions{Options: Options{WebSocket: h}})
 	c := s.dial()

@@ -79,7 +79,7 @@ func array(values [][]byte) json.RawMessage {
 	return slices.Concat([]byte{'['}, bytes.Join(values, []byte{','}), []byte{']'})
 }
 
-// quoted returns a string as JSON.
+// jsonString returns a string as JSON.
 func jsonString(text string) json.RawMessage { return jsonscan.AppendQuoted(nil, text) }
 
 // marshal encodes a value for which that never fails, without escaping the signs of HTML.

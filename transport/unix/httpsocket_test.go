@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-func TestASocketBesideIsForItsOwner(t *testing.T) {
+func TestAnHTTPSocketIsForItsOwner(t *testing.T) {
 	dir, err := os.MkdirTemp("", "kernos") // its name is short, as those of sockets must be
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +32,7 @@ func TestASocketBesideIsForItsOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	beside, err := l.ListenOwner(path, slog.New(slog.NewTextHandler(&log, nil)))
+	socket, err := l.ListenOwner(path, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestASocketBesideIsForItsOwner(t *testing.T) {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 	who := []int{os.Geteuid() + 1, -1, os.Geteuid()}
-	beside.(*ownerListener).peer = func(*net.UnixConn) (int, error) {
+	socket.(*ownerListener).peer = func(*net.UnixConn) (int, error) {
 		uid := who[0]
 		if who = who[1:]; uid < 0 {
 			return 0, errors.New("it isn't known")
@@ -55,7 +55,7 @@ func TestASocketBesideIsForItsOwner(t *testing.T) {
 		}
 		clients = append(clients, c)
 	}
-	served, err := beside.Accept()
+	served, err := socket.Accept()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestASocketBesideIsForItsOwner(t *testing.T) {
 	for _, c := range append(clients, served) {
 		_ = c.Close()
 	}
-	if err := beside.Close(); err != nil {
+	if err := socket.Close(); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(path); !os.IsNotExist(err) {

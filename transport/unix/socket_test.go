@@ -139,7 +139,7 @@ func TestASocketThatCantBeMadeAgainIsTriedOn(t *testing.T) {
 }
 
 // A process that has the new lock is left alone, and succeeded when it is gone.
-func TestWhoeverHasTheNewLockIsLeftAlone(t *testing.T) {
+func TestTheOwnerOfTheNewLockIsLeftAlone(t *testing.T) {
 	l, err := Listen(filepath.Join(shortDir(t), "s"), Info{})
 	if err != nil {
 		t.Fatal(err)
@@ -167,13 +167,13 @@ func TestWhoeverHasTheNewLockIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestSocketsBesideAreMadeAgainToo(t *testing.T) {
+func TestHTTPSocketsAreMadeAgainToo(t *testing.T) {
 	l, err := Listen(filepath.Join(shortDir(t), "a.sock"), Info{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := HTTPPath(l.Path())
-	beside, err := l.ListenOwner(path, nil)
+	socket, err := l.ListenOwner(path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestSocketsBesideAreMadeAgainToo(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		for {
-			c, err := beside.Accept()
+			c, err := socket.Accept()
 			if err != nil {
 				ended <- err
 				return
@@ -207,7 +207,7 @@ func TestSocketsBesideAreMadeAgainToo(t *testing.T) {
 	}
 	_ = c.Close()
 	// One that was closed is not made again.
-	if err := beside.Close(); err != nil {
+	if err := socket.Close(); err != nil {
 		t.Error(err)
 	}
 	if err := arrives(t, "accepting ends", ended); !errors.Is(err, net.ErrClosed) {
