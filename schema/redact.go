@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"bytes"
 	"encoding/json"
 	"slices"
 
@@ -15,7 +14,7 @@ import (
 // has writeOnly, or the format password.
 func (s *Schema) Sensitive() bool {
 	s.sensitiveOnce.Do(func() {
-		if text := s.JSON(); !secret.MayBeMarked(text) && bytes.IndexByte(text, '\\') < 0 {
+		if !secret.MayBeMarkedJSON(s.JSON()) {
 			return // nearly all schemas end here
 		}
 		full, err := s.library()

@@ -283,7 +283,7 @@ func (s *stream) answerCurrent(m message.Message) {
 		return
 	}
 	s.sent(m.Kind)
-	if m.Kind.Answers() && s.awaited.Load() {
+	if m.Kind.Answers() && s.awaited.Load() && !s.conn.HasQueued() {
 		s.out.Flush() // before what else the kernel has to do for the call
 	}
 }

@@ -10,12 +10,15 @@ import (
 	"sync"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 
 	"kernos/capability/introspect"
+	"kernos/capability/memory"
 	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/kernel/kerneltest"
 	"kernos/message"
+	"kernos/store/storetest"
 	"kernos/transport"
 )
 
@@ -195,6 +198,54 @@ func TestStreamReturnsTheErrorOfItsOutput(t *testing.T) {
 
 // Work whose outcome can't be delivered should not go on: a producer that never
 // ends would keep the kernel busy for good.
+// Answers whose commits are decided together are written together, also if nothing follows the last request.
+func TestStreamWritesTheAnswersOfACommitTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		state := storetest.NewMemory()
+		state.Manual()
+		kept := kerneltest.NewBlobs(t)
+		k := kerneltest.Of(t, &kernel.Options{Store: state, Blobs: kept}, memory.New(state, kept.Dir, nil).Module())
+		var in strings.Builder
+		const count = 20
+		for i := range count {
+			in.WriteString(strings.Replace(ask(fmt.Sprint(i), "Memory.Set", `{"key":"a","value":1}`), `"query"`, `"command"`, 1))
+		}
+		reading, writing := io.Pipe()
+		var out writes
+		ended := make(chan error, 1)
+		go func() {
+			_, err := transport.Serve(t.Context(), k, reading, &out, nil)
+			ended <- err
+		}()
+		if _, err := io.WriteString(writing, in.String()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if len(out) > 0 {
+			t.Errorf("%d writes before the commit: %q", len(out), out)
+		}
+		if err := state.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if len(out) != 1 || strings.Count(out[0], `"success":true`) != count {
+			t.Errorf("%d writes: %.300q", len(out), out)
+		}
+		_ = writing.Close()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// writes keeps what was written, one text for each write.
+type writes []string
+
+func (w *writes) Write(p []byte) (int, error) {
+	*w = append(*w, string(p))
+	return len(p), nil
+}
+
 func TestStreamStopsReadingWhenNoPeerListens(t *testing.T) {
 	const all = 50_000
 	in := &repeat{line: []byte(ping("1")), left: all}

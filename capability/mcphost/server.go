@@ -172,28 +172,27 @@ func (s *server) dial(d *dialing, pause time.Duration) {
 	changed := make(chan struct{}, 1)
 	conn, err := s.open(ctx, s.now.Load(), changed, nil)
 	if err == nil {
-		if err = s.reread(ctx, conn); err != nil {
-			conn.Close()
-		}
+		err = s.reread(ctx, conn)
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.dialing = nil
-	defer close(d.done)
+	unused := conn
 	switch {
-	case err != nil:
-		d.err = s.failure(err)
-		return
 	case s.over() != nil:
 		d.err = s.over()
-		conn.Close()
-		return
 	case s.connected(): // by Mcp.Add or Mcp.Refresh meanwhile
-		conn.Close()
+		d.conn = s.conn
+	case err != nil:
+		d.err = s.failure(err)
 	default:
 		s.begin(conn, changed)
+		d.conn, unused = conn, nil
 	}
-	d.conn = s.conn
+	s.mu.Unlock()
+	close(d.done)
+	if unused != nil {
+		unused.Close() // without the lock: what the connection does until it ends may need it
+	}
 }
 
 // over returns why the server gets no connection any more, or nil. mu is held.

@@ -487,6 +487,7 @@ func TestTestRecordsNoSecrets(t *testing.T) {
 	for _, c := range []struct{ code, more string }{
 		{handler + "export const InputSchema = " + marked + ";", ""},
 		{handler, `,"inputSchema":` + marked},
+		{handler, `,"inputSchema":` + strings.Replace(marked, "writeOnly", `\u0077riteOnly`, 1)},
 		{handler + "export const InputSchema = " + strings.Replace(marked, `"writeOnly":true`, `"format":"password"`, 1) + ";", ""},
 	} {
 		for _, field := range []string{"pw", "pww"} {

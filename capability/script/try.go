@@ -86,7 +86,7 @@ func withoutSecretInput(data json.RawMessage) json.RawMessage {
 		Code                 string
 		CodeRef, InputSchema json.RawMessage
 	}
-	if err := json.Unmarshal(data, &in); err == nil && in.CodeRef == nil && !secret.MayBeMarked([]byte(in.Code)) && !secret.MayBeMarked(in.InputSchema) {
+	if err := json.Unmarshal(data, &in); err == nil && in.CodeRef == nil && !secret.MayBeMarked([]byte(in.Code)) && !secret.MayBeMarkedJSON(in.InputSchema) {
 		return data
 	}
 	return withoutInput(data)

@@ -168,7 +168,11 @@ func helpCommand() *cobra.Command {
 // flagHint asks about the flags of a command that are near to a name, or returns "".
 func flagHint(c *cobra.Command, name string) string {
 	var flags []string
-	c.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, "--"+f.Name) })
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			flags = append(flags, "--"+f.Name)
+		}
+	})
 	return nearest.Hint("--"+name, flags)
 }
 

@@ -111,6 +111,11 @@ func MayBeMarked(text []byte) bool {
 	return bytes.Contains(text, []byte("writeOnly")) || bytes.Contains(text, []byte("password"))
 }
 
+// MayBeMarkedJSON is [MayBeMarked] for JSON, in which the keywords may be written with escapes.
+func MayBeMarkedJSON(schema []byte) bool {
+	return MayBeMarked(schema) || bytes.IndexByte(schema, '\\') >= 0
+}
+
 // Named reports whether a name denotes a credential in a place. Case does not matter, nor do
 // dashes, underscores, dots and blanks between words, nor digits at the end.
 func Named(name []byte, in Location) bool {

@@ -76,7 +76,7 @@ func (c *Connection) Post(send kernel.Emit, m message.Message, commit *store.Com
 			commit = nil
 		}
 	}
-	if commit == nil && p.waiting.Load() == 0 {
+	if commit == nil && !c.HasQueued() {
 		c.src.Writable(true)
 		send(m)
 		return
@@ -240,9 +240,12 @@ func (c *Connection) sendAnswer(a *answer, patience *time.Timer) {
 	c.k.SendDecided(a.send, &a.m, err, c.sender)
 }
 
+// HasQueued reports whether answers are queued. The source is flushed when the last of them was sent.
+func (c *Connection) HasQueued() bool { return c.pending.waiting.Load() > 0 }
+
 // ready flushes the source if no answer is queued.
 func (c *Connection) ready() {
-	if c.pending.waiting.Load() == 0 {
+	if !c.HasQueued() {
 		c.src.Flush()
 	}
 }

@@ -179,13 +179,31 @@ func (s *Server) Sign(ctx context.Context) (err error) {
 
 // dialOnce connects to the server if it is there.
 func (s *Server) dialOnce(ctx context.Context) (*client.Client, error) {
+	if err := s.Sign(ctx); err != nil {
+		return nil, err
+	}
+	conn, err := s.dial(ctx)
+	r, refused := errors.AsType[*client.Refused](err)
+	if !refused || r.Status != http.StatusUnauthorized || s.Daemon == nil || s.Target.Token != "" {
+		return conn, err
+	}
+	// The file by which a daemon asks for a signature was deleted.
+	if s.Target.Token, err = s.Daemon.ticket(ctx); err != nil {
+		return nil, err
+	}
+	return s.dial(ctx)
+}
+
+// dial connects within the time that a server may take. The time of a signature isn't part of it: a person may have to
+// approve that.
+func (s *Server) dial(ctx context.Context) (*client.Client, error) {
 	within := patience.For(answerTime)
 	if s.TimeLimit > 0 {
-		within = min(within, max(s.TimeLimit, leastAnswerTime))
+		within = min(within, max(s.TimeLimit, patience.For(leastAnswerTime)))
 	}
 	answering, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	conn, err := s.dial(answering)
+	conn, err := client.Dial(answering, s.Target)
 	if err != nil && answering.Err() != nil && ctx.Err() == nil {
 		return nil, s.Silent(within)
 	}
@@ -202,22 +220,6 @@ func (s *Server) Silent(within time.Duration) error {
 		return unreachable(fmt.Errorf("the daemon (process %d) is about to end: it finishes what runs, and takes nothing new", info.PID))
 	}
 	return unreachable(fmt.Errorf("the daemon (process %d) does not answer within %v; it may have been suspended (kill -CONT %d wakes it up), or have too much to do: see %s", info.PID, within, info.PID, logfile.Path(s.Daemon.Home)))
-}
-
-func (s *Server) dial(ctx context.Context) (*client.Client, error) {
-	if err := s.Sign(ctx); err != nil {
-		return nil, err
-	}
-	conn, err := client.Dial(ctx, s.Target)
-	r, refused := errors.AsType[*client.Refused](err)
-	if !refused || r.Status != http.StatusUnauthorized || s.Daemon == nil || s.Target.Token != "" {
-		return conn, err
-	}
-	// The file by which a daemon asks for a signature was deleted.
-	if s.Target.Token, err = s.Daemon.ticket(ctx); err != nil {
-		return nil, err
-	}
-	return client.Dial(ctx, s.Target)
 }
 
 // isAway reports whether a server is not there at the moment: it is starting, or shutting down.

@@ -36,11 +36,12 @@ func (s *Server) Stop(ctx context.Context, timeout time.Duration) (report string
 	}
 	err = Retry(ctx, timeout, func(waiting context.Context) (again bool, err error) {
 		conn, err := s.dialOnce(waiting)
+		_, gone := errors.AsType[*client.Unreachable](err)
 		r, refused := errors.AsType[*client.Refused](err)
 		switch {
 		case err == nil:
 			_ = conn.Close()
-		case !refused || r.Name() != transport.ShuttingDown:
+		case gone, refused && r.Name() != transport.ShuttingDown:
 			return false, nil
 		}
 		return true, fmt.Errorf("the server of context %s has not stopped within %v; it may be finishing what runs: kernos status --context %s shows whether it is there", s.Context, timeout, s.Context)

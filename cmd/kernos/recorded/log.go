@@ -84,10 +84,13 @@ func ofDay(text string, now time.Time) (t time.Time, ok bool) {
 }
 
 // exactly returns the filter with times as the kernel takes them. No message was recorded since a time that is still to
-// come: after midnight, 22:00 is that of the evening before.
+// come: after midnight, 22:00 is that of the evening before, and so is 23:00 as the end of that time.
 func (l *Listing) exactly(f Filter) Filter {
-	if t, ok := ofDay(f.Since, l.screen.Now); ok && t.After(l.screen.Now) {
-		f.Since = t.AddDate(0, 0, -1).Format(time.RFC3339Nano)
+	if since, ok := ofDay(f.Since, l.screen.Now); ok && since.After(l.screen.Now) {
+		f.Since = since.AddDate(0, 0, -1).Format(time.RFC3339Nano)
+		if until, ok := ofDay(f.Until, l.screen.Now); ok && until.After(since) {
+			f.Until = until.AddDate(0, 0, -1).Format(time.RFC3339Nano)
+		}
 	}
 	f.Since, f.Until = exact(f.Since, l.screen.Now), exact(f.Until, l.screen.Now)
 	return f

@@ -180,6 +180,10 @@ func TestClocksOfTheLastDay(t *testing.T) {
 	if got.Since != "2026-11-17T22:00:00Z" || got.Until != "2026-11-18T02:00:00Z" {
 		t.Errorf("it is %+v", got)
 	}
+	got = l.exactly(Filter{Since: "22:00", Until: "23:00"})
+	if got.Since != "2026-11-17T22:00:00Z" || got.Until != "2026-11-17T23:00:00Z" {
+		t.Errorf("it is %+v", got)
+	}
 	if got := l.exactly(Filter{Since: "01:15"}); got.Since != "2026-11-18T01:15:00Z" {
 		t.Errorf("it is %+v", got)
 	}
