@@ -416,6 +416,10 @@ See the book (https://example.com/tea).
 		if !strings.Contains(notes, "Http.Fetch needs an approval (rule * (outside): ask), and the turn waits for it; kernos chat --resume ") {
 			t.Errorf("got %s", notes)
 		}
+		_, notes = run("", 3, []string{"--last", "-p", "hello"})
+		if !strings.Contains(notes, "the session waits for a decision about its last turn, so nothing was sent; kernos chat --resume ") {
+			t.Errorf("got %s", notes)
+		}
 		x := talks.chat(t, 80, 24, "--last")
 		x.Until(question)
 		x.answers <- modeltest.Answer{Text: "Then not."}

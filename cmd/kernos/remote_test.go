@@ -110,6 +110,14 @@ func TestStopOfAServerElsewhere(t *testing.T) {
 	if status != exit.Forbidden || !strings.Contains(notes, "its preset console doesn't include it; the owner can allow it: kernos token update rules --allow Syscall.Shutdown") {
 		t.Errorf("status %d: %s", status, notes)
 	}
+	_, notes, status = h.run("", "call", "Memory.Set", "--context", "rules", "--data", `{"key":"vault/x","value":1}`)
+	if status == exit.Unknown {
+		t.Errorf("a method that the token may not call is unknown: %s", notes)
+	}
+	_, notes, status = h.run("", "call", "Syscall.Shutdown", "--context", "rules")
+	if status != exit.Forbidden || !strings.Contains(notes, "its preset console doesn't include it") {
+		t.Errorf("status %d: %s", status, notes)
+	}
 	if out, notes, status := h.run("", "stop", "--context", "ends"); status != 0 || out != "the server of context ends has stopped\n" {
 		t.Fatalf("status %d: %s%s", status, out, notes)
 	}

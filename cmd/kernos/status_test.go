@@ -17,8 +17,8 @@ func TestStatusOfADaemonThatIsSuspended(t *testing.T) {
 	if err := s.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf("the daemon (process %d) does not answer within 1s; it may have been suspended (kill -CONT %d wakes it up)", s.Process.Pid, s.Process.Pid)
-	for _, line := range []string{"status --timeout 1s", "memory get a --timeout 1s", "call Memory.Get key=a --timeout=300ms"} {
+	want := fmt.Sprintf("the daemon (process %d) does not answer within 3s; it may have been suspended (kill -CONT %d wakes it up)", s.Process.Pid, s.Process.Pid)
+	for _, line := range []string{"status --timeout 3s", "memory get a --timeout 1s", "call Memory.Get key=a --timeout=300ms"} {
 		if _, notes, status := h.run("", strings.Fields(line)...); status != exit.Unreachable || !strings.Contains(notes, want) {
 			t.Errorf("%s: status %d: %s", line, status, notes)
 		}
@@ -30,6 +30,16 @@ func TestStatusOfADaemonThatIsSuspended(t *testing.T) {
 		_, _, status := h.run("", "status")
 		return status == 0
 	})
+	// kernos stop knows it, too.
+	if err := s.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if _, notes, status := h.run("", "stop", "--timeout", "3s"); status != exit.Unreachable || !strings.Contains(notes, want) {
+		t.Errorf("stop: status %d: %s", status, notes)
+	}
+	if err := s.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
 	if _, notes, status := h.run("", "status", "--timeout", "0s"); status != exit.Usage || !strings.Contains(notes, "--timeout: must be more than 0") {
 		t.Errorf("status %d: %s", status, notes)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -19,7 +20,9 @@ import (
 // failed shows the error that a call was answered with, and what to do about it.
 func (c *call) failed(e *client.Item, g *client.Guidance, params json.RawMessage) error {
 	c.screen.Note("%s", visible.Text(e.Error))
-	if g == nil && c.unlisted { // other servers may leave it to the caller to find out
+	refused := e.Code == http.StatusUnauthorized || e.Code == http.StatusForbidden // a method that the server has
+	if g == nil && c.unlisted && !refused {
+		// Other servers may leave it to the caller to find out.
 		_, err := c.catalog.Method(c.root.Context(), c.module, c.name)
 		if u, ok := errors.AsType[*client.Unknown](err); ok {
 			g = u.Guidance

@@ -28,6 +28,8 @@ func (o *Options) script(ctx context.Context, c *client, out *terminal.Screen, s
 		}
 	} else if i, err := c.get(ctx, session); err != nil {
 		return err
+	} else if i.Status == "waiting" {
+		return &exit.Error{Status: exit.Forbidden, Cause: fmt.Errorf("the session waits for a decision about its last turn, so nothing was sent; kernos chat --resume %s asks about it", session)}
 	} else {
 		after = i.Seq
 	}
@@ -46,6 +48,12 @@ func (o *Options) script(ctx context.Context, c *client, out *terminal.Screen, s
 	case ctx.Err() != nil:
 		again, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
 		defer cancel()
+		if i, err := c.get(again, in.Session); err != nil {
+			return err
+		} else if i.Turn != "" && i.Turn != turn.Turn {
+			out.Note("another turn of the session runs, and the input waits for its end; kernos chat --resume %s shows both", in.Session)
+			return ctx.Err()
+		}
 		if err := c.do(again, "Session.Cancel", in.Session, map[string]any{}); err != nil {
 			return err
 		}

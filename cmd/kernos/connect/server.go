@@ -31,7 +31,7 @@ type Server struct {
 // How long a server may take to accept a connection: leastAnswerTime, whatever time limit the caller has, and
 // at most answerTime. One that takes longer was suspended, or has far too much to do.
 const (
-	leastAnswerTime = time.Second
+	leastAnswerTime = 3 * time.Second
 	answerTime      = 10 * time.Second
 )
 
@@ -199,7 +199,7 @@ func (s *Server) dialOnce(ctx context.Context) (*client.Client, error) {
 func (s *Server) dial(ctx context.Context) (*client.Client, error) {
 	within := patience.For(answerTime)
 	if s.TimeLimit > 0 {
-		within = min(within, max(s.TimeLimit, patience.For(leastAnswerTime)))
+		within = min(within, max(s.TimeLimit, leastAnswerTime))
 	}
 	answering, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

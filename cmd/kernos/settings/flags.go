@@ -16,6 +16,7 @@ import (
 	"kernos/daemon"
 	"kernos/internal/quantity"
 	"kernos/kernel"
+	"kernos/transport/http"
 	"kernos/transport/rpc"
 	"kernos/transport/unix"
 	"kernos/work"
@@ -190,10 +191,22 @@ func (s *Serve) Complete(c *cobra.Command, version string) (err error) {
 	return Finish(&s.Options, version)
 }
 
-// Check returns what keeps kernos serve from starting with the variables and the configuration
-// file as they are, or nil.
+// Check returns what keeps kernos serve from starting with the variables, the configuration file and
+// the token file as they are, or nil. It changes nothing.
 func Check() error {
 	c := &cobra.Command{}
 	c.SetErr(io.Discard)
-	return AddServeFlags(c).Complete(c, "")
+	s := AddServeFlags(c)
+	if err := s.Complete(c, ""); err != nil {
+		return err
+	}
+	if s.Web.Address == "" || s.Web.NoToken {
+		return nil
+	}
+	token := cmp.Or(s.Web.TokenFile, daemon.Home{Dir: s.Home, Origin: s.Origin}.Token())
+	if _, err := os.Stat(token); err != nil {
+		return nil // the daemon makes it
+	}
+	_, err := http.OpenToken(token)
+	return err
 }
