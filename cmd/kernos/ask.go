@@ -207,8 +207,11 @@ func (a *answer) writeValue(ctx context.Context, value any, show func() error) e
 // arguments wants from least to most arguments; the text names which.
 func arguments(least, most int, text string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
-		if len(args) < least || len(args) > most {
+		switch {
+		case len(args) < least:
 			return errors.New(text)
+		case len(args) > most:
+			return fmt.Errorf("%d arguments are too many: %s", len(args), text)
 		}
 		return nil
 	}

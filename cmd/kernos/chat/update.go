@@ -76,7 +76,7 @@ func (m *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 func (m *screen) update(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
-		m.width, m.height = msg.Width, msg.Height
+		m.width, m.height = cmp.Or(msg.Width, 80), cmp.Or(msg.Height, 24) // a terminal may not know its size
 		m.fit()
 	case tea.KeyPressMsg:
 		return m.key(msg)

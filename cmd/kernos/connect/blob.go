@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"kernos/client"
+	"kernos/cmd/kernos/exit"
 	"kernos/message"
 	"kernos/store/blobs"
 )
@@ -105,7 +106,7 @@ func (s *Server) Keep(data io.Reader) (message.BlobPointer, error) {
 		return message.BlobPointer{}, source.err
 	}
 	if e, ok := errors.AsType[*message.Error](err); err != nil && !(ok && e.Code == 413) {
-		err = fmt.Errorf("the value can't be kept for the daemon: %w", err)
+		err = exit.Wrap(fmt.Errorf("the value can't be kept for the daemon: %w", err))
 	}
 	return blob.Pointer(), err
 }
