@@ -170,11 +170,28 @@ func eval[T any](w *world, expression string) T {
 	return value
 }
 
-// click clicks on the first element of a selector, when it can be seen and used.
+// click clicks on the first element of a selector, when it can be seen and used. What the page learns meanwhile may move
+// the element away from under the pointer, as it does for a person: such a click is made again.
 func (w *world) click(selector string) {
 	w.Helper()
 	at := chromedp.CSS(selector)
-	w.do(chromedp.WaitVisible(at), chromedp.WaitEnabled(at), chromedp.Click(at))
+	quoted, _ := json.Marshal(selector)
+	ctx, cancel := context.WithTimeout(w.ctx, testkit.Patience)
+	defer cancel()
+	for hit := false; !hit; {
+		if ctx.Err() != nil {
+			w.fail(fmt.Errorf("%s can't be hit", selector))
+		}
+		w.do(chromedp.WaitVisible(at), chromedp.WaitEnabled(at))
+		eval[bool](w, fmt.Sprintf(`(() => {
+			window.hit = false;
+			document.addEventListener("click", (event) => { window.hit = !!event.target.closest(%s); }, {capture: true, once: true});
+			return true;
+		})()`, quoted))
+		w.do(chromedp.Click(at))
+		landed, err := chromedp.Run(w.ctx, chromedp.Evaluate[bool](`new Promise((done) => requestAnimationFrame(() => done(window.hit !== false)))`, chromedp.EvalAwaitPromise))
+		hit = landed || err != nil // the page may have been left
+	}
 }
 
 // fill replaces the value of a field, as typing does.
