@@ -215,11 +215,16 @@ func (s *Server) Silent(within time.Duration) error {
 	if s.Daemon == nil {
 		return unreachable(fmt.Errorf("the server %s does not answer within %v; %s looks for the reason", s.Target.URL, within, s.doctor()))
 	}
-	info, _ := unix.Inspect(s.Daemon.Socket)
+	return s.Daemon.silent(within)
+}
+
+// silent returns the error for a daemon that hasn't answered within some time.
+func (d *Daemon) silent(within time.Duration) error {
+	info, _ := unix.Inspect(d.Socket)
 	if info.Stopping {
 		return unreachable(fmt.Errorf("the daemon (process %d) is about to end: it finishes what runs, and takes nothing new", info.PID))
 	}
-	return unreachable(fmt.Errorf("the daemon (process %d) does not answer within %v; it may have been suspended (kill -CONT %d wakes it up), or have too much to do: see %s", info.PID, within, info.PID, logfile.Path(s.Daemon.Home)))
+	return unreachable(fmt.Errorf("the daemon (process %d) does not answer within %v; it may have been suspended (kill -CONT %d wakes it up), or have too much to do: see %s", info.PID, within, info.PID, logfile.Path(d.Home)))
 }
 
 // isAway reports whether a server is not there at the moment: it is starting, or shutting down.

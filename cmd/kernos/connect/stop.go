@@ -77,7 +77,7 @@ func (d *Daemon) Stop(ctx context.Context, timeout time.Duration) (report string
 			return false, err
 		}
 		if !begun {
-			return true, (&Server{Daemon: d}).Silent(timeout)
+			return true, d.silent(timeout)
 		}
 		return true, fmt.Errorf("the daemon (process %d) has not stopped within %v; it may be finishing what runs: kernos stop waits once more, kill %d insists", info.PID, timeout, info.PID)
 	})

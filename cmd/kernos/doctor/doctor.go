@@ -122,13 +122,7 @@ func (d *doctor) examine(ctx context.Context) {
 			_ = d.conn.Close()
 		}
 	}()
-	home := func(context.Context) bool {
-		if !d.checkHome() {
-			return false
-		}
-		d.checkSettings()
-		return true
-	}
+	home := func(context.Context) bool { return d.checkHome() && d.checkSettings() }
 	layers := []func(context.Context) bool{home, d.checkPlace, d.checkHTTP, d.checkWebSocket, d.checkCall, d.checkSchemas, d.checkSequences, d.checkStore}
 	for _, check := range layers {
 		limited, cancel := context.WithTimeout(ctx, patience.For(checkTime))

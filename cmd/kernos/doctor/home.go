@@ -41,14 +41,15 @@ func (d *doctor) judgeHome(there, kept bool, err error) bool {
 }
 
 // checkSettings checks that a daemon could start with the settings as they are. One that runs may
-// have been started with others.
-func (d *doctor) checkSettings() {
+// have been started with others, so the other checks follow in any case.
+func (d *doctor) checkSettings() bool {
 	if d.Daemon == nil {
-		return
+		return true
 	}
 	if err := settings.Check(); err != nil {
 		d.wrong("settings", "correct it: the daemon can't be started with it", "%v", err)
-		return
+	} else {
+		d.well("settings", "the daemon can be started with the variables, config.yaml and the token file")
 	}
-	d.well("settings", "the daemon can be started with the variables and config.yaml")
+	return true
 }
