@@ -62,7 +62,7 @@ func (f *fetcher) openOne(ctx context.Context, name, text string, use sealed.Use
 		return nil, nil, unsent(message.Errorf(422, "This kernel has nothing that opens sealed strings"))
 	}
 	plain, to, err := f.Open(ctx, text, use)
-	plain = bytes.TrimRight(plain, "\r\n") // a file that was sealed may end with a line break
+	plain = sealed.Line(plain)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, nil, err

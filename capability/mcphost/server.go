@@ -366,6 +366,7 @@ func (s *server) open(ctx context.Context, r *record, changed chan struct{}, log
 			if err != nil {
 				return nil, err
 			}
+			value = string(sealed.Line([]byte(value)))
 			o.Header.Set(name, value)
 			o.Secrets = append(o.Secrets, r.secrets(name, value)...)
 		}

@@ -53,7 +53,7 @@ func (e *endpoint) embedder(t *testing.T, more string) *Embedder {
 	m, err := NewEmbedder(&Options{
 		Client: outbound.NewClient(outbound.Policy{Loopback: true}, nil),
 		Open: func(context.Context, string, sealed.Use) ([]byte, sealed.Destination, error) {
-			return []byte("the-opened-key"), sealed.Destination{}, nil
+			return []byte("the-opened-key\n"), sealed.Destination{}, nil
 		},
 	}, []byte(`{"baseUrl":"`+e.URL+`/v1","model":"small"`+more+`}`))
 	if err != nil {

@@ -39,7 +39,7 @@ func (f *failure) pause(ctx context.Context, pauses *backoff.Backoff) bool {
 var (
 	errCutOff    = &failure{again: true, err: unreadable("the stream ended in the middle")}
 	errNoKeyring = message.Errorf(422, "This kernel has nothing that opens the sealed key")
-	errBadKey    = message.Errorf(422, "The key is malformed: it is too short, or contains blanks or control characters; seal it again without a line break at its end")
+	errBadKey    = message.Errorf(422, "The key is malformed: it is too short, or contains blanks or control characters; seal it again without them")
 )
 
 // unreadable returns the cause of a failure that lies in what the provider has sent.

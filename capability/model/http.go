@@ -19,6 +19,7 @@ import (
 	"kernos/internal/jsonscan"
 	"kernos/internal/jsonvalue"
 	"kernos/internal/outbound"
+	"kernos/internal/sealed"
 	"kernos/internal/secret"
 	"kernos/internal/sse"
 	"kernos/message"
@@ -161,6 +162,7 @@ func (m *models) open(ctx context.Context, p *provider) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	key = sealed.Line(key)
 	if len(key) < secret.MinValue || strings.ContainsFunc(string(key), func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, errBadKey
 	}

@@ -1,12 +1,16 @@
 package sealed
 
 import (
+	"bytes"
 	"strings"
 
 	"kernos/internal/secret"
 )
 
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
+// Line returns an opened secret without the line break at its end. A file that was sealed may have one, and a header can't.
+func Line(plain []byte) []byte { return bytes.TrimRight(plain, "\r\n") }
 
 // Begins reports whether a text begins like a sealed string.
 func Begins(text string) bool { return secret.IsSealed([]byte(text)) }
