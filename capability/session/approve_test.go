@@ -79,6 +79,13 @@ func TestDecisions(t *testing.T) {
 			t.Fatalf("it was done: %q", w.outside())
 		}
 		w.must("Session.Cancel", fmt.Sprintf(`{"session":%q}`, id), nil)
+		for _, m := range w.all(id) {
+			for _, r := range m.Results {
+				if e := r.Error; e == nil || e.Code != 499 || !strings.Contains(e.Message, "was not made") {
+					t.Errorf("a call that was not allowed has the result %+v", r)
+				}
+			}
+		}
 		w.wants(409, w.callAs(nil, "Session.Decide", allow, nil), "stale")
 		w.send(id, "again")
 		synctest.Wait()

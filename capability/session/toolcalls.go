@@ -191,7 +191,8 @@ func (c *change) result(call *callState, r Result) error {
 	return err
 }
 
-// closeCalls gives every call that has no result an error for one.
+// closeCalls gives every call that has no result an error for one: e, or one that says that the
+// call was not made.
 func (c *change) closeCalls(e *message.Error) error {
 	for i := range c.s.turn.Calls {
 		call := &c.s.turn.Calls[i]
@@ -204,8 +205,12 @@ func (c *change) closeCalls(e *message.Error) error {
 		if call.State == callDone {
 			continue
 		}
+		why := e
+		if call.State == callAsked {
+			why = message.Errorf(e.Code, "The call was not made: its turn ended before Session.Decide allowed it")
+		}
 		c.b.IfAbsent(key(keyResult, c.s.ID, call.ID)) // fails if the result has come meanwhile
-		if err := c.result(call, failed(e)); err != nil {
+		if err := c.result(call, failed(why)); err != nil {
 			return err
 		}
 	}
