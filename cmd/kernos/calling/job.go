@@ -49,8 +49,8 @@ func jsonString(text string) json.RawMessage {
 	return out
 }
 
-// outcome returns an error if a job that was waited for, or code that was tested, hasn't succeeded: the status of kernos job
-// wait and kernos test is that of the job and the code.
+// outcome returns an error if the answer to a call means that what was asked for has failed: the job that was waited for,
+// the code that was tested, or the code that shall be removed, of which there is none.
 func (c *call) outcome(data json.RawMessage) error {
 	switch c.module + " " + c.name {
 	case "job wait":
@@ -58,6 +58,10 @@ func (c *call) outcome(data json.RawMessage) error {
 		return err
 	case "syscall test":
 		return testOutcome(data)
+	case "syscall unregister":
+		if string(jsonvalue.Members(data).Get("unregistered")) == "false" {
+			return &exit.Error{Status: exit.Failure, Cause: errors.New("nothing was removed: there is no such code; kernos ls lists the syscalls")}
+		}
 	}
 	return nil
 }

@@ -217,7 +217,7 @@ func (p *reader) word(word string) error {
 			return fmt.Errorf("is the JSON object all parameters, or the value of %s? Write --data '{…}' or --%s '{…}'", f.Name, FlagName(f.Name))
 		}
 	}
-	if f == nil || word == "" || word[0] == '=' || strings.HasPrefix(word, ":=") {
+	if f == nil || strings.HasPrefix(word, "=") || strings.HasPrefix(word, ":=") {
 		return stray(p.method, word)
 	}
 	p.assign = append(p.assign, func() error {
