@@ -41,8 +41,8 @@ interrupt has ended it. --json prints the messages of the turn, one per line.`,
   git diff | kernos chat -p "What does this change?"
   kernos chat -p "list my notes" --json | jq -r 'select(.type == "reply").text'`,
 		Args: func(c *cobra.Command, args []string) error {
-			if o.Choose && len(args) == 1 { // a flag that can stand alone takes no next word
-				o.Resume, o.Choose = args[0], false
+			if o.Resume == chat.Choose && len(args) == 1 { // a flag that can stand alone takes no next word
+				o.Resume = args[0]
 				return nil
 			}
 			return noArguments(c, args)
@@ -62,8 +62,8 @@ interrupt has ended it. --json prints the messages of the turn, one per line.`,
 	flags := c.Flags()
 	flags.StringVar(&o.Agent, "agent", "", "the `URI` of an agent file: its text is the system message, its tools are the session's")
 	flags.StringVar(&o.Model, "model", "", "the `NAME` of the model, as kernos model list has it")
-	flags.Var((*resumed)(o), "resume", "continue a session: its `ID`; without one, choose it")
-	flags.Lookup("resume").NoOptDefVal = chosen
+	flags.StringVar(&o.Resume, "resume", "", "continue a session: its `ID`; without one, choose it")
+	flags.Lookup("resume").NoOptDefVal = chat.Choose
 	flags.BoolVar(&o.Last, "last", false, "continue the latest session")
 	flags.StringVar(&o.Fork, "fork", "", "begin with the messages of another session, up to one of them: `ID@SEQ`")
 	flags.StringVarP(&o.Prompt, "prompt", "p", "", "send this `TEXT`, print the replies, and end")
@@ -72,27 +72,6 @@ interrupt has ended it. --json prints the messages of the turn, one per line.`,
 	_ = c.RegisterFlagCompletionFunc("resume", calling.CompleteParameter("session", "get"))
 	return c
 }
-
-// chosen is the value of --resume without an ID.
-const chosen = "?"
-
-// resumed is the value of --resume.
-type resumed chat.Options
-
-// Set implements [pflag.Value].
-func (r *resumed) Set(text string) error {
-	r.Resume, r.Choose = text, text == chosen
-	if r.Choose {
-		r.Resume = ""
-	}
-	return nil
-}
-
-// String implements [pflag.Value].
-func (r *resumed) String() string { return r.Resume }
-
-// Type implements [pflag.Value].
-func (r *resumed) Type() string { return "string" }
 
 // oneSession refuses flags that contradict each other about the session.
 func oneSession(c *cobra.Command, o *chat.Options) error {

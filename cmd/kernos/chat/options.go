@@ -20,14 +20,16 @@ import (
 	"kernos/message"
 )
 
+// Choose is the value of [Options.Resume] that lets the person choose a session.
+const Choose = "?"
+
 // Options describe what to talk about, and with which model.
 type Options struct {
 	Open  request.Opener
 	Agent string // an agent file
 	Model string // "" is the default model
 
-	Resume string // a session to continue
-	Choose bool   // let the person choose one
+	Resume string // a session to continue, or Choose
 	Last   bool   // continue the latest session
 	Fork   string // ID@SEQ, or ID: continue in a copy of a session
 
@@ -100,11 +102,11 @@ func (o *Options) find(ctx context.Context, c *client, out *terminal.Screen) (st
 		var fork struct{ Session string }
 		err = request.Read(ctx, c.within(id), message.KindCommand, "Session.Fork", in, &fork)
 		return fork.Session, err
-	case o.Resume != "":
+	case o.Resume != "" && o.Resume != Choose:
 		return find(ctx, c.call, o.Resume)
-	case o.Last, o.Choose:
+	case o.Last, o.Resume == Choose:
 		most := 1
-		if o.Choose {
+		if o.Resume == Choose {
 			most = 10
 		}
 		latest, err := list(ctx, c.call, most, func(s *listed) bool { return true })
