@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,14 +27,18 @@ type scripted struct {
 }
 
 func (s *scripted) open(context.Context) (caller, func() error, error) {
-	call := func(_ context.Context, request message.Message, event func(json.RawMessage)) (json.RawMessage, error) {
+	call := func(_ context.Context, request message.Message, event func(json.RawMessage) error) (json.RawMessage, error) {
 		s.asked = append(s.asked, fmt.Sprintf("%s %s %s", request.Kind, request.Type, request.Data))
 		if len(s.answers) == 0 {
 			s.t.Fatalf("asked for more: %s", s.asked)
 		}
 		answer := s.answers[0]
 		s.answers = s.answers[1:]
-		outcome := answer(request, func(m message.Message) { event(m.Data) })
+		var failed error
+		outcome := answer(request, func(m message.Message) { failed = cmp.Or(failed, event(m.Data)) })
+		if failed != nil {
+			return nil, failed
+		}
 		if outcome.Kind == message.KindError {
 			e, err := message.ParseError(outcome.Data)
 			return nil, errors.Join(e, err)
@@ -215,7 +220,7 @@ func TestASignalEndsAWatch(t *testing.T) {
 	interrupted := make(chan struct{})
 	open := func(ctx context.Context) (caller, func() error, error) {
 		_, done, err := s.open(ctx)
-		return func(ctx context.Context, _ message.Message, _ func(json.RawMessage)) (json.RawMessage, error) {
+		return func(ctx context.Context, _ message.Message, _ func(json.RawMessage) error) (json.RawMessage, error) {
 			self, err := os.FindProcess(os.Getpid())
 			if err != nil {
 				return nil, err

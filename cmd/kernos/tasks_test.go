@@ -158,7 +158,7 @@ func (w *tasks) kill() {
 	w.start()
 }
 
-func (w *tasks) call(t message.Type, data string, event func(json.RawMessage)) (json.RawMessage, error) {
+func (w *tasks) call(t message.Type, data string, event func(json.RawMessage) error) (json.RawMessage, error) {
 	kind := message.KindCommand
 	switch t {
 	case "Memory.Get", "Memory.List", "VFS.Read", "Job.List", "Session.Get", "Session.Messages", "Weather.Report":
@@ -205,7 +205,7 @@ func (w *tasks) do(k task) {
 	if k.deny {
 		decision = "deny"
 	}
-	_, err := w.call("Session.Send", fmt.Sprintf(`{"session":%q,"text":%q,"wait":true}`, id, k.says), func(data json.RawMessage) {
+	_, err := w.call("Session.Send", fmt.Sprintf(`{"session":%q,"text":%q,"wait":true}`, id, k.says), func(data json.RawMessage) error {
 		var e struct{ Message turnMessage }
 		_ = json.Unmarshal(data, &e)
 		switch m := e.Message; {
@@ -214,6 +214,7 @@ func (w *tasks) do(k task) {
 		case m.Type == "tool-calls" && m.Calls[0].Name == "Screen.Show":
 			go w.try("Session.Append", fmt.Sprintf(`{"session":%q,"message":{"type":"tool-results","results":[{"callId":%q,"output":{"shown":true}}]}}`, id, m.Calls[0].ID))
 		}
+		return nil
 	})
 	if err != nil {
 		w.t.Errorf("%s: %v", k.says, err)
@@ -299,7 +300,7 @@ func (w *tasks) killsAGeneration() {
 	go func() {
 		defer close(ended)
 		m := message.Message{Kind: message.KindQuery, Type: "Session.Watch", Data: json.RawMessage(fmt.Sprintf(`{"session":%q}`, id))}
-		_, _ = kernel.Call(watching, m, func(data json.RawMessage) {
+		_, _ = kernel.Call(watching, m, func(data json.RawMessage) error {
 			came := begun
 			if strings.Contains(string(data), `"delta"`) {
 				came = spoken
@@ -308,6 +309,7 @@ func (w *tasks) killsAGeneration() {
 			case came <- struct{}{}:
 			default:
 			}
+			return nil
 		})
 	}()
 	<-begun

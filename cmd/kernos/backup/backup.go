@@ -112,7 +112,7 @@ func write(ctx context.Context, call request.Caller, name string, key *archive.K
 // receive asks a kernel for a backup, and writes the parts as they come.
 func receive(ctx context.Context, call request.Caller, key *archive.Key, out io.Writer) (made lifecycle.Backup, err error) {
 	var written int64
-	data, err := request.Stream(ctx, call, message.KindQuery, lifecycle.BackupType, lifecycle.BackupInput{Key: key}, func(data json.RawMessage) error {
+	data, err := request.Send(ctx, call, message.KindQuery, lifecycle.BackupType, lifecycle.BackupInput{Key: key}, func(data json.RawMessage) error {
 		var part lifecycle.BackupPart
 		if err := request.Decode(lifecycle.BackupType, data, &part); err != nil {
 			return err

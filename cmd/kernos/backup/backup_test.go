@@ -27,8 +27,12 @@ func caller(t *testing.T, home daemon.Home) request.Caller {
 			t.Error(err)
 		}
 	})
-	return func(ctx context.Context, m message.Message, event func(json.RawMessage)) (json.RawMessage, error) {
-		outcome, err := d.Call(ctx, m, func(m message.Message) { event(m.Data) })
+	return func(ctx context.Context, m message.Message, event func(json.RawMessage) error) (json.RawMessage, error) {
+		var failed error
+		outcome, err := d.Call(ctx, m, func(m message.Message) { failed = cmp.Or(failed, event(m.Data)) })
+		if failed != nil {
+			return nil, failed
+		}
 		if outcome.Err != nil {
 			return nil, cmp.Or(ctx.Err(), error(outcome.Err))
 		}

@@ -52,7 +52,7 @@ func (c *client) close() (err error) {
 
 // over returns a caller over a connection, whose calls end with the client.
 func (c *client) over(call request.Caller) request.Caller {
-	return func(ctx context.Context, m message.Message, event func(json.RawMessage)) (json.RawMessage, error) {
+	return func(ctx context.Context, m message.Message, event func(json.RawMessage) error) (json.RawMessage, error) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(c.ctx, cancel)()
@@ -60,14 +60,14 @@ func (c *client) over(call request.Caller) request.Caller {
 	}
 }
 
-func (c *client) call(ctx context.Context, m message.Message, event func(json.RawMessage)) (json.RawMessage, error) {
+func (c *client) call(ctx context.Context, m message.Message, event func(json.RawMessage) error) (json.RawMessage, error) {
 	return c.over(c.calls)(ctx, m, event)
 }
 
 // within returns a caller whose messages are of the workflow of a session: kernos graph SESSION draws
 // all of it.
 func (c *client) within(session string) request.Caller {
-	return func(ctx context.Context, m message.Message, event func(json.RawMessage)) (json.RawMessage, error) {
+	return func(ctx context.Context, m message.Message, event func(json.RawMessage) error) (json.RawMessage, error) {
 		m.Metadata.ID, m.Metadata.Correlation = message.ID(ulid.Make().String()), session
 		return c.call(ctx, m, event)
 	}
@@ -266,7 +266,7 @@ const maxAttempts = 8
 func (c *client) follow(ctx context.Context, session string, after uint64, until string, report func(event)) (*ending, error) {
 	pause := backoff.Backoff{First: 100 * time.Millisecond, Longest: 3 * time.Second, Jitter: true}
 	for attempt := 0; ; attempt++ {
-		_, err := request.Stream(ctx, c.over(c.watches), message.KindQuery, "Session.Watch", map[string]any{"session": session, "after": after, "until": until}, func(data json.RawMessage) error {
+		_, err := request.Send(ctx, c.over(c.watches), message.KindQuery, "Session.Watch", map[string]any{"session": session, "after": after, "until": until}, func(data json.RawMessage) error {
 			var e event
 			if err := request.Decode("Session.Watch", data, &e); err != nil {
 				return err

@@ -90,7 +90,7 @@ func TestWhatWasNotBegunIsAskedAgain(t *testing.T) {
 			}))
 			defer server.Close()
 			k := newKernel(t, client.Target{URL: server.URL})
-			data, err := k.Call(t.Context(), message.Message{Kind: message.KindQuery, Type: message.Ping, Data: []byte(`{"payload":7}`)}, func(json.RawMessage) {})
+			data, err := k.Call(t.Context(), message.Message{Kind: message.KindQuery, Type: message.Ping, Data: []byte(`{"payload":7}`)}, func(json.RawMessage) error { return nil })
 			if again := k.local != nil; again != c.again {
 				t.Fatalf("asked again: %t, %v", again, err)
 			}

@@ -303,7 +303,7 @@ func (k *Kernel) Stream(ctx context.Context, r client.Request, f func(*client.It
 }
 
 // Call sends a request; see [request.Caller] and Stream.
-func (k *Kernel) Call(ctx context.Context, m message.Message, event func(json.RawMessage)) (reply json.RawMessage, err error) {
+func (k *Kernel) Call(ctx context.Context, m message.Message, event func(json.RawMessage) error) (reply json.RawMessage, err error) {
 	if _, _, err := k.way(ctx); isFull(err) && k.server.Daemon != nil {
 		return k.server.Daemon.operate(ctx, m.Kind, m.Type)
 	} else if err != nil {
@@ -331,7 +331,7 @@ func (k *Kernel) Call(ctx context.Context, m message.Message, event func(json.Ra
 			if item.ContentType == namespace+"."+name {
 				reply = data
 			} else if event != nil {
-				event(data)
+				return exit.Wrap(event(data))
 			}
 		}
 		return nil

@@ -116,7 +116,7 @@ func Open(ctx context.Context, contextName string, stdin io.Reader, stdout io.Wr
 		return Documents{}, nil, err
 	}
 	workflow := ulid.Make().String()
-	call := func(ctx context.Context, m message.Message, event func(json.RawMessage)) (json.RawMessage, error) {
+	call := func(ctx context.Context, m message.Message, event func(json.RawMessage) error) (json.RawMessage, error) {
 		m.Metadata.Correlation = workflow
 		return opened.Call(ctx, m, event)
 	}

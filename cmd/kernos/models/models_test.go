@@ -98,7 +98,7 @@ func TestConnect(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = d.Close() }()
-	call := func(ctx context.Context, m message.Message, _ func(json.RawMessage)) (json.RawMessage, error) {
+	call := func(ctx context.Context, m message.Message, _ func(json.RawMessage) error) (json.RawMessage, error) {
 		outcome, _ := d.Call(ctx, m, nil)
 		if outcome.Kind == message.KindReply {
 			return outcome.Data, nil

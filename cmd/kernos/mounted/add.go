@@ -77,11 +77,12 @@ func Wait(ctx context.Context, call request.Caller, s *terminal.Screen, t messag
 	silence := time.AfterFunc(silentTime, func() {
 		note("the server hasn't answered yet; it may have to be downloaded first. The daemon's log has what it prints (kernos status names the home); an interrupt gives up")
 	})
-	data, err := request.Send(ctx, call, message.KindCommand, t, input, func(event json.RawMessage) {
+	data, err := request.Send(ctx, call, message.KindCommand, t, input, func(event json.RawMessage) error {
 		var e struct{ URL string }
 		if json.Unmarshal(event, &e) == nil && e.URL != "" {
 			note("open this address in a browser and log in: %s", e.URL)
 		}
+		return nil
 	})
 	silence.Stop()
 	mu.Lock()

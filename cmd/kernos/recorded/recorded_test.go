@@ -157,11 +157,12 @@ const recordedReply = `{"kind":"reply","type":"Echo","data":{"echo":"a"},"metada
 func TestAWatchWhoseReaderHasGoneEnds(t *testing.T) {
 	s, _, _ := testScreen(0, false)
 	s.Out = broken{}
-	l := Listing{screen: s, call: func(ctx context.Context, _ message.Message, event func(json.RawMessage)) (json.RawMessage, error) {
-		for ctx.Err() == nil {
-			event(json.RawMessage(`{"seq":5,"at":6,"message":` + recordedReply + `}`))
+	l := Listing{screen: s, call: func(ctx context.Context, _ message.Message, event func(json.RawMessage) error) (json.RawMessage, error) {
+		for {
+			if err := event(json.RawMessage(`{"seq":5,"at":6,"message":` + recordedReply + `}`)); err != nil {
+				return nil, err
+			}
 		}
-		return nil, &message.Error{Code: 499, Message: "Cancelled"}
 	}}
 	if err := l.Watch(t.Context(), WatchRequest{}); !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("got %v", err)

@@ -26,7 +26,7 @@ func (l *Listing) Watch(ctx context.Context, r WatchRequest) error {
 // stream sends a request whose answer is a stream of messages, shows them, and returns the data
 // of the reply.
 func (l *Listing) stream(ctx context.Context, t message.Type, input any) (json.RawMessage, error) {
-	return request.Stream(ctx, l.call, message.KindQuery, t, input, func(event json.RawMessage) error {
+	return request.Send(ctx, l.call, message.KindQuery, t, input, func(event json.RawMessage) error {
 		var m shown
 		if err := json.Unmarshal(event, &m); err != nil || m.Message == nil { // it is nil in Message.Missed
 			return err

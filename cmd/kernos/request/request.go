@@ -14,15 +14,15 @@ import (
 
 // A Caller sends a request to a kernel, calls event, which may be nil, with the data of the
 // events that come for it, and returns the data of the reply. The error is a *[message.Error] if
-// the kernel has answered with one.
-type Caller = func(ctx context.Context, request message.Message, event func(json.RawMessage)) (json.RawMessage, error)
+// the kernel has answered with one. An error of event ends the request, and is returned with an exit status.
+type Caller = func(ctx context.Context, request message.Message, event func(json.RawMessage) error) (json.RawMessage, error)
 
 // An Opener finds a kernel to call, and returns the function that closes it.
 type Opener = func(context.Context) (Caller, func() error, error)
 
 // Send sends a request and returns the data of its reply. The event function may be nil. An
 // error has the exit status that fits it.
-func Send(ctx context.Context, call Caller, kind message.Kind, t message.Type, input any, event func(json.RawMessage)) (json.RawMessage, error) {
+func Send(ctx context.Context, call Caller, kind message.Kind, t message.Type, input any, event func(json.RawMessage) error) (json.RawMessage, error) {
 	data, err := json.Marshal(input)
 	if err != nil {
 		return nil, err
@@ -47,25 +47,6 @@ func Send(ctx context.Context, call Caller, kind message.Kind, t message.Type, i
 		status = exit.Failure // the user did not choose the syscall, but what to ask it for
 	}
 	return nil, &exit.Error{Status: status, Cause: cause}
-}
-
-// Stream is Send for events that may end the request: an error of event cancels it, and is returned.
-func Stream(ctx context.Context, call Caller, kind message.Kind, t message.Type, input any, event func(json.RawMessage) error) (json.RawMessage, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var failed error
-	data, err := Send(ctx, call, kind, t, input, func(data json.RawMessage) {
-		if failed != nil {
-			return
-		}
-		if failed = event(data); failed != nil {
-			cancel()
-		}
-	})
-	if failed != nil {
-		return nil, exit.Wrap(failed)
-	}
-	return data, err
 }
 
 // Read is Send for a reply that is decoded into a value.
