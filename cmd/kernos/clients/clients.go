@@ -31,26 +31,27 @@ type Server struct {
 type Client struct {
 	Name string // the name that a person types, and that the client's token has
 
-	title string
-	next  string                 // what the person does in the client when the file has been written
-	path  func() (string, error) // returns the path of its configuration file, which needn't exist
-	under string                 // the member or table that has the servers
-	file  format
-	shape func(Server) any
+	title  string
+	next   string                 // what the person does in the client when the file has been written
+	folder func() (string, error) // returns the folder of its configuration file
+	inside string                 // the path of the file in that folder
+	under  string                 // the member or table that has the servers
+	file   format
+	shape  func(Server) any
 }
 
 // known returns the clients, by name. docs/MCP.md lists which of them were compared with what.
 func known() []Client {
 	return []Client{
-		{"claude-code", "Claude Code", "Restart Claude Code; /mcp lists kernos.", variable("CLAUDE_CONFIG_DIR", ".claude.json", home(".claude.json")), "mcpServers", jsonc, typed("stdio")},
-		{"claude-desktop", "Claude Desktop", "Restart Claude Desktop; Settings, Developer lists kernos.", config("Claude", "claude_desktop_config.json"), "mcpServers", jsonc, plain},
-		{"codex", "Codex", "Restart Codex; /mcp lists kernos.", variable("CODEX_HOME", "config.toml", home(".codex", "config.toml")), "mcp_servers", tables, nil},
-		{"cursor", "Cursor", "Restart Cursor; Customize, MCPs lists kernos.", home(".cursor", "mcp.json"), "mcpServers", jsonc, plain},
-		{"gemini", "Gemini CLI", "Restart Gemini CLI; /mcp lists kernos.", home(".gemini", "settings.json"), "mcpServers", jsonc, plain},
-		{"opencode", "OpenCode", "Restart OpenCode; opencode mcp list lists kernos.", dotConfig("opencode", "opencode.json"), "mcp", jsonc, joined},
-		{"vscode", "Visual Studio Code", "Run MCP: List Servers from the command palette, and start kernos.", config("Code", "User", "mcp.json"), "servers", jsonc, typed("stdio")},
-		{"windsurf", "Windsurf", "Press refresh in Cascade's list of MCP servers.", home(".codeium", "windsurf", "mcp_config.json"), "mcpServers", jsonc, plain},
-		{"zed", "Zed", "Settings, AI, MCP Servers lists kernos with a green dot.", zedSettings, "context_servers", jsonc, plain},
+		{"claude-code", "Claude Code", "Restart Claude Code; /mcp lists kernos.", variable("CLAUDE_CONFIG_DIR", ""), ".claude.json", "mcpServers", jsonc, typed},
+		{"claude-desktop", "Claude Desktop", "Restart Claude Desktop; Settings, Developer lists kernos.", os.UserConfigDir, "Claude/claude_desktop_config.json", "mcpServers", jsonc, plain},
+		{"codex", "Codex", "Restart Codex; /mcp lists kernos.", variable("CODEX_HOME", ".codex"), "config.toml", "mcp_servers", tables, nil},
+		{"cursor", "Cursor", "Restart Cursor; Customize, MCPs lists kernos.", os.UserHomeDir, ".cursor/mcp.json", "mcpServers", jsonc, plain},
+		{"gemini", "Gemini CLI", "Restart Gemini CLI; /mcp lists kernos.", os.UserHomeDir, ".gemini/settings.json", "mcpServers", jsonc, plain},
+		{"opencode", "OpenCode", "Restart OpenCode; opencode mcp list lists kernos.", dotConfig, "opencode/opencode.json", "mcp", jsonc, joined},
+		{"vscode", "Visual Studio Code", "Run MCP: List Servers from the command palette, and start kernos.", os.UserConfigDir, "Code/User/mcp.json", "servers", jsonc, typed},
+		{"windsurf", "Windsurf", "Press refresh in Cascade's list of MCP servers.", os.UserHomeDir, ".codeium/windsurf/mcp_config.json", "mcpServers", jsonc, plain},
+		{"zed", "Zed", "Settings, AI, MCP Servers lists kernos with a green dot.", zedConfig, "zed/settings.json", "context_servers", jsonc, plain},
 	}
 }
 
@@ -63,48 +64,41 @@ func Find(name string) (Client, bool) {
 	return Client{}, false
 }
 
-// home returns a file in the user's home.
-func home(parts ...string) func() (string, error) {
-	return func() (string, error) {
-		dir, err := os.UserHomeDir()
-		return filepath.Join(append([]string{dir}, parts...)...), err
-	}
+// path returns the path of the client's configuration file, which needn't exist.
+func (c *Client) path() (string, error) {
+	dir, err := c.folder()
+	return filepath.Join(dir, c.inside), err
 }
 
-// config returns a file in the folder for configuration that the system has.
-func config(parts ...string) func() (string, error) {
-	return func() (string, error) {
-		dir, err := os.UserConfigDir()
-		return filepath.Join(append([]string{dir}, parts...)...), err
-	}
-}
-
-// dotConfig returns a file in ~/.config, on every system.
-func dotConfig(parts ...string) func() (string, error) {
-	return func() (string, error) {
-		if dir := os.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
-			return filepath.Join(append([]string{dir}, parts...)...), nil
-		}
-		return home(append([]string{".config"}, parts...)...)()
-	}
-}
-
-// variable returns a file in the folder that an environment variable names, or another one without it.
-func variable(name, file string, otherwise func() (string, error)) func() (string, error) {
+// variable returns the folder that an environment variable names or, without it, one in the user's home.
+func variable(name, otherwise string) func() (string, error) {
 	return func() (string, error) {
 		if dir := os.Getenv(name); dir != "" {
-			return filepath.Join(dir, file), nil
+			return dir, nil
 		}
-		return otherwise()
+		return inHome(otherwise)
 	}
 }
 
-// zedSettings returns where Zed has its settings: it follows XDG_CONFIG_HOME on Linux only.
-func zedSettings() (string, error) {
-	if runtime.GOOS == "darwin" {
-		return home(".config", "zed", "settings.json")()
+func inHome(folder string) (string, error) {
+	dir, err := os.UserHomeDir()
+	return filepath.Join(dir, folder), err
+}
+
+// dotConfig returns the folder for configuration, which is ~/.config on every system.
+func dotConfig() (string, error) {
+	if dir := os.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
+		return dir, nil
 	}
-	return dotConfig("zed", "settings.json")()
+	return inHome(".config")
+}
+
+// zedConfig is dotConfig for Zed, which follows XDG_CONFIG_HOME on Linux only.
+func zedConfig() (string, error) {
+	if runtime.GOOS == "darwin" {
+		return inHome(".config")
+	}
+	return dotConfig()
 }
 
 type jsonServer struct {
@@ -116,9 +110,7 @@ type jsonServer struct {
 
 func plain(s Server) any { return jsonServer{"", s.Command, s.Args, s.Env} }
 
-func typed(name string) func(Server) any {
-	return func(s Server) any { return jsonServer{name, s.Command, s.Args, s.Env} }
-}
+func typed(s Server) any { return jsonServer{"stdio", s.Command, s.Args, s.Env} }
 
 // joined returns the form of a client that takes the command and its arguments as one list.
 func joined(s Server) any {
