@@ -106,8 +106,8 @@ func (r *resolver) field(name string, text json.RawMessage, depth int) *Field {
 }
 
 func (r *resolver) fill(f *Field, text json.RawMessage, depth int) {
-	o, err := jsonvalue.ReadObject(text)
-	if r.made++; err != nil || depth > maxDepth || r.made > maxFields {
+	o := jsonvalue.Members(text)
+	if r.made++; o == nil || depth > maxDepth || r.made > maxFields {
 		return
 	}
 	var ref string
@@ -175,13 +175,10 @@ func (r *resolver) describe(f *Field, o jsonvalue.Object) {
 
 // object reads the members of an object.
 func (r *resolver) object(f *Field, o jsonvalue.Object, depth int) {
-	properties, err := jsonvalue.ReadObject(o.Get("properties"))
-	if err == nil {
-		for _, p := range properties {
-			inner := r.field(p.Name, p.Value, depth+1)
-			f.Fields = slices.DeleteFunc(f.Fields, func(old *Field) bool { return old.Name == p.Name })
-			f.Fields = append(f.Fields, inner)
-		}
+	for _, p := range jsonvalue.Members(o.Get("properties")) {
+		inner := r.field(p.Name, p.Value, depth+1)
+		f.Fields = slices.DeleteFunc(f.Fields, func(old *Field) bool { return old.Name == p.Name })
+		f.Fields = append(f.Fields, inner)
 	}
 	if string(o.Get("additionalProperties")) == "false" {
 		f.Closed = true
@@ -215,13 +212,13 @@ func (r *resolver) find(ref string) json.RawMessage {
 			continue
 		}
 		step = strings.ReplaceAll(strings.ReplaceAll(step, "~1", "/"), "~0", "~")
-		if o, err := jsonvalue.ReadObject(at); err == nil {
+		if o := jsonvalue.Members(at); o != nil {
 			at = o.Get(step)
 			continue
 		}
-		var list []json.RawMessage
+		list := jsonvalue.Elements(at)
 		index, err := strconv.ParseUint(step, 10, 31)
-		if err != nil || json.Unmarshal(at, &list) != nil || int(index) >= len(list) {
+		if err != nil || int(index) >= len(list) {
 			return nil
 		}
 		at = list[index]

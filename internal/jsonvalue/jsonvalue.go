@@ -5,7 +5,6 @@ package jsonvalue
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"slices"
 	"strings"
 
@@ -97,11 +96,11 @@ type Member struct {
 	Value json.RawMessage
 }
 
-// ReadObject reads a text that is one JSON object.
-func ReadObject(text json.RawMessage) (Object, error) {
-	d := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true))
+// Members returns the members of an object; nil for other values.
+func Members(value json.RawMessage) Object {
+	d := jsontext.NewDecoder(bytes.NewReader(value), jsontext.AllowDuplicateNames(true))
 	if d.PeekKind() != '{' {
-		return nil, errors.New("not a JSON object")
+		return nil
 	}
 	_, err := d.ReadToken()
 	o := Object{}
@@ -116,15 +115,6 @@ func ReadObject(text json.RawMessage) (Object, error) {
 	if err == nil {
 		_, err = d.ReadToken()
 	}
-	if err != nil {
-		return nil, err
-	}
-	return o, nil
-}
-
-// Members returns the members of an object; nil for other values.
-func Members(value json.RawMessage) Object {
-	o, err := ReadObject(value)
 	if err != nil {
 		return nil
 	}
