@@ -16,9 +16,19 @@ import (
 // -o json. The first of the forms is the default; with "raw" among them there is -r, too. The chosen
 // form is in o.Mode, which stays empty where none is.
 func (o *Options) AddFlags(set *pflag.FlagSet, forms ...string) {
-	set.VarP(&form{to: &o.Mode, words: forms}, "output", "o", "the form of the output: "+listed(forms))
+	output := &form{to: &o.Mode, words: forms}
+	set.VarP(output, "output", "o", "the form of the output: "+listed(forms))
 	alias := func(name, short, mode string) {
-		set.VarPF(&formAlias{form{to: &o.Mode, words: forms}, name, mode}, name, short, "the same as -o "+mode).NoOptDefVal = "true"
+		set.BoolFuncP(name, short, "the same as -o "+mode, func(text string) error {
+			on, err := strconv.ParseBool(text)
+			switch {
+			case err != nil:
+				return settings.FlagErrorf("--%s takes no value, got %q", name, text)
+			case on:
+				return output.Set(mode)
+			}
+			return nil
+		})
 	}
 	if slices.Contains(forms, "json") {
 		alias("json", "", "json")
@@ -84,27 +94,3 @@ func (f *form) String() string { return "" }
 
 // Type implements [pflag.Value].
 func (f *form) Type() string { return "FORM" }
-
-// A formAlias is a flag without a value that stands for one form.
-type formAlias struct {
-	form
-	name, mode string
-}
-
-// Words returns nil: the flag has no value.
-func (a *formAlias) Words() []string { return nil }
-
-// Set implements [pflag.Value].
-func (a *formAlias) Set(text string) error {
-	on, err := strconv.ParseBool(text)
-	if err != nil {
-		return settings.FlagErrorf("--%s takes no value, got %q", a.name, text)
-	}
-	if !on {
-		return nil
-	}
-	return a.form.Set(a.mode)
-}
-
-// Type implements [pflag.Value].
-func (a *formAlias) Type() string { return "bool" }

@@ -40,7 +40,12 @@ func AddKernelFlags(c *cobra.Command, o *daemon.Options) {
 	f.BoolVar(&o.Fetch.Only, "fetch-only", false, "let Http.Fetch reach nothing but what --fetch-allow names")
 	f.Var((*quantity.Bytes)(&o.Fetch.MaxBody), "max-body", "how much Http.Fetch takes of one answer")
 	f.IntVar(&o.Fetch.Retries, "fetch-retries", 0, "repeat a request of Http.Fetch up to `N` times if the network fails and it may be repeated")
-	f.Var((*models)(&o.Models), "models", "the settings of language models by name, as `JSON`, beside those in the memory; in config.yaml, a mapping")
+	f.Func("models", "the settings of language models by name, as `JSON`, beside those in the memory; in config.yaml, a mapping", func(text string) error {
+		if err := json.Unmarshal([]byte(text), &o.Models); err != nil {
+			return fmt.Errorf(`expected settings by name, such as {"local":{"dialect":"openai-chat","baseUrl":"http://127.0.0.1:11434/v1","model":"qwen3"}}`)
+		}
+		return nil
+	})
 	f.StringVar(&o.Embeddings, "embeddings", "", "what searches by meaning go by: english (inside), encoder, or an endpoint as `JSON` {baseUrl, model, key?, dimensions?}; in config.yaml, a mapping")
 	f.StringVar(&o.Files.Directory, "directory", "", "the `DIR` whose folder os is the root of the tree of files, if no root is mounted (default: the working directory)")
 	f.BoolVar(&o.Files.Development, "development", false, "let plain http be mounted")
@@ -67,7 +72,18 @@ func addServerFlags(c *cobra.Command, o *daemon.Options) {
 
 	w := o.Web
 	w.Address, w.Optional = daemon.DefaultAddress, true
-	f.Var(&tcpAddress{w}, "addr", "serve HTTP and WebSockets at this address too; without the flag, only if it is free")
+	f.Func("addr", "serve HTTP and WebSockets at this `ADDRESS` too; without the flag, only if it is free", func(text string) error {
+		_, port, err := net.SplitHostPort(text)
+		if err == nil {
+			_, err = net.LookupPort("tcp", port)
+		}
+		if err != nil || port == "" {
+			return fmt.Errorf("expected an address and a port such as %s, got %q", daemon.DefaultAddress, text)
+		}
+		w.Address, w.Optional = text, false // one that is given must be free
+		return nil
+	})
+	f.Lookup("addr").DefValue = w.Address
 	AddTokenFile(c, &w.TokenFile)
 	f.BoolVar(&w.NoToken, "no-token", false, "let in every caller that can connect to the address")
 	f.StringVar(&w.CertFile, "tls-cert", "", "the `FILE` with the certificate to serve TLS with, in PEM; read again when it changes")
@@ -103,50 +119,6 @@ func Finish(o *daemon.Options, version string) error {
 	o.Keys.Agent = os.Getenv("SSH_AUTH_SOCK")
 	return Explain(o.Check())
 }
-
-// models is the flag of the settings of language models.
-type models map[string]json.RawMessage
-
-// Set implements the interface of a flag.
-func (m *models) Set(text string) error {
-	if err := json.Unmarshal([]byte(text), (*map[string]json.RawMessage)(m)); err != nil {
-		return fmt.Errorf(`expected settings by name, such as {"local":{"dialect":"openai-chat","baseUrl":"http://127.0.0.1:11434/v1","model":"qwen3"}}`)
-	}
-	return nil
-}
-
-// String implements the interface of a flag.
-func (m *models) String() string { return "" }
-
-// Type implements the interface of a flag.
-func (m *models) Type() string { return "JSON" }
-
-// A tcpAddress is the flag of an address to listen on. An address that is given must be free.
-type tcpAddress struct{ web *daemon.Web }
-
-// Set implements the interface of a flag.
-func (a *tcpAddress) Set(text string) error {
-	_, port, err := net.SplitHostPort(text)
-	if err == nil {
-		_, err = net.LookupPort("tcp", port)
-	}
-	if err != nil || port == "" {
-		return fmt.Errorf("expected an address and a port such as %s, got %q", daemon.DefaultAddress, text)
-	}
-	a.web.Address, a.web.Optional = text, false
-	return nil
-}
-
-// String implements the interface of a flag.
-func (a *tcpAddress) String() string {
-	if a.web == nil { // the zero value, which pflag makes
-		return ""
-	}
-	return a.web.Address
-}
-
-// Type implements the interface of a flag.
-func (a *tcpAddress) Type() string { return "ADDRESS" }
 
 // Serve are the settings of kernos serve.
 type Serve struct {
