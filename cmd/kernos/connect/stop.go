@@ -105,10 +105,9 @@ func (d *Daemon) HasEnded(pid int, locked bool) bool {
 // end asks the daemon to end or, if it can't be asked, sends it a signal, which how reports. It
 // reports whether the end has begun.
 func (d *Daemon) end(ctx context.Context, pid int) (begun bool, how string, err error) {
-	err = d.shutDown(ctx)
-	reason, unable := errors.AsType[*unasked](err)
-	if !unable {
-		return err == nil, "", err
+	_, reason := d.operate(ctx, message.KindCommand, "Syscall.Shutdown")
+	if !unasked(reason) {
+		return reason == nil, "", reason
 	}
 	// A daemon that is shutting down reports that before it refuses connections. A signal would
 	// interrupt what it is finishing.
@@ -116,26 +115,17 @@ func (d *Daemon) end(ctx context.Context, pid int) (begun bool, how string, err 
 		return now.Stopping, "", nil
 	}
 	if err := unix.Terminate(d.Socket, pid); err != nil {
-		return false, "", unreachable(fmt.Errorf("the daemon can't be asked to end (%w), and can't be sent a signal: %w", reason.cause, err))
+		return false, "", unreachable(fmt.Errorf("the daemon can't be asked to end (%w), and can't be sent a signal: %w", reason, err))
 	}
-	return true, fmt.Sprintf("; it could not be asked (%v), and was sent SIGTERM", reason.cause), nil
+	return true, fmt.Sprintf("; it could not be asked (%v), and was sent SIGTERM", reason), nil
 }
 
-// An unasked is the error of a daemon that can't be asked.
-type unasked struct{ cause error }
-
-func (e *unasked) Error() string { return e.cause.Error() }
-
-// shutDown asks the daemon to end. If it doesn't answer, has no room for another connection, or
-// is shutting down, the error is an *unasked.
-func (d *Daemon) shutDown(ctx context.Context) error {
-	_, err := d.operate(ctx, message.KindCommand, "Syscall.Shutdown")
+// unasked reports whether an error means that the daemon can't be asked: it doesn't answer, has no room for another
+// connection, or is shutting down.
+func unasked(err error) bool {
 	_, lost := errors.AsType[*unix.Lost](err)
 	turnedAway := errors.Is(err, unix.ErrFull) || errors.Is(err, message.ErrServerStopping)
-	if err != nil && (absent(err) || turnedAway || lost && errors.Is(err, io.EOF)) {
-		return &unasked{err}
-	}
-	return err
+	return absent(err) || turnedAway || lost && errors.Is(err, io.EOF)
 }
 
 // Status asks the daemon for its status. It doesn't wait for a daemon that is starting.
