@@ -87,11 +87,10 @@ func (k *Kernel) open(ctx context.Context) (err error) {
 	if k.opts.ReadOnly {
 		return k.openReadOnly(ctx)
 	}
-	find := s.Daemon.Connect
-	if k.opts.Start {
-		find = s.Daemon.connectOrStart
-	}
-	k.conn, err = s.dialDaemon(ctx, find)
+	err = s.reach(ctx, k.opts.Start, func() (err error) {
+		k.conn, err = s.dialOnce(ctx)
+		return err
+	})
 	switch {
 	case k.conn != nil:
 		return nil

@@ -78,23 +78,14 @@ func (d *Daemon) target() client.Target {
 	return client.Target{URL: "unix://" + unix.HTTPPath(d.Socket), Patience: reconnectTime}
 }
 
-// dialDaemon connects to the daemon of this user; see reach. If find finds none, the client is nil.
-func (s *Server) dialDaemon(ctx context.Context, find func(context.Context) (*unix.Conn, error)) (conn *client.Client, err error) {
-	err = s.reach(ctx, find, func() (err error) {
-		conn, err = s.dialOnce(ctx)
-		return err
-	})
-	return conn, err
-}
-
-// reach connects to the daemon of this user. One that is shutting down is left for the next, which find waits for, or
-// starts. If find finds none, reach returns nil.
-func (s *Server) reach(ctx context.Context, find func(context.Context) (*unix.Conn, error), dial func() error) error {
+// reach connects to the daemon of this user. One that is shutting down is left for the next, which reach waits for or,
+// with start, starts. If there is none, reach returns nil.
+func (s *Server) reach(ctx context.Context, start bool, dial func() error) error {
 	return Retry(ctx, EndTime(), func(context.Context) (again bool, err error) {
 		if err = dial(); !isAway(err) {
 			return false, err
 		}
-		daemon, failure := find(ctx)
+		daemon, failure := s.Daemon.find(ctx, start)
 		if failure != nil || daemon == nil {
 			return false, failure
 		}
@@ -118,10 +109,8 @@ func (s *Server) upgrade(ctx context.Context, path, protocol string, wait bool) 
 		return err
 	}
 	switch {
-	case s.Daemon != nil && wait:
-		err = s.reach(ctx, s.Daemon.connectOrStart, dial)
 	case s.Daemon != nil:
-		err = s.reach(ctx, s.Daemon.Connect, dial)
+		err = s.reach(ctx, wait, dial)
 	case wait:
 		err = Retry(ctx, returnTime, func(context.Context) (bool, error) {
 			err := dial()
@@ -154,11 +143,7 @@ func (s *Server) Lines(ctx context.Context, start bool) (Lines, error) {
 		}
 		return stream, nil
 	}
-	find := s.Daemon.Connect
-	if start {
-		find = s.Daemon.connectOrStart
-	}
-	conn, err := find(ctx)
+	conn, err := s.Daemon.find(ctx, start)
 	if conn == nil || err != nil {
 		return nil, err
 	}

@@ -20,6 +20,14 @@ import (
 	"kernos/transport/unix"
 )
 
+// find connects to the daemon. With start, the daemon is started if it isn't running; without it, the connection is nil then.
+func (d *Daemon) find(ctx context.Context, start bool) (*unix.Conn, error) {
+	if start {
+		return d.connectOrStart(ctx)
+	}
+	return d.Connect(ctx)
+}
+
 // connectOrStart connects to the daemon, and starts it if it is not running. If several
 // processes do so at the same time, one of them starts it, and all connect to the same one.
 func (d *Daemon) connectOrStart(ctx context.Context) (conn *unix.Conn, err error) {
