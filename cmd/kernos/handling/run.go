@@ -29,14 +29,14 @@ func Run(ctx context.Context, s *connect.Server, def Definition, command []strin
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
-	drain, over := make(chan struct{}), make(chan struct{})
-	defer close(over)
+	taking, drain := context.WithCancel(ctx)
+	defer drain()
 	go func() {
-		for _, act := range []func(){func() { close(drain) }, kill} {
+		for _, act := range []func(){drain, kill} {
 			select {
 			case <-signals:
 				act()
-			case <-over:
+			case <-ctx.Done():
 				return
 			}
 		}
@@ -48,7 +48,7 @@ func Run(ctx context.Context, s *connect.Server, def Definition, command []strin
 		Report:  func(text string) { fmt.Fprintln(people, "kernos: "+visible.Text(text)) },
 		Connect: connectAgain(s),
 	}
-	err = h.serve(ctx, drain)
+	err = h.serve(ctx, taking)
 	if err != nil && ctx.Err() != nil {
 		return &exit.Error{Status: exit.Interrupted}
 	}
