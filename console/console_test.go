@@ -22,6 +22,15 @@ import (
 	"kernos/console/build"
 )
 
+// pageFiles returns what the page is made of.
+func pageFiles() fs.FS {
+	files, err := fs.Sub(embedded, "dist")
+	if err != nil {
+		panic(err) // dist is a valid path
+	}
+	return files
+}
+
 // What is embedded is what the source makes; make console makes it again.
 func TestDistMatchesItsSource(t *testing.T) {
 	made, err := build.Build(".")
