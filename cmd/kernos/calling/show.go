@@ -22,7 +22,7 @@ func (c *call) showModules() error {
 	c.noteLacks()
 	var rows [][]string
 	for _, m := range c.catalog.Modules {
-		rows = append(rows, []string{visible.Text(m.Namespace), visible.Text(m.Version), visible.Text(m.Description)})
+		rows = append(rows, []string{m.Namespace, m.Version, m.Description})
 	}
 	return c.screen.Table([]string{"MODULE", "VERSION", "DESCRIPTION"}, rows)
 }

@@ -16,7 +16,6 @@ import (
 	"kernos/cmd/kernos/request"
 	"kernos/cmd/kernos/settings"
 	"kernos/cmd/kernos/terminal"
-	"kernos/internal/visible"
 	"kernos/message"
 )
 
@@ -131,7 +130,7 @@ func (o *Options) choose(ctx context.Context, all []listed, out *terminal.Screen
 	}
 	rows := make([][]string, len(all))
 	for i, s := range all {
-		rows[i] = []string{strconv.Itoa(i + 1), terminal.ClipMiddle(s.Session, 12), terminal.Age(time.UnixMilli(s.Updated), out.Now), visible.Text(s.Title)}
+		rows[i] = []string{strconv.Itoa(i + 1), terminal.ClipMiddle(s.Session, 12), terminal.Age(time.UnixMilli(s.Updated), out.Now), s.Title}
 	}
 	if err := out.Table([]string{"", "ID", "AGE", "TITLE"}, rows); err != nil {
 		return "", err

@@ -11,7 +11,6 @@ import (
 	"kernos/cmd/kernos/models"
 	"kernos/cmd/kernos/request"
 	"kernos/cmd/kernos/terminal"
-	"kernos/internal/visible"
 	"kernos/message"
 )
 
@@ -22,7 +21,7 @@ func Show(ctx context.Context, call request.Caller, s *terminal.Screen, session 
 		return err
 	}
 	facts := [][]string{
-		{"session", i.Session}, {"title", visible.Text(i.Title)}, {"model", visible.Text(cmp.Or(i.Model, "default"))},
+		{"session", i.Session}, {"title", i.Title}, {"model", cmp.Or(i.Model, "default")},
 		{"status", fmt.Sprintf("%s, %s, %s", i.Status, terminal.Count(i.Turns, "turn", "turns"), terminal.Count(len(path), "message", "messages"))},
 		{"created", time.UnixMilli(i.Created).In(s.Now.Location()).Format(time.DateTime)},
 	}
@@ -151,7 +150,7 @@ func showModels(ctx context.Context, call request.Caller, s *terminal.Screen) er
 		case m.Source == "built-in":
 			about = "built in, for trying things out; kernos model add connects a real one"
 		}
-		rows = append(rows, []string{visible.Text(m.Name), visible.Text(about)})
+		rows = append(rows, []string{m.Name, about})
 	}
 	return s.Explained(rows)
 }

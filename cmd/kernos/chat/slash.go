@@ -223,8 +223,7 @@ func (m *screen) tools(string) tea.Cmd {
 		}
 		var rows [][]string
 		for _, t := range i.Tools {
-			about := cmp.Or(t.Description, known[t.Name])
-			rows = append(rows, []string{visible.Text(t.Name), visible.Text(about)})
+			rows = append(rows, []string{t.Name, cmp.Or(t.Description, known[t.Name])})
 		}
 		return s.Explained(rows)
 	})

@@ -80,7 +80,7 @@ func ShowFound(s *terminal.Screen, found []Found) error {
 	var rows [][]string
 	for _, f := range found {
 		more := cmp.Or(f.Variable, strings.Join(f.Models, ", "))
-		rows = append(rows, []string{visible.Text(f.Name), visible.Text(f.Host()), visible.Text(f.Model), visible.Text(more)})
+		rows = append(rows, []string{f.Name, f.Host(), f.Model, more})
 	}
 	if err := s.Table([]string{"NAME", "HOST", "MODEL", "MODELS, OR VARIABLE OF THE KEY"}, rows); err != nil {
 		return err

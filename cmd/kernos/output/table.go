@@ -68,9 +68,6 @@ func table(s *terminal.Screen, data json.RawMessage) error {
 			rows[i][0] = cell("", e)
 		}
 	}
-	for i := range columns {
-		columns[i] = visible.Text(columns[i])
-	}
 	return s.Table(columns, rows)
 }
 

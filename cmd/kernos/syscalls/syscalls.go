@@ -60,7 +60,7 @@ func OfModule(all []lifecycle.Entry, name string) (found []lifecycle.Entry, err 
 func List(all []lifecycle.Entry, s *terminal.Screen) error {
 	rows := make([][]string, len(all))
 	for i, e := range all {
-		rows[i] = []string{visible.Text(string(e.Type)), string(e.Kind), visible.Text(e.Summary)}
+		rows[i] = []string{string(e.Type), string(e.Kind), e.Summary}
 	}
 	return s.Table(nil, rows)
 }
@@ -134,7 +134,7 @@ func describeFields(root *client.Field) (rows [][]string) {
 		if words := callline.Values(f); words != nil {
 			kind += fmt.Sprintf(" %v", words)
 		}
-		rows = append(rows, []string{"  " + visible.Text(f.Name), visible.Text(kind), need, visible.Text(f.Description)})
+		rows = append(rows, []string{"  " + f.Name, kind, need, f.Description})
 	}
 	for _, f := range root.Fields {
 		need := "optional"
@@ -159,8 +159,7 @@ func describeFields(root *client.Field) (rows [][]string) {
 	case root.Is("object"):
 		rows = [][]string{{"  nothing", ""}}
 	default:
-		text := visible.Text(cmp.Or(strings.Join(root.Types, " or "), "any JSON value"))
-		rows = [][]string{{"  " + text, visible.Text(root.Description)}}
+		rows = [][]string{{"  " + cmp.Or(strings.Join(root.Types, " or "), "any JSON value"), root.Description}}
 	}
 	return rows
 }

@@ -1,21 +1,31 @@
 package terminal
 
 import (
-	"slices"
 	"strings"
+
+	"kernos/internal/visible"
 )
 
-// Table writes the rows of a table under their titles.
-func (s *Screen) Table(titles []string, rows [][]string) error {
-	widths := make([]int, len(titles))
-	for _, row := range append(slices.Clone(rows), titles) {
+// columnsOf returns rows with everything in their cells visible, and the widths of their columns.
+func columnsOf(rows [][]string) (shown [][]string, widths []int) {
+	for _, row := range rows {
+		cells := make([]string, len(row))
 		for i, text := range row {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], Columns(text))
+			cells[i] = visible.Text(text)
+			widths[i] = max(widths[i], Columns(cells[i]))
 		}
+		shown = append(shown, cells)
 	}
+	return shown, widths
+}
+
+// Table writes the rows of a table under their titles. The cells may come from another server: what a terminal
+// would obey in them is written out.
+func (s *Screen) Table(titles []string, rows [][]string) error {
+	shown, widths := columnsOf(append([][]string{titles}, rows...))
 	if s.IsTerminal() {
 		s.squeeze(widths)
 	}
@@ -31,11 +41,11 @@ func (s *Screen) Table(titles []string, rows [][]string) error {
 		return s.Line(s.Paint(st, line))
 	}
 	if len(titles) > 0 {
-		if err := write(titles, Faint); err != nil {
+		if err := write(shown[0], Faint); err != nil {
 			return err
 		}
 	}
-	for _, row := range rows {
+	for _, row := range shown[1:] {
 		if err := write(row, Plain); err != nil {
 			return err
 		}
@@ -73,25 +83,22 @@ const (
 // deepText is how far the lines of an explanation are indented that has no room beside its row.
 const deepText = 6
 
-// Explained writes rows whose last cell explains the others: it is broken into lines, and never cut.
+// Explained writes rows whose last cell explains the others: it is broken into lines, and never cut. As in a table,
+// everything in the cells is visible.
 func (s *Screen) Explained(rows [][]string) error {
-	var widths []int
-	for _, row := range rows {
-		for i, text := range row[:len(row)-1] {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[i] = max(widths[i], Columns(text))
-		}
+	explained := make([][]string, len(rows))
+	for i, row := range rows {
+		explained[i] = row[:len(row)-1]
 	}
-	for _, row := range rows {
-		left := ""
-		for i, text := range row[:len(row)-1] {
-			left += Pad(text, widths[i]) + "  "
+	explained, widths := columnsOf(explained)
+	for i, row := range rows {
+		left, about := "", visible.Text(row[len(row)-1])
+		for column, text := range explained[i] {
+			left += Pad(text, widths[column]) + "  "
 		}
-		text := left + Hang(row[len(row)-1], Columns(left), s.Width)
+		text := left + Hang(about, Columns(left), s.Width)
 		if s.IsTerminal() && Columns(left)+narrowestText > s.Width {
-			text = strings.TrimRight(left, " ") + "\n" + strings.Repeat(" ", deepText) + Hang(row[len(row)-1], deepText, s.Width)
+			text = strings.TrimRight(left, " ") + "\n" + strings.Repeat(" ", deepText) + Hang(about, deepText, s.Width)
 		}
 		if err := s.Line(strings.TrimRight(text, " \n")); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -51,6 +52,21 @@ func TestExplanationsAreBrokenIntoLines(t *testing.T) {
 		var b strings.Builder
 		if err := (&Screen{Out: &b, Width: c.width}).Explained(c.rows); err != nil || b.String() != c.want {
 			t.Errorf("with %d columns: got\n%s, want\n%s", c.width, b.String(), c.want)
+		}
+	}
+}
+
+// Cells may come from another server, which must not move the cursor of this terminal, or begin a line.
+func TestATerminalObeysNoCell(t *testing.T) {
+	rows := [][]string{{"a", "\x1b[2Jgone"}, {"b\nc", "d"}}
+	for _, width := range []int{0, 40} {
+		var b strings.Builder
+		s := &Screen{Out: &b, Width: width}
+		if err := errors.Join(s.Table([]string{"\x1b[1m"}, rows), s.Explained(rows)); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.String(); strings.ContainsRune(got, '\x1b') || strings.Count(got, "\n") != 5 || !strings.Contains(got, "[2Jgone") {
+			t.Errorf("with %d columns: got %q", width, got)
 		}
 	}
 }
