@@ -11,6 +11,7 @@ import (
 	"kernos/cmd/kernos/models"
 	"kernos/cmd/kernos/request"
 	"kernos/cmd/kernos/terminal"
+	"kernos/internal/visible"
 	"kernos/message"
 )
 
@@ -63,7 +64,7 @@ func Exported(ctx context.Context, call request.Caller, session string) (json.Ra
 	return request.Send(ctx, call, message.KindQuery, "Session.Export", map[string]any{"session": id}, nil)
 }
 
-// ExportMarkdown writes a session as a document.
+// ExportMarkdown writes a session as a document. A terminal gets no commands that are in it.
 func ExportMarkdown(ctx context.Context, call request.Caller, s *terminal.Screen, session string) error {
 	i, path, err := load(ctx, call, session)
 	if err != nil {
@@ -77,7 +78,11 @@ func ExportMarkdown(ctx context.Context, call request.Caller, s *terminal.Screen
 			b.WriteString("\n" + strings.TrimRight(text, "\n") + "\n")
 		}
 	}
-	return s.Write(b.String())
+	text := b.String()
+	if s.IsTerminal() {
+		text = visible.Lines(text)
+	}
+	return s.Write(text)
 }
 
 // asMarkdown returns a message in a document. Texts of the model are Markdown already.
