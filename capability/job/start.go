@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"kernos/internal/jsonvalue"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/schema"
@@ -87,7 +88,7 @@ func (j *Jobs) start(ctx context.Context, in startInput) (startOutput, error) {
 // add adds a job to a batch. The caller calls added when the batch has been applied, with its
 // commit.
 func (j *Jobs) add(b *store.Batch, s *spec, due time.Time) (added func(*store.Commit)) {
-	text := s.encode()
+	text := jsonvalue.Marshal(s)
 	b.Set(key(keySpec, s.ID), text)
 	j.refer(b, text, key(keySpec, s.ID))
 	if s.Schedule != "" {

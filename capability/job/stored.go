@@ -12,7 +12,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"kernos/internal/jsonscan"
 	"kernos/internal/jsonvalue"
 	"kernos/kernel"
 	"kernos/kernel/principal"
@@ -298,67 +297,8 @@ func (j *Jobs) visibleShort(ctx context.Context, short, head, tail string) (r *r
 	return r, nil
 }
 
-// encode returns what JSON encodes, for a third of the time: each job is stored twice.
-func (s *spec) encode() []byte {
-	o := make(jsonscan.Object, 0, 384+len(s.Payload))
-	o.Text("id", s.ID)
-	o.Text("name", string(s.Name))
-	o.JSON("payload", s.Payload)
-	if len(s.Steps) > 0 {
-		o.JSON("steps", jsonvalue.Marshal(s.Steps))
-	}
-	o.Number("timeout", s.Timeout)
-	if s.Retry != nil {
-		o.JSON("retry", jsonvalue.Marshal(s.Retry))
-	}
-	o.Flag("repeat", s.Repeat)
-	o.Number("priority", int64(s.Priority))
-	o.Text("group", s.Group)
-	o.Number("limit", int64(s.Limit))
-	o.Text("unique", s.Unique)
-	o.Number("keep", s.Keep)
-	o.Text("schedule", s.Schedule)
-	o.Text("zone", s.Zone)
-	o.Flag("catchUp", s.CatchUp)
-	o.Text("of", s.Of)
-	o.Number("at", s.At)
-	o.Text("principal", string(s.Principal))
-	o.Text("token", s.Token)
-	o.Text("wire", s.Wire)
-	o.Text("session", s.Session)
-	o.Flag("remote", s.Remote)
-	o.Text("starter", string(s.Starter))
-	o.Text("correlation", s.Correlation)
-	o.Number("created", s.Created)
-	return o.End()
-}
-
-// encode is like that of a spec.
-func (s *state) encode() []byte {
-	o := make(jsonscan.Object, 0, 128+len(s.Result)+len(s.Error))
-	o.Text("status", string(s.Status))
-	o.JSON("result", s.Result)
-	o.JSON("error", s.Error)
-	o.Number("began", s.Began)
-	o.Number("ended", s.Ended)
-	o.Number("attempt", int64(s.Attempt))
-	if len(s.Failures) > 0 {
-		o.JSON("failures", jsonvalue.Marshal(s.Failures))
-	}
-	if s.Progress != nil {
-		o.JSON("progress", jsonvalue.Marshal(s.Progress))
-	}
-	o.Number("absent", s.Absent)
-	o.Flag("takenOver", s.TakenOver)
-	o.Text("paused", s.Paused)
-	o.Number("last", s.Last)
-	o.Number("runs", int64(s.Runs))
-	o.Number("missed", int64(s.Missed))
-	return o.End()
-}
-
 // store adds the state of the job to a batch.
-func (r *record) store(b *store.Batch) { b.Set(key(keyState, r.ID), r.state.encode()) }
+func (r *record) store(b *store.Batch) { b.Set(key(keyState, r.ID), jsonvalue.Marshal(&r.state)) }
 
 // uniqueName returns the key of a uniqueKey. Keys belong to a principal.
 func (s *spec) uniqueName() []byte {
