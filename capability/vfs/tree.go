@@ -22,17 +22,13 @@ type resolved struct {
 }
 
 func (t *Tree) locate(uri string) (at resolved, err error) {
-	switch {
-	case remote(uri):
+	if remote(uri) {
 		return at, message.Errorf(422, "%s is on a server: fetch it with Http.Fetch, or mount the server", message.Clip(uri, 200))
-	case isPrinted(uri):
-		at.uri, at.path = uri, uri[len(scheme):]
-	default:
-		if at.path, err = parse(uri, ""); err != nil {
-			return at, err
-		}
-		at.uri = scheme + at.path
 	}
+	if at.path, err = parse(uri, ""); err != nil {
+		return at, err
+	}
+	at.uri = scheme + at.path
 	at.mount, at.name = t.find(at.path)
 	return at, nil
 }

@@ -24,9 +24,6 @@ const maxURI = 4096
 // could take for another path (backslashes, encoded dots and slashes, control characters)
 // is refused. The error is a 422.
 func (t *Tree) Resolve(uri, base string) (string, error) {
-	if isPrinted(uri) {
-		return uri, nil
-	}
 	if remote(base) && relative(uri) {
 		return resolveRemote(uri, base)
 	}
@@ -38,27 +35,6 @@ func (t *Tree) Resolve(uri, base string) (string, error) {
 		return "", err
 	}
 	return scheme + p, nil
-}
-
-// isPrinted reports whether a URI is plainly in its printed form: most are, and need no
-// second look.
-func isPrinted(uri string) bool {
-	rest, ok := strings.CutPrefix(uri, scheme)
-	if !ok || len(uri) > maxURI {
-		return false
-	}
-	last := byte('/')
-	for i := range len(rest) {
-		c := rest[i]
-		switch {
-		case c <= ' ', c >= utf8.RuneSelf, c == 0x7F, c == '\\', c == '%':
-			return false
-		case c == '/' && last == '/', c == '.' && last == '/':
-			return false
-		}
-		last = c
-	}
-	return last != '/' || rest == ""
 }
 
 // parse returns the path that a URI means, without slashes around it: "" is the root.
