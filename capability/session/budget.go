@@ -44,17 +44,17 @@ func (s *session) exceeded(now time.Time) *message.Error {
 
 // timeLeft returns what is left of the time of the open turn, at least a little; 0 if it has no limit.
 func (s *session) timeLeft(now time.Time) time.Duration {
-	return time.Duration(left(s.Budget.Time, now.UnixMilli()-s.turn.Began)) * time.Millisecond
+	return time.Duration(left(s.Budget.Time, now.UnixMilli()-s.turn.Began, 1)) * time.Millisecond
 }
 
 type number interface{ ~int | ~int64 | ~float64 }
 
 // left returns what is left of a limit, at least a little; 0 means no limit.
-func left[N number](limit, used N) N {
+func left[N number](limit, used, least N) N {
 	if limit == 0 {
 		return 0
 	}
-	return max(limit-used, 1)
+	return max(limit-used, least)
 }
 
 // tighter returns the smaller of two limits. 0 means no limit.
@@ -68,10 +68,10 @@ func tighter[N number](a, b N) N {
 // within returns the budget of a child: what is left to the open turn of its parent bounds it.
 func (b Budget) within(p *session, now time.Time) Budget {
 	u := p.turn.Used
-	b.Steps = tighter(b.Steps, left(cmp.Or(p.Budget.Steps, defaultSteps), u.Steps))
-	b.Calls = tighter(b.Calls, left(cmp.Or(p.Budget.Calls, defaultCalls), u.Calls))
-	b.Tokens = tighter(b.Tokens, left(p.Budget.Tokens, u.Tokens))
-	b.Cost = tighter(b.Cost, left(p.Budget.Cost, u.Cost))
+	b.Steps = tighter(b.Steps, left(cmp.Or(p.Budget.Steps, defaultSteps), u.Steps, 1))
+	b.Calls = tighter(b.Calls, left(cmp.Or(p.Budget.Calls, defaultCalls), u.Calls, 1))
+	b.Tokens = tighter(b.Tokens, left(p.Budget.Tokens, u.Tokens, 1))
+	b.Cost = tighter(b.Cost, left(p.Budget.Cost, u.Cost, 1e-9))
 	b.Time = tighter(b.Time, p.timeLeft(now).Milliseconds())
 	return b
 }

@@ -143,6 +143,22 @@ func TestAgents(t *testing.T) {
 			t.Errorf("the child: %s", got)
 		}
 	})
+	test(t, "a child may cost what is left to its parent, which may be little", func(t *testing.T, w *world) {
+		w.script = func(in generateInput) answer {
+			if in.Messages[len(in.Messages)-1].Text == "parent" {
+				return answer{calls: []string{`Agent.Ask {"text":"child"}`}, cost: .25}
+			}
+			return answer{text: "fine"}
+		}
+		w.say(w.create(`{"tools":["Agent.Ask"],"budget":{"cost":0.5}}`), "parent")
+		var list struct{ Sessions []struct{ Session string } }
+		w.must("Session.List", `{}`, &list)
+		var child struct{ Budget struct{ Cost float64 } }
+		w.must("Session.Get", fmt.Sprintf(`{"session":%q}`, list.Sessions[0].Session), &child)
+		if child.Budget.Cost != .25 {
+			t.Errorf("the child may cost %v", child.Budget.Cost)
+		}
+	})
 	test(t, "tools and rules that would match nothing", func(t *testing.T, w *world) {
 		for _, data := range []string{
 			`{"policy":[{"match":"test.*","decide":"deny"}]}`, `{"policy":[{"match":"Test.Out*","decide":"deny"}]}`, `{"policy":[{"match":"Old.Look","decide":"deny"}]}`,
