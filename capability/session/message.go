@@ -296,51 +296,37 @@ func (x *Sessions) shrink(ctx context.Context, m *Message) error {
 }
 
 // grow puts texts, files and arguments that were moved to blobs back into a message.
-func (x *Sessions) grow(ctx context.Context, m *Message) error {
+func (x *Sessions) grow(ctx context.Context, m *Message) (failed error) {
 	if x.opts.Open == nil {
 		return nil
 	}
-	text := func(to **string, ref **message.BlobPointer) error {
-		if *ref == nil {
-			return nil
+	fetch := func(ref **message.BlobPointer, put func(data []byte)) {
+		if *ref == nil || failed != nil {
+			return
 		}
-		data, err := x.opts.Open(ctx, **ref)
-		if err != nil {
-			return err
+		var data []byte
+		if data, failed = x.opts.Open(ctx, **ref); failed == nil {
+			put(data)
+			*ref = nil
 		}
-		s := string(data)
-		*to, *ref = &s, nil
-		return nil
 	}
-	if err := text(&m.Text, &m.TextRef); err != nil {
-		return err
+	text := func(to **string) func([]byte) {
+		return func(data []byte) {
+			s := string(data)
+			*to = &s
+		}
 	}
-	if err := text(&m.Summary, &m.SummaryRef); err != nil {
-		return err
-	}
+	fetch(&m.TextRef, text(&m.Text))
+	fetch(&m.SummaryRef, text(&m.Summary))
 	for i := range m.Files {
 		f := &m.Files[i]
-		if f.DataRef == nil {
-			continue
-		}
-		data, err := x.opts.Open(ctx, *f.DataRef)
-		if err != nil {
-			return err
-		}
-		f.Data, f.DataRef = base64.StdEncoding.EncodeToString(data), nil
+		fetch(&f.DataRef, func(data []byte) { f.Data = base64.StdEncoding.EncodeToString(data) })
 	}
 	for i := range m.Calls {
 		c := &m.Calls[i]
-		if c.ArgsRef == nil {
-			continue
-		}
-		data, err := x.opts.Open(ctx, *c.ArgsRef)
-		if err != nil {
-			return err
-		}
-		c.Args, c.ArgsRef = data, nil
+		fetch(&c.ArgsRef, func(data []byte) { c.Args = data })
 	}
-	return nil
+	return failed
 }
 
 // brief returns what is recorded of a request or a reply in place of its data: the session and the turn,
