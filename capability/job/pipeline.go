@@ -277,16 +277,3 @@ func (p *pipeline) settleSteps(failed *message.Error, due time.Time) {
 	}
 	p.settleAlone(&attempt{run: p.run}, &m)
 }
-
-// giveBack ends the lease until a time.
-func (p *pipeline) giveBack(due time.Time) {
-	var ended func()
-	commit := p.persist(false, func(b *store.Batch) error {
-		ended = p.lease.Again(b, due)
-		p.record.store(b)
-		return nil
-	})
-	if commit != nil {
-		ended()
-	}
-}

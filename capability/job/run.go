@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -73,7 +74,8 @@ func (j *Jobs) work(ctx context.Context, l *work.Lease) {
 		a.ctx = blobs.WithRemote(a.ctx, new(blobs.Remote))
 	}
 	if r.Schedule != "" { // a version before 0.8.0 has stored it
-		a.becomeClock()
+		a.lease.Clock = true
+		a.giveBack(a.lease.Due)
 		return
 	}
 	a.live = j.begin(r.ID)
@@ -99,12 +101,12 @@ func (j *Jobs) work(ctx context.Context, l *work.Lease) {
 	a.doOne()
 }
 
-// becomeClock gives the schedule back as a clock.
-func (a *run) becomeClock() {
-	a.lease.Clock = true
+// giveBack ends the lease until a time.
+func (a *run) giveBack(due time.Time) {
 	var ended func()
 	commit := a.persist(false, func(b *store.Batch) error {
-		ended = a.lease.Again(b, a.lease.Due)
+		ended = a.lease.Again(b, due)
+		a.record.store(b)
 		return nil
 	})
 	if commit != nil {
@@ -128,12 +130,7 @@ func (a *run) takeovers() int {
 	return min(a.lease.Attempt-1, int(a.lease.Fence-a.advanced))
 }
 
-func (s *spec) what() string {
-	if s.Name != "" {
-		return string(s.Name)
-	}
-	return "the job"
-}
+func (s *spec) what() string { return cmp.Or(string(s.Name), "the job") }
 
 // sender returns the sender of the job's calls.
 func (a *run) sender() kernel.Sender { return kernel.From(a.who, a.Wire).In(a.Session) }
@@ -209,10 +206,7 @@ func (a *run) do(t message.Type, data jsontext.Value, w kernel.Work) (message.Me
 
 // timeout returns how long a call of the job may take.
 func (s *spec) timeout() time.Duration {
-	if s.Timeout == 0 {
-		return defaultTimeout
-	}
-	return time.Duration(s.Timeout) * time.Millisecond
+	return cmp.Or(time.Duration(s.Timeout)*time.Millisecond, defaultTimeout)
 }
 
 // An attempt is a call that is a job. It implements [kernel.Work].
