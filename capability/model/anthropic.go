@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	nethttp "net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -131,10 +132,7 @@ func (g *generation) anthropicRequest() ([]byte, error) {
 // mayThink reports whether a model may think after what it has said last: not if it has called
 // something without having thought before, since another model has.
 func mayThink(blocks []anthropicBlock) bool {
-	calls := false
-	for i := range blocks {
-		calls = calls || blocks[i].Type == "tool_use"
-	}
+	calls := slices.ContainsFunc(blocks, func(k anthropicBlock) bool { return k.Type == "tool_use" })
 	return !calls || strings.HasSuffix(blocks[0].Type, "thinking")
 }
 

@@ -116,16 +116,8 @@ func streamFailure(words, kind string) *failure {
 // providers have no code for it, so this is the one place that looks at the words of their errors. The
 // cassettes openai-too-long and anthropic-too-long have texts that providers send.
 func tooLong(words, kind string) bool {
-	if strings.Contains(kind, "context_length") {
-		return true
-	}
-	words = strings.ToLower(words)
-	for _, part := range []string{"prompt is too long", "context length", "context window", "maximum context", "context size", "too many tokens"} {
-		if strings.Contains(words, part) {
-			return true
-		}
-	}
-	return false
+	return strings.Contains(kind, "context_length") ||
+		containsAny(strings.ToLower(words), "prompt is too long", "context length", "context window", "maximum context", "context size", "too many tokens")
 }
 
 // errorText finds the text and the kind of an error in its body: {"error":{"message","type","code"}}, {"error":"…"}, or

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	nethttp "net/http"
+	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json"
@@ -171,7 +172,7 @@ func (g *generation) openAITurn(messages []openAIMessage, t *conversation.Turn) 
 		}
 	}
 	switch {
-	case t.User && hasFile(t.Blocks):
+	case t.User && slices.ContainsFunc(t.Blocks, func(k conversation.Block) bool { return k.File != nil }):
 		said.Content = parts
 	case text != "":
 		said.Content = text
@@ -179,15 +180,6 @@ func (g *generation) openAITurn(messages []openAIMessage, t *conversation.Turn) 
 		return messages
 	}
 	return append(messages, said)
-}
-
-func hasFile(blocks []conversation.Block) bool {
-	for _, k := range blocks {
-		if k.File != nil {
-			return true
-		}
-	}
-	return false
 }
 
 // An openAIReader adds the events of a stream to an answer. It doesn't rely on more than servers

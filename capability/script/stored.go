@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -76,10 +77,7 @@ type Limits struct {
 const defaultTime = 5 * time.Second
 
 func (l Limits) duration() time.Duration {
-	if l.Time == 0 {
-		return defaultTime
-	}
-	return time.Duration(l.Time) * time.Millisecond
+	return cmp.Or(time.Duration(l.Time)*time.Millisecond, defaultTime)
 }
 
 func (l Limits) engine() engine.Limits {

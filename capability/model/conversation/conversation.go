@@ -3,6 +3,7 @@
 package conversation
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -325,12 +326,7 @@ func orderedReasoning(blocks []Block) (kept []Block) {
 }
 
 // Name returns the name of the file, which every file has at providers.
-func (f *File) Name() string {
-	if f.Filename != "" {
-		return f.Filename
-	}
-	return "file"
-}
+func (f *File) Name() string { return cmp.Or(f.Filename, "file") }
 
 // Arguments returns the arguments of the call as an object, which all providers want.
 func (c *Call) Arguments() []byte {
