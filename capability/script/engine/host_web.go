@@ -117,6 +117,13 @@ func parseURL(text, base string) []byte {
 	return location(u)
 }
 
+// urlParts set the parts of a URL.
+var urlParts = map[string]func(*url.Url, string){
+	"protocol": (*url.Url).SetProtocol, "username": (*url.Url).SetUsername, "password": (*url.Url).SetPassword,
+	"host": (*url.Url).SetHost, "hostname": (*url.Url).SetHostname, "port": (*url.Url).SetPort,
+	"pathname": (*url.Url).SetPathname, "search": (*url.Url).SetSearch, "hash": (*url.Url).SetHash,
+}
+
 // changeURL sets one part. What isn't valid there changes nothing, except for href, which must be a URL.
 func changeURL(href, part, value string) []byte {
 	if part == "href" {
@@ -126,25 +133,8 @@ func changeURL(href, part, value string) []byte {
 	if err != nil || len(value) > maxURL {
 		return nil
 	}
-	switch part {
-	case "protocol":
-		u.SetProtocol(value)
-	case "username":
-		u.SetUsername(value)
-	case "password":
-		u.SetPassword(value)
-	case "host":
-		u.SetHost(value)
-	case "hostname":
-		u.SetHostname(value)
-	case "port":
-		u.SetPort(value)
-	case "pathname":
-		u.SetPathname(value)
-	case "search":
-		u.SetSearch(value)
-	case "hash":
-		u.SetHash(value)
+	if set := urlParts[part]; set != nil {
+		set(u, value)
 	}
 	return location(u)
 }
