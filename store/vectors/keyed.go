@@ -24,9 +24,6 @@ type KeyedOptions struct {
 
 	// Text returns what a key stands for now, or false if the key is gone. The text is embedded without its ID.
 	Text func(key []byte) (Text, bool, error)
-
-	// All yields the keys after one, ascending, for an owner that had keys before it had this index. It is used once.
-	All func(after []byte) iter.Seq2[[]byte, error]
 }
 
 // Keyed is [Texts] of an owner that has keys, whose texts change. The owner marks a key in each batch that changes or
@@ -41,12 +38,11 @@ type Keyed struct {
 
 // The keys, after the prefix.
 const (
-	spaceMarks  = 't' // key → nothing: it has changed
-	spaceKeys   = 'k' // key → its id, and a hash of its text
-	spaceIDs    = 'i' // id → key
-	spaceNext   = 'n' // → the id of the next text
-	spaceSeeded = 's' // → the last key of All that was marked; after the last one, a key that is empty
-	spaceTexts  = 'T' // the keys of Texts
+	spaceMarks = 't' // key → nothing: it has changed
+	spaceKeys  = 'k' // key → its id, and a hash of its text
+	spaceIDs   = 'i' // id → key
+	spaceNext  = 'n' // → the id of the next text
+	spaceTexts = 'T' // the keys of Texts
 )
 
 // NewKeyed returns the texts under a prefix. It reads nothing.
@@ -135,9 +131,6 @@ func (t *Text) hash() [8]byte {
 func (k *Keyed) number() (more bool, err error) {
 	k.numbering.Lock()
 	defer k.numbering.Unlock()
-	if more, err = k.seed(); err != nil {
-		return false, err
-	}
 	next, err := k.o.Store.Get(k.key(spaceNext, nil))
 	if err != nil {
 		return false, err
@@ -202,37 +195,6 @@ func (k *Keyed) renumber(b *store.Batch, key []byte, id uint64) (uint64, error) 
 	b.Set(k.idKey(id), key)
 	b.Set(k.key(spaceKeys, key), append(binary.BigEndian.AppendUint64(nil, id), hash[:]...))
 	return id + 1, nil
-}
-
-// seed marks some keys that the owner had before it had this index, and reports whether more are left.
-func (k *Keyed) seed() (more bool, err error) {
-	if k.o.All == nil {
-		return false, nil
-	}
-	e, err := k.o.Store.Get(k.key(spaceSeeded, nil))
-	if err != nil || e.Revision > 0 && len(e.Value) == 0 {
-		return false, err
-	}
-	var b store.Batch
-	last := []byte{}
-	n := 0
-	for key, err := range k.o.All(e.Value) {
-		if err != nil {
-			return false, err
-		}
-		last = bytes.Clone(key)
-		k.Mark(&b, last)
-		if n++; n == growTexts {
-			more = true
-			break
-		}
-	}
-	if !more {
-		last = []byte{}
-	}
-	b.Set(k.key(spaceSeeded, nil), last)
-	_, err = k.o.Store.Apply(&b)
-	return more, err
 }
 
 // A KeyQuery is what a search of keys looks for. Its filters apply before the best hits are picked.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"iter"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -62,15 +61,6 @@ func owns(s store.Store, models ...embed.Model) *owner {
 		Text: func(key []byte) (vectors.Text, bool, error) {
 			e, err := s.Get(append([]byte("o"), key...))
 			return vectors.Text{Text: string(e.Value)}, e.Revision > 0, err
-		},
-		All: func(after []byte) iter.Seq2[[]byte, error] {
-			return func(yield func([]byte, error) bool) {
-				for e, err := range s.Scan(store.Range{From: append(append([]byte("o"), after...), 0), To: []byte("p")}) {
-					if !yield(e.Key[min(1, len(e.Key)):], err) {
-						return
-					}
-				}
-			}
 		},
 	})
 	return o
@@ -150,15 +140,14 @@ func (o *owner) complete(t testing.TB, model *fake) {
 
 func TestTextsFollowTheirOwner(t *testing.T) {
 	model := small()
-	s := storetest.NewMemory()
-	var before store.Batch
-	for i := range 600 { // before there was an index
-		before.Set(fmt.Appendf(nil, "oold%d", i), fmt.Appendf(nil, "text %d", i))
+	o := owns(storetest.NewMemory(), model)
+	many := make(map[string]string)
+	for i := range 600 {
+		many[fmt.Sprint("old", i)] = fmt.Sprint("text ", i)
 	}
-	if _, err := s.Apply(&before); err != nil {
+	if _, err := o.set(many); err != nil {
 		t.Fatal(err)
 	}
-	o := owns(s, model)
 	o.grow(t)
 	o.complete(t, model)
 	for _, change := range []map[string]string{
