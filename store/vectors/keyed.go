@@ -202,7 +202,6 @@ type KeyQuery struct {
 	Text   string
 	Vector []float32 // replaces Text
 	Limit  int
-	Prefix []byte                // the prefix of wanted keys
 	Keys   [][]byte              // the only keys to look at; nil means all
 	Accept func(key []byte) bool // nil accepts all; see [Query]
 }
@@ -228,23 +227,15 @@ func (k *Keyed) Search(ctx context.Context, q KeyQuery) ([]KeyHit, error) {
 			}
 		}
 		slices.Sort(n.Among)
-	} else if len(q.Prefix) > 0 {
-		among, all, err := k.under(q.Prefix)
-		if err != nil {
-			return nil, err
-		}
-		if all {
-			n.Among = among
-		}
 	}
 	var failed error
-	if q.Accept != nil || len(q.Prefix) > 0 && n.Among == nil {
+	if q.Accept != nil {
 		n.Accept = func(id uint64) bool {
 			e, err := k.o.Store.Get(k.idKey(id))
 			if err != nil {
 				failed = err
 			}
-			return failed == nil && e.Revision > 0 && bytes.HasPrefix(e.Value, q.Prefix) && (q.Accept == nil || q.Accept(e.Value))
+			return failed == nil && e.Revision > 0 && q.Accept(e.Value)
 		}
 	}
 	found, err := k.texts.Search(ctx, q.Text, n)
@@ -262,25 +253,6 @@ func (k *Keyed) Search(ctx context.Context, q KeyQuery) ([]KeyHit, error) {
 		}
 	}
 	return hits, nil
-}
-
-// under returns the ids of the keys with a prefix, ascending, and whether these are all of them.
-func (k *Keyed) under(prefix []byte) (ids []uint64, all bool, err error) {
-	ids = []uint64{}
-	for e, err := range k.o.Store.Scan(store.Prefix(k.key(spaceKeys, prefix))) {
-		if err != nil {
-			return nil, false, err
-		}
-		if len(ids) == exact {
-			return nil, false, nil
-		}
-		if len(e.Value) != 16 {
-			return nil, false, damaged(nil, "The number of a text can't be read")
-		}
-		ids = append(ids, binary.BigEndian.Uint64(e.Value))
-	}
-	slices.Sort(ids)
-	return ids, true, nil
 }
 
 // Count returns how many keys are embedded, about.
