@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	"kernos/journal/words"
 	"kernos/store"
@@ -18,7 +17,7 @@ func (j *Journal) Check(ctx context.Context) error {
 		return err
 	}
 	defer s.Close()
-	c := checker{ctx: ctx, s: s, pages: map[uint64]bool{}}
+	c := checker{ctx: ctx, s: s, pages: map[uint64]bool{}, unkeyed: map[listing]bool{}}
 	for _, check := range []func() error{c.checkPages, c.checkNames, c.checkBlocks, c.checkSpans, c.checkWords} {
 		if err := check(); err != nil {
 			return err
@@ -34,15 +33,20 @@ func (j *Journal) Check(ctx context.Context) error {
 }
 
 type checker struct {
-	ctx    context.Context
-	s      store.Snapshot
-	faults []error
-	pages  map[uint64]bool
-	oldest uint64 // the first page, or a number after all that there were
-	names  int    // keys of names that there must be
-	listed int    // pages that blocks must list, counted for each name
-	words  int    // keys of words that there must be
-	flush  flushNames
+	ctx     context.Context
+	s       store.Snapshot
+	faults  []error
+	pages   map[uint64]bool
+	oldest  uint64           // the first page, or a number after all that there were
+	names   int              // keys of names that there must be
+	unkeyed map[listing]bool // what blocks must list
+	words   int              // keys of words that there must be
+}
+
+// A listing is what a block knows of a name on a page.
+type listing struct {
+	bucket     byte
+	short, seq uint64
 }
 
 const maxFaults = 20
@@ -122,75 +126,21 @@ func (c *checker) checkPages() error {
 	return nil
 }
 
-type flushNames struct {
-	loaded bool
-	until  uint64 // the number of the next flush that has blocks
-	listed map[listing]bool
-}
-
-type listing struct {
-	bucket     byte
-	short, seq uint64
-}
-
-// checkPageNames looks for the names of a page. The pages come in order.
+// checkPageNames looks for the keys of a page's names, or notes what blocks must list.
 func (c *checker) checkPageNames(seq uint64, names []name) {
 	keyed, err := hasKeys(c.s, names, seq)
 	if err != nil {
 		c.fault("%w", err)
 		return
 	}
-	if keyed {
-		c.names += len(names)
-		for _, n := range names {
-			c.exists(n.appendKey(nil, seq), "P2: page %d has a name %x without a key", seq, uint64(n))
-		}
-		return
-	}
-	if !c.flush.loaded || seq >= c.flush.until {
-		if err := c.loadBlocks(seq); err != nil {
-			c.fault("%w", err)
-			return
-		}
-	}
 	for _, n := range names {
-		l := listing{bucket: n.bucket(), short: n.short(), seq: seq}
-		found, ok := c.flush.listed[l]
-		switch {
-		case !ok:
-			c.fault("P2: page %d has a name %x that no key has and no block lists", seq, uint64(n))
-		case !found: // the first of the names that have this short one
-			c.listed++
-			c.flush.listed[l] = true
+		if keyed {
+			c.names++
+			c.exists(n.appendKey(nil, seq), "P2: page %d has a name %x without a key", seq, uint64(n))
+		} else {
+			c.unkeyed[listing{bucket: n.bucket(), short: n.short(), seq: seq}] = true
 		}
 	}
-}
-
-// loadBlocks reads the last block of each bucket that may list a page.
-func (c *checker) loadBlocks(seq uint64) error {
-	c.flush = flushNames{loaded: true, until: math.MaxUint64, listed: map[listing]bool{}}
-	for bucket := range byte(buckets) {
-		e, err := store.First(c.s, store.Range{From: blockKey(nil, bucket, 0), To: blockKey(nil, bucket, seq+1), Reverse: true})
-		if err != nil {
-			return err
-		}
-		if e.Revision > 0 {
-			err = eachListed(keySeq(e.Key), e.Value, func(r *blockReader) {
-				c.flush.listed[listing{bucket: bucket, short: r.short, seq: r.seq}] = false
-			})
-			if err != nil {
-				return damagedBlock(err, e.Key)
-			}
-		}
-		e, err = store.First(c.s, store.Range{From: blockKey(nil, bucket, seq+1), To: blockKey(nil, bucket, math.MaxUint64)})
-		if err != nil {
-			return err
-		}
-		if e.Revision > 0 {
-			c.flush.until = min(c.flush.until, keySeq(e.Key))
-		}
-	}
-	return nil
 }
 
 func (c *checker) checkNames() error {
@@ -207,10 +157,9 @@ func (c *checker) checkNames() error {
 	return err
 }
 
-// checkBlocks checks that blocks list the names of every page, and beyond that only names of pages
+// checkBlocks checks that blocks list the names of every page without keys, and beyond that only names of pages
 // that retention has dropped.
 func (c *checker) checkBlocks() error {
-	count := 0
 	err := c.scan(spaceBlocks, func(e store.Entry) {
 		first, kept := keySeq(e.Key), false
 		if len(e.Key) != 3+8 || e.Key[2] >= buckets {
@@ -218,24 +167,25 @@ func (c *checker) checkBlocks() error {
 			return
 		}
 		err := eachListed(first, e.Value, func(r *blockReader) {
+			l := listing{bucket: e.Key[2], short: r.short, seq: r.seq}
 			switch {
-			case c.pages[r.seq]:
-				count++
+			case c.unkeyed[l]:
+				delete(c.unkeyed, l)
 				kept = true
 			case r.seq >= c.oldest:
-				c.fault("P2: the block %d of bucket %d lists page %d, which is not there", first, e.Key[2], r.seq)
+				c.fault("P2: the block %d of bucket %d lists the name %x of page %d, which is not there", first, e.Key[2], r.short, r.seq)
 				kept = true
 			}
 		})
 		switch {
 		case err != nil:
-			c.fault("P2: the block %d of bucket %d: %w", first, e.Key[2], err)
+			c.fault("P2: %w", damagedBlock(err, e.Key))
 		case !kept:
 			c.fault("P2: the block %d of bucket %d lists no existing page", first, e.Key[2])
 		}
 	})
-	if err == nil && count != c.listed {
-		c.fault("P2: blocks list %d pages, counted for each name, and there are %d", count, c.listed)
+	for l := range c.unkeyed {
+		c.fault("P2: page %d has a name %x that no key has and no block lists", l.seq, l.short)
 	}
 	return err
 }
