@@ -60,7 +60,7 @@ func BenchmarkRecord(b *testing.B) {
 // BenchmarkAppend is the part of Record that its caller pays for.
 func BenchmarkAppend(b *testing.B) {
 	j := New(nowhere{memory(b)}, &Options{Log: quiet})
-	j.started = true // no flusher
+	j.flushing.started = true // no flusher
 	request, reply := pingAndPong()
 	b.ReportAllocs()
 	start := cpu()
@@ -87,7 +87,7 @@ func BenchmarkFlush(b *testing.B) {
 	defer e.Close()
 	j := New(e, &Options{Log: quiet})
 	defer j.Close()
-	j.started, j.index.started = true, true
+	j.flushing.started, j.indexing.started = true, true
 	n, start := 0, cpu()
 	for b.Loop() {
 		for j.waiting < maxBatch {

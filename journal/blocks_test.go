@@ -20,7 +20,7 @@ import (
 // flush.
 func byHand(t testing.TB, s store.Store, opts *Options) *Journal {
 	j := open(t, s, opts)
-	j.started, j.index.started = true, true
+	j.flushing.started, j.indexing.started = true, true
 	return j
 }
 
@@ -301,7 +301,7 @@ func TestDamagedBlockIsAnErrorForWhoNeedsIt(t *testing.T) {
 func TestBlocksAgreeAfterACrashAtEveryCommit(t *testing.T) {
 	work := func(s *storetest.Memory) {
 		j := New(s, &Options{Retention: Retention{MaxAge: time.Hour}, Log: quiet})
-		j.started, j.index.started = true, true
+		j.flushing.started, j.indexing.started = true, true
 		for round := range 3 {
 			for i := range 25 {
 				id := fmt.Sprintf("%d-%d", round, i)

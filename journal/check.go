@@ -26,8 +26,8 @@ func (j *Journal) Check(ctx context.Context) error {
 			return errors.Join(c.faults...)
 		}
 	}
-	if j.meaning.texts != nil {
-		return j.meaning.texts.Check(ctx)
+	if j.meaning != nil {
+		return j.meaning.Check(ctx)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ func (j *Journal) flusher() {
 		// What came during the last flush may not have woken the flusher.
 		for some, _ := j.pending(); !some; some, _ = j.pending() {
 			select {
-			case <-j.wake:
+			case <-j.flushing.wake:
 			case <-j.stop:
 				return
 			}
@@ -26,7 +26,7 @@ func (j *Journal) flusher() {
 		timer.Reset(j.delay())
 		for _, plenty := j.pending(); !plenty; {
 			select {
-			case <-j.wake:
+			case <-j.flushing.wake:
 				_, plenty = j.pending()
 			case <-timer.C:
 				plenty = true
@@ -149,13 +149,13 @@ func (j *Journal) writeSome(most int) (int, error) {
 		j.opts.Log.Info("the journal writes again", "lost", j.lost.Lost)
 	}
 	if j.lost.Lost > 0 {
-		j.wakeFlusher() // the loss is recorded even if nothing else is
+		j.wakeUp(&j.flushing) // the loss is recorded even if nothing else is
 	}
 	j.wakeRecorders()
 	j.totals = written
 	j.last.Store(written.seq)
-	j.wakeIndexer()
-	j.wakeEmbedder()
+	j.wakeUp(&j.indexing)
+	j.wakeUp(&j.embedding)
 	j.wakeTrimmer()
 	return n, nil
 }

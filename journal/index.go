@@ -27,9 +27,6 @@ const (
 
 // index is the index of words in the making.
 type index struct {
-	started bool // guarded by Journal.mu
-	wake    chan struct{}
-
 	mu     sync.Mutex // held to index or to drop; taken before flushMu
 	loaded bool
 	at     indexed
@@ -99,34 +96,19 @@ func (p *postings) value(dst []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(p.count)), p.list...)
 }
 
-// wakeIndexer wakes the indexer for new pages. The caller has mu.
-func (j *Journal) wakeIndexer() {
-	if j.closed {
-		return
-	}
-	if !j.index.started {
-		j.index.started = true
-		j.done.Go(j.indexer)
-	}
-	select {
-	case j.index.wake <- struct{}{}:
-	default:
-	}
-}
-
 // indexer indexes what has been written, a while later, until the journal is closed.
 func (j *Journal) indexer() {
 	failed, pace := false, pace{j: j}
 	at := uint64(0)
 	for {
 		select {
-		case <-j.index.wake:
+		case <-j.indexing.wake:
 		case <-j.stop:
 			return
 		}
 		for delay := time.After(indexDelay); j.last.Load()-at < spanMessages && delay != nil; {
 			select {
-			case <-j.index.wake:
+			case <-j.indexing.wake:
 			case <-delay:
 				delay = nil
 			case <-j.stop:

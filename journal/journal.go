@@ -89,10 +89,11 @@ type Journal struct {
 
 	followers atomic.Int64
 	index     index
-	meaning   meaning
+	meaning   *vectors.Texts // what messages mean; nil if there is no model
 	classes   classes
 
-	wake chan struct{} // wakes the flusher: there is something to write, or a lot
+	flushing, indexing, embedding worker
+
 	over chan struct{} // signals that Trim should be called: there is too much
 	stop chan struct{} // closed by Close
 	done sync.WaitGroup
@@ -112,7 +113,7 @@ type totals struct {
 // New returns a journal in a store. It does nothing before it is used. The
 // caller closes the store after the journal.
 func New(s store.Store, opts *Options) *Journal {
-	j := &Journal{s: s, wake: make(chan struct{}, 1), over: make(chan struct{}, 1), stop: make(chan struct{})}
+	j := &Journal{s: s, over: make(chan struct{}, 1), stop: make(chan struct{})}
 	if opts != nil {
 		j.opts = *opts
 	}
@@ -121,10 +122,38 @@ func New(s store.Store, opts *Options) *Journal {
 	j.SetRetention(j.opts.Retention)
 	j.who = newWho()
 	j.writing.room = make(chan struct{})
-	j.index.wake = make(chan struct{}, 1)
 	j.ctx, j.cancel = context.WithCancel(context.Background())
-	j.meaning = j.newMeaning()
+	j.flushing, j.indexing = newWorker(j.flusher), newWorker(j.indexer)
+	if len(j.opts.Models) > 0 {
+		j.meaning = vectors.NewTexts(vectors.Options{Store: s, Prefix: key(spaceMeaning), Source: j.texts, Cache: j.opts.Vectors, Models: j.opts.Models})
+		j.embedding = newWorker(j.embedder)
+	}
 	return j
+}
+
+// A worker is a goroutine of the journal, which is started when it is first needed. Guarded by Journal.mu. The zero
+// worker does nothing.
+type worker struct {
+	work    func()
+	started bool
+	wake    chan struct{} // has a token when there may be something to do
+}
+
+func newWorker(work func()) worker { return worker{work: work, wake: make(chan struct{}, 1)} }
+
+// wakeUp wakes a worker. The caller has mu.
+func (j *Journal) wakeUp(w *worker) {
+	if j.closed || w.work == nil {
+		return
+	}
+	if !w.started {
+		w.started = true
+		j.done.Go(w.work)
+	}
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
 }
 
 var _ kernel.Recorder = (*Journal)(nil)

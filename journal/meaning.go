@@ -19,22 +19,6 @@ const (
 	giveUp      = time.Minute // the longest pause after a failure
 )
 
-// meaning is the index of what messages mean, which grows in the background as the one of words does. Its ids are the
-// numbers of messages, and it holds nothing but vectors of what was recorded.
-type meaning struct {
-	texts   *vectors.Texts // nil if there is no model
-	started bool           // guarded by Journal.mu
-	wake    chan struct{}
-}
-
-func (j *Journal) newMeaning() meaning {
-	m := meaning{wake: make(chan struct{}, 1)}
-	if len(j.opts.Models) > 0 {
-		m.texts = vectors.NewTexts(vectors.Options{Store: j.s, Prefix: key(spaceMeaning), Source: j.texts, Cache: j.opts.Vectors, Models: j.opts.Models})
-	}
-	return m
-}
-
 // texts goes through what the messages after a number mean. It is a [vectors.Source].
 func (j *Journal) texts(after uint64) iter.Seq2[vectors.Text, error] {
 	return func(yield func(vectors.Text, error) bool) {
@@ -82,29 +66,13 @@ func (r *record) about(dst []byte) []byte {
 	return dst
 }
 
-// wakeEmbedder wakes the embedder for new pages. The caller has mu.
-func (j *Journal) wakeEmbedder() {
-	m := &j.meaning
-	if m.texts == nil || j.closed {
-		return
-	}
-	if !m.started {
-		m.started = true
-		j.done.Go(j.embedder)
-	}
-	select {
-	case m.wake <- struct{}{}:
-	default:
-	}
-}
-
 // embedder embeds what has been written, a while later, until the journal is closed. Recording comes first: while
 // much is recorded, it is idle most of the time.
 func (j *Journal) embedder() {
 	failures, pace := 0, pace{j: j}
 	for {
 		select {
-		case <-j.meaning.wake:
+		case <-j.embedding.wake:
 		case <-j.stop:
 			return
 		}
@@ -115,7 +83,7 @@ func (j *Journal) embedder() {
 				return
 			}
 			start := time.Now()
-			more, err := j.meaning.texts.Grow(j.ctx)
+			more, err := j.meaning.Grow(j.ctx)
 			switch {
 			case j.ctx.Err() != nil || errors.Is(err, store.ErrReadOnly):
 				return
@@ -141,7 +109,7 @@ func (j *Journal) embedder() {
 
 // findNear finds the messages that are nearest to the query in meaning.
 func (x *search) findNear(query string, result *SearchResult) {
-	texts, about := x.j.meaning.texts, ranked.About(query)
+	texts, about := x.j.meaning, ranked.About(query)
 	if texts == nil {
 		result.Unavailable = errNoModel
 		return
@@ -188,7 +156,7 @@ func (x *search) nearestMessages(about string) (found []vectors.Hit, err error) 
 		q.Accept = a.accept
 		defer func() { err = errors.Join(err, a.err) }()
 	}
-	return x.j.meaning.texts.Search(x.ctx, about, q)
+	return x.j.meaning.Search(x.ctx, about, q)
 }
 
 // nearest is how many messages are found by their meaning at most.
@@ -238,10 +206,10 @@ type Embedded struct {
 
 // Embedded returns how far it is known what messages mean.
 func (j *Journal) Embedded() (Embedded, error) {
-	if j.meaning.texts == nil {
+	if j.meaning == nil {
 		return Embedded{}, nil
 	}
-	p, err := j.meaning.texts.Progress()
+	p, err := j.meaning.Progress()
 	return Embedded{Progress: p, Behind: j.unembedded(p.Position)}, err
 }
 
@@ -256,11 +224,11 @@ func (j *Journal) unembedded(position uint64) uint64 {
 
 // embedSoon embeds the latest messages for a search, unless there are too many to wait for.
 func (j *Journal) embedSoon(ctx context.Context) (behind uint64, position uint64, err error) {
-	if j.meaning.texts == nil {
+	if j.meaning == nil {
 		return 0, 0, nil
 	}
 	at := func() (uint64, error) {
-		position, err = j.meaning.texts.Position()
+		position, err = j.meaning.Position()
 		return j.unembedded(position), err
 	}
 	if behind, err = at(); err != nil || behind == 0 || behind > soon {
@@ -268,7 +236,7 @@ func (j *Journal) embedSoon(ctx context.Context) (behind uint64, position uint64
 	}
 	short, cancel := context.WithTimeout(ctx, meaningWait)
 	defer cancel()
-	if err := j.meaning.texts.CatchUp(short); err != nil && !errors.Is(err, store.ErrConflict) && short.Err() == nil {
+	if err := j.meaning.CatchUp(short); err != nil && !errors.Is(err, store.ErrConflict) && short.Err() == nil {
 		return behind, position, err
 	}
 	behind, err = at()

@@ -79,7 +79,7 @@ func grown(t testing.TB, j *Journal) {
 	}
 	for more := true; more; {
 		var err error
-		if more, err = j.meaning.texts.Grow(t.Context()); errors.Is(err, store.ErrConflict) {
+		if more, err = j.meaning.Grow(t.Context()); errors.Is(err, store.ErrConflict) {
 			more = true
 		} else if err != nil {
 			t.Fatal(err)
@@ -313,11 +313,11 @@ func TestOldMessagesAreEmbedded(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := open(t, s, embedding(new(Options)))
-	first.meaning.started = true // nothing embeds beside the test
+	first.embedding.started = true // nothing embeds beside the test
 	if err := first.visible(); err != nil {
 		t.Fatal(err)
 	}
-	if more, err := first.meaning.texts.Grow(t.Context()); err != nil || !more {
+	if more, err := first.meaning.Grow(t.Context()); err != nil || !more {
 		t.Fatal(more, err)
 	}
 	e, err := first.Embedded()
@@ -325,7 +325,7 @@ func TestOldMessagesAreEmbedded(t *testing.T) {
 		t.Fatalf("%+v, %v", e, err)
 	}
 	_ = first.Close()
-	position, err := first.meaning.texts.Position()
+	position, err := first.meaning.Position()
 	if err != nil {
 		t.Fatal(err)
 	}

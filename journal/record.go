@@ -39,7 +39,6 @@ type lostData struct {
 type writing struct {
 	open     *page   // the page that records go to, or nil
 	closed   bool    // the journal is closed
-	started  bool    // the flusher is started
 	queue    []*page // closed pages, oldest first
 	waiting  int     // bytes of closed pages
 	refusing bool    // the store does not take pages
@@ -106,12 +105,8 @@ func (j *Journal) openPage() {
 	} else {
 		j.open = new(page)
 	}
-	if !j.started && !j.closed {
-		j.started = true
-		j.done.Go(j.flusher)
-	}
 	if len(j.queue) == 0 {
-		j.wakeFlusher()
+		j.wakeUp(&j.flushing)
 	}
 }
 
@@ -125,14 +120,7 @@ func (j *Journal) closePage() {
 	j.waiting += j.open.size()
 	j.open = nil
 	if before < maxBatch && j.waiting >= maxBatch {
-		j.wakeFlusher()
-	}
-}
-
-func (j *Journal) wakeFlusher() {
-	select {
-	case j.wake <- struct{}{}:
-	default:
+		j.wakeUp(&j.flushing)
 	}
 }
 

@@ -41,7 +41,7 @@ func (j *Journal) openOnce() error {
 	j.opened = true
 	if j.totals.seq > 0 { // messages that an earlier version has recorded aren't embedded
 		j.mu.Lock()
-		j.wakeEmbedder()
+		j.wakeUp(&j.embedding)
 		j.mu.Unlock()
 	}
 	return nil

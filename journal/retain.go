@@ -184,8 +184,8 @@ func (j *Journal) dropSpan(s store.Reader, oldest span, why Limit) (Dropped, err
 		added = j.addTail(&b, again, time.Now())
 	}
 	b.Delete(seqKey(spaceSpans, oldest.first))
-	if j.meaning.texts != nil {
-		j.meaning.texts.DeleteBelow(&b, oldest.last+1)
+	if j.meaning != nil {
+		j.meaning.DeleteBelow(&b, oldest.last+1)
 	}
 	at := x.at
 	at.docs -= oldest.last + 1 - oldest.first
