@@ -218,7 +218,7 @@ func copyStore(from, to string) error {
 	}
 	slices.SortFunc(logs, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(b, a)) })
 	for _, name := range logs {
-		if err := copyFile(filepath.Join(from, name), filepath.Join(to, name)); err != nil {
+		if err := copyLog(filepath.Join(from, name), filepath.Join(to, name)); err != nil {
 			return moved(err)
 		}
 	}
@@ -299,6 +299,41 @@ func linkOrCopy(from, to string) error {
 }
 
 func copyFile(from, to string) error {
+	return copyWith(from, to, func(out, in *os.File) error {
+		_, err := io.Copy(out, in)
+		return err
+	})
+}
+
+// copyLog copies a log that a process may be writing.
+func copyLog(from, to string) error {
+	return copyWith(from, to, func(out, in *os.File) error {
+		info, err := in.Stat()
+		if err != nil {
+			return err
+		}
+		return copyBackwards(out, in, info.Size())
+	})
+}
+
+// copyBackwards copies from the end to the beginning, so that no part of the copy is older than what follows it.
+// Pebble writes a log over an older one. A copy in the other direction that is overtaken by the writer has old bytes
+// before new ones, which is damage; old bytes at the end are none.
+func copyBackwards(out io.WriterAt, in io.ReaderAt, size int64) error {
+	var page [4096]byte
+	for at := (size - 1) / int64(len(page)) * int64(len(page)); at >= 0; at -= int64(len(page)) {
+		n, err := in.ReadAt(page[:min(int64(len(page)), size-at)], at)
+		if err != nil && err != io.EOF {
+			return err
+		}
+		if _, err := out.WriteAt(page[:n], at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func copyWith(from, to string, content func(out, in *os.File) error) error {
 	in, err := os.Open(from)
 	if err != nil {
 		return err
@@ -308,8 +343,7 @@ func copyFile(from, to string) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
+	return errors.Join(content(out, in), out.Close())
 }
 
 // besidePrefix returns what the temporary directories beside a store begin with.

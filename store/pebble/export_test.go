@@ -97,6 +97,41 @@ func TestExportWhileAProcessWrites(t *testing.T) {
 	alone(t, dir)
 }
 
+// overwritten is a file that is written over while it is read: after some reads all of it is new.
+type overwritten struct {
+	old   []byte
+	reads int // how many reads see the old bytes
+}
+
+func (o *overwritten) ReadAt(b []byte, at int64) (int, error) {
+	if o.reads--; o.reads < 0 {
+		for i := range o.old {
+			o.old[i] = 'n'
+		}
+	}
+	n := copy(b, o.old[at:])
+	return n, nil
+}
+
+type writer []byte
+
+func (w writer) WriteAt(b []byte, at int64) (int, error) { return copy(w[at:], b), nil }
+
+// A log that is used again is overtaken by its writer while it is copied.
+func TestACopyOfALogHasNothingOldBeforeSomethingNew(t *testing.T) {
+	for _, size := range []int{0, 1, 4096, 4097, 100_000} {
+		for reads := range 30 {
+			out := make(writer, size)
+			if err := copyBackwards(out, &overwritten{old: bytes.Repeat([]byte("o"), size), reads: reads}, int64(size)); err != nil {
+				t.Fatal(err)
+			}
+			if text := strings.TrimRight(strings.TrimLeft(string(out), "n"), "o"); text != "" {
+				t.Errorf("%d bytes, overtaken after %d reads: the copy has %d bytes of both in the middle", size, reads, len(text))
+			}
+		}
+	}
+}
+
 func TestExportAndImport(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	e := mustOpen(t, dir, nil)
