@@ -174,11 +174,11 @@ func unknown(m *message.Message, c *catalog, builtIn bool, needs []Need, from Se
 	t := m.Type
 	text := fmt.Sprintf("No handler for %s", t)
 	c = c.of(from.Principal())
-	near := c.near(string(t))
+	near := View{c}.Near(string(t))
 	slices.SortStableFunc(near, func(a, b message.Type) int { return c.misfit(a, m.Data) - c.misfit(b, m.Data) })
 	if len(near) > 0 {
 		text += ": " + nearest.Ask(near)
-	} else if other := c.instead(t, needs); other != "" {
+	} else if other := (View{c}).Instead(t, needs); other != "" {
 		text += ": " + other
 	}
 	_, registers := c.lookup("Syscall.Register")

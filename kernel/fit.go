@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
 	"kernos/kernel/principal"
 	"kernos/message"
+	"kernos/schema"
 	"kernos/store"
 )
 
@@ -82,9 +84,12 @@ func (k *Kernel) Fit(ctx context.Context, m message.Message, limit int, length f
 		return k.unfit(s, &m, secret)
 	}
 	fitted := m
-	declared := declaredMembers(s)
+	var declared jsonvalue.Object
+	if s != nil {
+		declared = properties(s.Output)
+	}
 	// A program may mean something else by these names.
-	extent := declared["size"] != nil && declared["mediaType"] != nil && s.Provider == BuiltIn
+	extent := declared.Has("size") && declared.Has("mediaType") && s.Provider == BuiltIn
 	for _, f := range movable(declared, &m) {
 		data, err := k.move(ctx, fitted.Data, f, extent)
 		if err != nil {
@@ -157,20 +162,13 @@ func (k *Kernel) unfit(s *Syscall, m *message.Message, err error) message.Messag
 	return failed
 }
 
-// declaredMembers returns the members that a syscall's output declares, nil if it declares none.
-func declaredMembers(s *Syscall) map[string]json.RawMessage {
-	if s == nil {
-		return nil
-	}
-	var output struct {
-		Properties map[string]json.RawMessage `json:"properties"`
-	}
-	_ = json.Unmarshal(s.Output.JSON(), &output) // a schema without properties declares nothing
-	return output.Properties
+// properties returns the members that a schema declares, with their schemas.
+func properties(s *schema.Schema) jsonvalue.Object {
+	return jsonvalue.Members(jsonvalue.Members(s.JSON()).Get("properties"))
 }
 
 // movable lists the members of m's data that may go to a blob, largest first.
-func movable(declared map[string]json.RawMessage, m *message.Message) []string {
+func movable(declared jsonvalue.Object, m *message.Message) []string {
 	if declared == nil || len(m.Data) == 0 || m.Data[0] != '{' {
 		return nil
 	}
@@ -179,7 +177,7 @@ func movable(declared map[string]json.RawMessage, m *message.Message) []string {
 	jsonscan.Members(m.Data, 0, func(token, value []byte) bool {
 		name := jsonscan.Unquote(token)
 		sizes[name] = len(value)
-		if declared[name] != nil && declared[name+"Ref"] != nil {
+		if declared.Has(name) && declared.Has(name+"Ref") {
 			names = append(names, name)
 		}
 		return true

@@ -77,10 +77,6 @@ type Options struct {
 	// of all connections. 0 means DefaultInFlight and DefaultInFlightAll.
 	InFlight, InFlightAll int
 
-	// KeptBytes is how many bytes the watches of all callers, and what is kept of their streams,
-	// may take, and KeptBytesEach those of one token. 0 means 256 MB and 64 MB.
-	KeptBytes, KeptBytesEach int64
-
 	// Log is for the operator: what callers must not see. Nil means silence.
 	Log *slog.Logger
 }
@@ -125,7 +121,7 @@ func New(r *Registry, opts *Options) *Kernel {
 		k.runs = idempotency.New(k.opts.Store, cmp.Or(k.opts.IdempotencyTTL, DefaultIdempotencyTTL))
 	}
 	k.SetLimits(Limits{Timeout: k.opts.Timeout, InFlight: k.opts.InFlight, InFlightAll: k.opts.InFlightAll})
-	k.kept = NewBudget("watches and kept streams", cmp.Or(k.opts.KeptBytes, 256<<20), cmp.Or(k.opts.KeptBytesEach, 64<<20))
+	k.kept = NewBudget("watches and kept streams", 256<<20, 64<<20)
 	k.life, k.stop = context.WithCancel(context.Background())
 	k.opts.Log = cmp.Or(k.opts.Log, slog.New(slog.DiscardHandler))
 	return k

@@ -22,12 +22,9 @@ func (k *Kernel) Instead(t message.Type, caller *principal.Principal) string {
 	return k.registry.For(caller).Instead(t, k.opts.Needs)
 }
 
-// Instead returns what a caller that sees v and looks for an unknown type may need, or "".
-func (v View) Instead(t message.Type, needs []Need) string { return v.catalog.instead(t, needs) }
-
-// instead returns what a caller that asks for an unknown type may need, or "". The first need with
+// Instead returns what a caller that sees v and asks for an unknown type may need, or "". The first need with
 // a word of the name counts. The domain counts more than the action.
-func (c *catalog) instead(t message.Type, needs []Need) string {
+func (v View) Instead(t message.Type, needs []Need) string {
 	for _, part := range []string{t.Domain(), t.Action()} {
 		for _, w := range ranked.Words(part) {
 			for _, n := range needs {
@@ -36,7 +33,7 @@ func (c *catalog) instead(t message.Type, needs []Need) string {
 				}
 				var offered []string
 				for _, o := range n.Offers {
-					if _, ok := c.lookup(o); ok {
+					if _, ok := v.catalog.lookup(o); ok {
 						offered = append(offered, string(o))
 					}
 				}

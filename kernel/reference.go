@@ -94,9 +94,9 @@ func (k *Kernel) TooLong(t message.Type, text string) *message.Error {
 	if !ok {
 		return e
 	}
-	properties := jsonvalue.Members(jsonvalue.Members(s.Input.JSON()).Get("properties"))
-	for _, p := range properties {
-		if name, ok := strings.CutSuffix(p.Name, "Ref"); ok && properties.Has(name) {
+	declared := properties(s.Input)
+	for _, p := range declared {
+		if name, ok := strings.CutSuffix(p.Name, "Ref"); ok && declared.Has(name) {
 			e.Cause = message.Errorf(413, `%s takes large data by reference: put it into a file, and send %s with a pointer to it, {"scheme":"file","path":"/…"}, in place of %s`, t, p.Name, name)
 			return e
 		}

@@ -2,7 +2,7 @@ package kernel
 
 import (
 	"context"
-	"encoding/json"
+	"slices"
 	"strings"
 
 	"kernos/internal/jsonvalue"
@@ -32,24 +32,17 @@ func newIndex(v View) *index {
 		for _, alias := range s.Aliases {
 			texts = append(texts, ranked.Text{Text: string(alias), Weight: inSummary})
 		}
-		texts = appendFields(texts, s.Input.JSON())
-		texts = appendFields(texts, s.Output.JSON())
+		for _, p := range slices.Concat(properties(s.Input), properties(s.Output)) {
+			texts = append(texts, ranked.Text{Text: p.Name, Weight: inField})
+			if description, ok := jsonvalue.String(jsonvalue.Members(p.Value).Get("description")); ok {
+				texts = append(texts, ranked.Text{Text: description, Weight: inDescription})
+			}
+		}
 		d := ranked.Document{Texts: texts, About: string(s.Type) + ": " + s.Summary}
 		x.syscalls, x.methods, documents = append(x.syscalls, s), append(x.methods, MethodName(s.Type)), append(documents, d)
 	}
 	x.words = ranked.New(documents)
 	return x
-}
-
-// appendFields adds the names and the descriptions of the members that a schema declares.
-func appendFields(d []ranked.Text, text json.RawMessage) []ranked.Text {
-	for _, p := range jsonvalue.Members(jsonvalue.Members(text).Get("properties")) {
-		d = append(d, ranked.Text{Text: p.Name, Weight: inField})
-		if description, ok := jsonvalue.String(jsonvalue.Members(p.Value).Get("description")); ok {
-			d = append(d, ranked.Text{Text: description, Weight: inDescription})
-		}
-	}
-	return d
 }
 
 // A Hit is a syscall that [View.Search] has found, how well it fits, and why.

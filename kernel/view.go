@@ -49,16 +49,14 @@ func (v View) LookupNamespace(name string) (*Namespace, bool) {
 	return n, ok
 }
 
-// Near returns up to three types whose names are near to a name, the nearest first.
-func (v View) Near(name string) []message.Type { return v.catalog.near(name) }
-
-// near finds a type by the name of its method too: kernel_ping is Ping.
-func (c *catalog) near(name string) []message.Type {
-	if r, ok := c.methods.get(name); ok && r.Syscall.Visibility == Listed {
+// Near returns up to three types whose names are near to a name, the nearest first. It finds a type by the name of its
+// method too: kernel_ping is Ping.
+func (v View) Near(name string) []message.Type {
+	if r, ok := v.catalog.methods.get(name); ok && r.Syscall.Visibility == Listed {
 		return []message.Type{r.Type}
 	}
-	names := make([]string, len(c.types()))
-	for i, t := range c.types() {
+	names := make([]string, len(v.Types()))
+	for i, t := range v.Types() {
 		names[i] = string(t)
 	}
 	near := nearest.Names(name, names)

@@ -34,12 +34,12 @@ func (g *Grant) rules() []rule {
 		{allows: true, holds: func(t Target) bool { return t.Access == ForAll }},
 	}
 	for _, d := range g.Deny {
-		rules = append(rules, rule{text: "it is denied " + d, flags: "--take " + d, holds: matching(d)})
+		rules = append(rules, rule{text: "it is denied " + d, flags: "--take " + d, holds: matching([]string{d})})
 	}
 	if g.ReadOnly {
 		rules = append(rules, rule{text: "it is read-only, and this is a command", flags: "--take read-only", holds: func(t Target) bool { return t.Kind == message.KindCommand }})
 	}
-	rules = append(rules, rule{allows: true, holds: matchingAny(g.Allow)}, rule{allows: true, holds: func(t Target) bool {
+	rules = append(rules, rule{allows: true, holds: matching(g.Allow)}, rule{allows: true, holds: func(t Target) bool {
 		return slices.Contains(preset.includes, t.Access) && (!preset.queries || t.Kind == message.KindQuery)
 	}})
 	missing := "it is allowed " + list(g.Allow) + " only"
@@ -49,12 +49,8 @@ func (g *Grant) rules() []rule {
 	return append(rules, rule{text: missing, holds: func(Target) bool { return true }})
 }
 
-// matching returns what reports whether a type fits a pattern: Memory.Get, Memory.*, *.Get, *.
-func matching(pattern string) func(Target) bool {
-	return func(t Target) bool { return Matches(pattern, t.Type) }
-}
-
-func matchingAny(patterns []string) func(Target) bool {
+// matching returns what reports whether a type fits one of the patterns.
+func matching(patterns []string) func(Target) bool {
 	return func(t Target) bool {
 		return slices.ContainsFunc(patterns, func(p string) bool { return Matches(p, t.Type) })
 	}

@@ -178,7 +178,7 @@ func (p *Principal) registers(what string, included func(preset) bool) *message.
 		return p.first(func(one *Principal) *message.Error { return one.registers(what, included) })
 	}
 	register := Target{Type: "Syscall.Register", Kind: message.KindCommand}
-	if included(presets[p.grant.Preset]) || matchingAny(p.grant.Allow)(register) {
+	if included(presets[p.grant.Preset]) || matching(p.grant.Allow)(register) {
 		return nil
 	}
 	return message.Errorf(403, "The token %q may not %s: its preset %s doesn't include that; %s", p.name, what, p.grant.Preset, p.remedy(register, ""))

@@ -10,18 +10,12 @@ import (
 // the blobs that it holds. It holds what was put for it, and what was given to it.
 
 // Hold adds to a batch that a holder may fetch a blob.
-func Hold(b *store.Batch, h Hash, holder string) { b.Set(holderKey(h, holder), nil) }
+func Hold(b *store.Batch, h Hash, holder string) { b.Set(key(store.SpaceHolders, h, holder), nil) }
 
 // Held reports whether a holder may fetch a blob.
 func Held(r store.Reader, h Hash, holder string) (bool, error) {
-	e, err := r.Get(holderKey(h, holder))
+	e, err := r.Get(key(store.SpaceHolders, h, holder))
 	return e.Revision > 0, err
-}
-
-func holderKey(h Hash, holder string) []byte {
-	key := make([]byte, 0, 1+len(h)+len(holder))
-	key = append(append(key, store.SpaceHolders), h[:]...)
-	return append(key, holder...)
 }
 
 // Release forgets the holders of blobs that [Dir.Collect] has removed, unless such a blob has
@@ -29,7 +23,7 @@ func holderKey(h Hash, holder string) []byte {
 func (d *Dir) Release(s store.Store, removed []Hash) error {
 	for _, h := range removed {
 		var b store.Batch
-		for e, err := range s.Scan(store.Prefix(holderKey(h, ""))) {
+		for e, err := range s.Scan(store.Prefix(key(store.SpaceHolders, h, ""))) {
 			if err != nil {
 				return err
 			}

@@ -11,22 +11,21 @@ import (
 
 // Refer adds to a batch that an owner needs a blob. The blob must have been given to Put
 // a moment ago, or be referred to already by an owner that keeps its reference.
-func Refer(b *store.Batch, h Hash, owner []byte) { b.Set(referenceKey(h, owner), nil) }
+func Refer(b *store.Batch, h Hash, owner []byte) { b.Set(key(store.SpaceBlobs, h, owner), nil) }
 
 // Unrefer adds to a batch that an owner no longer needs a blob.
-func Unrefer(b *store.Batch, h Hash, owner []byte) { b.Delete(referenceKey(h, owner)) }
+func Unrefer(b *store.Batch, h Hash, owner []byte) { b.Delete(key(store.SpaceBlobs, h, owner)) }
 
 // ReferredBelow reports whether a blob has an owner that begins with prefix. Nil is the prefix of all.
 func ReferredBelow(r store.Reader, h Hash, prefix []byte) (bool, error) {
-	e, err := store.First(r, store.Prefix(referenceKey(h, prefix)))
+	e, err := store.First(r, store.Prefix(key(store.SpaceBlobs, h, prefix)))
 	return e.Revision > 0, err
 }
 
-func referenceKey(h Hash, owner []byte) []byte {
-	key := make([]byte, 0, 1+len(h)+len(owner))
-	key = append(key, store.SpaceBlobs)
-	key = append(key, h[:]...)
-	return append(key, owner...)
+// key returns the key in a keyspace that is about a blob and another name.
+func key[T string | []byte](space byte, h Hash, name T) []byte {
+	k := append(make([]byte, 0, 1+len(h)+len(name)), space)
+	return append(append(k, h[:]...), name...)
 }
 
 // Mentions finds the blobs whose paths stand in JSON text, however their characters are
