@@ -2,7 +2,9 @@
 package sse
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -26,31 +28,47 @@ type Event struct {
 
 // A Reader reads the events of a stream.
 type Reader struct {
-	from  io.Reader
+	lines *bufio.Scanner
 	max   int
-	buf   []byte // buf[start:end] is read and not yet taken
-	start int
-	end   int
-	begun bool  // a byte order mark can no longer come
-	err   error // the error of from
 
-	name, id []byte // name and id of the event; copies, since buf may change before it ends
-	lines    []byte // the data of an event, where it isn't one line of buf
+	name, id, data []byte // parts of the event, which are valid after its lines
 }
 
 // NewReader returns a reader of events of at most max bytes.
-func NewReader(from io.Reader, max int) *Reader { return &Reader{from: from, max: max, id: []byte{}} }
+func NewReader(from io.Reader, max int) *Reader {
+	r := &Reader{lines: bufio.NewScanner(from), max: max, id: []byte{}, data: []byte{}}
+	r.lines.Buffer(make([]byte, 16<<10), max+len("data: \r\n"))
+	begun := false
+	r.lines.Split(func(text []byte, atEnd bool) (int, []byte, error) {
+		next, line := cutLine(text, atEnd)
+		if next > 0 && !begun {
+			begun, line = true, bytes.TrimPrefix(line, []byte("\xEF\xBB\xBF"))
+		}
+		return next, line, nil
+	})
+	return r
+}
+
+// cutLine returns the first line of a text without its end, which is a line feed, a carriage return, or both, and where the
+// next one begins. It is 0 if the line isn't complete.
+func cutLine(text []byte, atEnd bool) (next int, line []byte) {
+	i := bytes.IndexAny(text, "\r\n")
+	switch {
+	case i < 0 || text[i] == '\r' && i+1 == len(text) && !atEnd: // a line feed may follow the carriage return
+		return 0, nil
+	case text[i] == '\r' && i+1 < len(text) && text[i+1] == '\n':
+		return i + 2, text[:i]
+	}
+	return i + 1, text[:i]
+}
 
 // Next returns the next event that has something. The error is io.EOF at the end of the stream; an
 // event that the end cuts off isn't returned.
 func (r *Reader) Next() (Event, error) {
 	e := Event{Retry: -1}
-	some, data := false, false // some field, or some data, of the event was read
-	for {
-		line, err := r.line()
-		if err != nil {
-			return Event{}, err
-		}
+	some := false // some field of the event was read
+	for r.lines.Scan() {
+		line := r.lines.Bytes()
 		if len(line) == 0 {
 			if some {
 				return e, nil
@@ -61,19 +79,12 @@ func (r *Reader) Next() (Event, error) {
 		value = bytes.TrimPrefix(value, []byte(" "))
 		switch string(field) {
 		case "data":
-			switch {
-			case data:
-				r.lines = append(append(r.lines, '\n'), value...)
-				e.Data = r.lines
-			case r.endsHere(): // the usual case: the value stays in buf
-				e.Data = value
-				_, _ = r.line()
-				return e, nil
-			default:
-				r.lines = append(r.lines[:0], value...)
-				e.Data = r.lines
+			if e.Data == nil {
+				r.data = append(r.data[:0], value...)
+			} else {
+				r.data = append(append(r.data, '\n'), value...)
 			}
-			if data = true; len(e.Data) > r.max {
+			if e.Data = r.data; len(e.Data) > r.max {
 				return Event{}, r.tooLong()
 			}
 		case "event":
@@ -96,67 +107,11 @@ func (r *Reader) Next() (Event, error) {
 		}
 		some = true
 	}
+	err := r.lines.Err()
+	if err == bufio.ErrTooLong {
+		return Event{}, r.tooLong()
+	}
+	return Event{}, cmp.Or(err, io.EOF)
 }
 
 func (r *Reader) tooLong() error { return fmt.Errorf("%w: more than %d bytes", ErrTooLong, r.max) }
-
-// endsHere reports whether the line that ends the event is in the buffer.
-func (r *Reader) endsHere() bool {
-	rest := r.buf[r.start:r.end]
-	return len(rest) > 0 && rest[0] == '\n' || len(rest) > 1 && rest[0] == '\r'
-}
-
-// line returns the next line without its end, which is a line feed, a carriage return, or both.
-func (r *Reader) line() ([]byte, error) {
-	seen := 0
-	for {
-		rest := r.buf[r.start:r.end]
-		if i := bytes.IndexAny(rest[seen:], "\r\n"); i >= 0 {
-			i += seen
-			if rest[i] == '\n' || i+1 < len(rest) || r.err != nil {
-				line := rest[:i]
-				r.start += i + 1
-				if rest[i] == '\r' && i+1 < len(rest) && rest[i+1] == '\n' {
-					r.start++
-				}
-				if !r.begun {
-					r.begun = true
-					line = bytes.TrimPrefix(line, []byte("\xEF\xBB\xBF"))
-				}
-				return line, nil
-			}
-			seen = i // a line feed may follow the carriage return
-		} else {
-			seen = len(rest)
-		}
-		if r.err != nil {
-			return nil, r.err
-		}
-		if err := r.fill(); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// fill reads more into the buffer.
-func (r *Reader) fill() error {
-	switch {
-	case r.start == r.end:
-		r.start, r.end = 0, 0
-	case r.start > 0 && r.end == len(r.buf):
-		r.end = copy(r.buf, r.buf[r.start:r.end])
-		r.start = 0
-	}
-	if r.end == len(r.buf) {
-		if len(r.buf) > r.max {
-			return r.tooLong()
-		}
-		r.buf = append(r.buf, make([]byte, max(len(r.buf), 16<<10))...)
-	}
-	n, err := r.from.Read(r.buf[r.end:])
-	r.end += n
-	if err != nil {
-		r.err = err // reported after the bytes that have come
-	}
-	return nil
-}
