@@ -62,9 +62,13 @@ func skipString(b []byte, i int) int {
 
 // Members calls visit for each member of the object at or after b[i], which Value
 // has accepted, with the name's token and the value's text, until visit returns
-// false. It returns the offset after the object, if it got there.
+// false. It returns the offset after the object, if it got there. A value that isn't an object,
+// or is absent, has none: callers read members that no schema has checked.
 func Members(b []byte, i int, visit func(name, value []byte) bool) int {
-	i = Space(b, Space(b, i)+1)
+	if i = Space(b, i); i >= len(b) || b[i] != '{' {
+		return i
+	}
+	i = Space(b, i+1)
 	for b[i] != '}' {
 		name := skipString(b, i)
 		start := Space(b, Space(b, name)+1)
@@ -78,9 +82,12 @@ func Members(b []byte, i int, visit func(name, value []byte) bool) int {
 }
 
 // Elements calls visit for each element of the array at or after b[i], which Value has
-// accepted, until visit returns false.
+// accepted, until visit returns false. A value that isn't an array, or is absent, has none.
 func Elements(b []byte, i int, visit func(value []byte) bool) {
-	i = Space(b, Space(b, i)+1)
+	if i = Space(b, i); i >= len(b) || b[i] != '[' {
+		return
+	}
+	i = Space(b, i+1)
 	for b[i] != ']' {
 		end := Skip(b, i)
 		if !visit(b[i:end]) {
@@ -93,9 +100,6 @@ func Elements(b []byte, i int, visit func(value []byte) bool) {
 // Member returns the value of a member of an object; nil if there is none, or the text is not
 // an object.
 func Member(object []byte, name string) (found []byte) {
-	if len(object) == 0 || object[0] != '{' {
-		return nil
-	}
 	Members(object, 0, func(token, value []byte) bool {
 		if string(Content(token)) == name {
 			found = value

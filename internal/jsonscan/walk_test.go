@@ -78,6 +78,21 @@ func TestMembersStartsAtTheGivenObject(t *testing.T) {
 	}
 }
 
+func TestOtherValuesHaveNoMembersAndNoElements(t *testing.T) {
+	for _, text := range []string{"", " ", "null", `"text"`, "7", "[1]", "{}"} {
+		jsonscan.Members([]byte(text), 0, func(name, _ []byte) bool {
+			t.Errorf("%q has the member %s", text, name)
+			return true
+		})
+	}
+	for _, text := range []string{"", " ", "null", `"text"`, "7", `{"a":1}`, "[]"} {
+		jsonscan.Elements([]byte(text), 0, func(value []byte) bool {
+			t.Errorf("%q has the element %s", text, value)
+			return true
+		})
+	}
+}
+
 func TestAppendCompactTakesOutTheSpaceBetweenTokensOnly(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{" null\n", `null`},

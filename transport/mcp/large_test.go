@@ -45,6 +45,7 @@ func TestLargeReplies(t *testing.T) {
 		"Fixture.Secret": {`{"type":"object"}`, `{"password":"hunter22","all":"` + big + `"}`},
 		"Fixture.Image":  {`{"type":"object","title":"MCP content"}`, `{"content":[{"type":"image","data":"` + strings.Repeat("AAAA", 20_000) + `","mimeType":"image/png"}]}`},
 		"Fixture.Story":  {`{"type":"object","title":"MCP content"}`, `{"content":[{"type":"text","text":"` + big + `"}]}`},
+		"Fixture.Plain":  {`{"type":"object","title":"MCP content"}`, `{"text":"` + big + `"}`},
 	}
 	d, _ := serve(t, func(o *daemon.Options) {
 		var all []kernel.Syscall
@@ -76,6 +77,7 @@ func TestLargeReplies(t *testing.T) {
 			}{
 				{"Fixture.Page", "body", big}, {"Fixture.List", "data", replies["Fixture.List"][1]}, {"Fixture.Text", "data", replies["Fixture.Text"][1]},
 				{"Fixture.Secret", "", ""}, {"Fixture.Image", "", ""}, {"Fixture.Story", "data", replies["Fixture.Story"][1]},
+				{"Fixture.Plain", "data", replies["Fixture.Plain"][1]},
 			} {
 				got, size := c.callTool(10*i+2, fmt.Sprintf(`"name":%q,"arguments":{}%s`, one.tool, meta))
 				content := got.Result.Content
