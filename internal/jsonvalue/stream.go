@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"io"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -148,7 +147,8 @@ func (u *unquoter) escape() {
 	length := 2
 	if head[1] == 'u' {
 		length = 6
-		if both, err := u.from.Peek(12); err == nil && utf16.IsSurrogate(hexRune(both[2:6])) && both[6] == '\\' && both[7] == 'u' {
+		// Halves are \ud800 to \udfff.
+		if both, err := u.from.Peek(12); err == nil && both[2]|0x20 == 'd' && both[3] >= '8' && both[6] == '\\' && both[7] == 'u' {
 			length = 12
 		}
 	}
@@ -163,18 +163,6 @@ func (u *unquoter) escape() {
 	}
 	u.out = append(u.out[:0], text...)
 	_, _ = u.from.Discard(length)
-}
-
-func hexRune(digits []byte) (r rune) {
-	for _, d := range digits {
-		switch {
-		case '0' <= d && d <= '9':
-			r = r<<4 | rune(d-'0')
-		default:
-			r = r<<4 | rune(d|0x20-'a'+10)
-		}
-	}
-	return r
 }
 
 // Checked returns a reader of data that fails with ErrNotJSON if the data isn't one JSON value. The
