@@ -80,24 +80,30 @@ func checkMount(file *os.File, device uint64, private string, s *unix.Stat_t) er
 
 // upwards returns what a directory that is open is, and the directories above it.
 func upwards(dir *os.File) (all []id, err error) {
-	conn, err := dir.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	var failed error
-	err = conn.Control(func(fd uintptr) {
+	err = control(dir, func(fd int) error {
 		for at := "."; ; at += "/.." {
 			var s unix.Stat_t
-			if failed = unix.Fstatat(int(fd), at, &s, 0); failed != nil {
-				return
+			if err := unix.Fstatat(fd, at, &s, 0); err != nil {
+				return err
 			}
 			if len(all) > 0 && idOf(&s) == all[len(all)-1] {
-				return // the root
+				return nil // the root
 			}
 			all = append(all, idOf(&s))
 		}
 	})
-	return all, errors.Join(err, failed)
+	return all, err
+}
+
+// control calls do with the descriptor of a file, which stays open meanwhile.
+func control(file *os.File, do func(fd int) error) error {
+	conn, err := file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = conn.Control(func(fd uintptr) { failed = do(int(fd)) })
+	return errors.Join(err, failed)
 }
 
 // Below reports whether a private directory is a directory that is open, or in it.
@@ -196,37 +202,27 @@ func moved(err error) error {
 }
 
 func stat(file *os.File) (s unix.Stat_t, err error) {
-	conn, err := file.SyscallConn()
-	if err != nil {
-		return s, err
-	}
-	var failed error
-	err = conn.Control(func(fd uintptr) { failed = unix.Fstat(int(fd), &s) })
-	return s, errors.Join(err, failed)
+	err = control(file, func(fd int) error { return unix.Fstat(fd, &s) })
+	return s, err
 }
 
 // place guesses where a file that is open is.
-func place(file *os.File, path string) (string, error) {
-	if conn, err := file.SyscallConn(); err == nil {
-		at := ""
-		err = conn.Control(func(fd uintptr) { at, _ = os.Readlink("/proc/self/fd/" + strconv.Itoa(int(fd))) })
-		if err == nil && strings.HasPrefix(at, "/") {
-			return at, nil
-		}
+func place(file *os.File, path string) (at string, err error) {
+	err = control(file, func(fd int) (err error) {
+		at, err = os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
+		return err
+	})
+	if err == nil && strings.HasPrefix(at, "/") {
+		return at, nil
 	}
 	return filepath.EvalSymlinks(path)
 }
 
 // holds fails unless a directory has a file under a name.
 func holds(dir *os.File, name string, file id) error {
-	conn, err := dir.SyscallConn()
-	if err != nil {
-		return err
-	}
 	var s unix.Stat_t
-	var failed error
-	err = conn.Control(func(fd uintptr) { failed = unix.Fstatat(int(fd), name, &s, unix.AT_SYMLINK_NOFOLLOW) })
-	if err = errors.Join(err, failed); err == nil && idOf(&s) != file {
+	err := control(dir, func(fd int) error { return unix.Fstatat(fd, name, &s, unix.AT_SYMLINK_NOFOLLOW) })
+	if err == nil && idOf(&s) != file {
 		err = ErrMoved
 	}
 	return err

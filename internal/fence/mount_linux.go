@@ -2,7 +2,6 @@ package fence
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,14 +14,9 @@ import (
 // sameMount reports whether a directory that is open is on the same mount as a path. On an old
 // system that doesn't show it, the result is false.
 func sameMount(dir *os.File, path string) bool {
-	conn, err := dir.SyscallConn()
-	if err != nil {
-		return false
-	}
 	var one, other unix.Statx_t
-	var failed error
-	err = conn.Control(func(fd uintptr) { failed = unix.Statx(int(fd), "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &one) })
-	if err != nil || failed != nil || unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_MNT_ID, &other) != nil {
+	err := control(dir, func(fd int) error { return unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &one) })
+	if err != nil || unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_MNT_ID, &other) != nil {
 		return false
 	}
 	return one.Mask&other.Mask&unix.STATX_MNT_ID != 0 && one.Mnt_id == other.Mnt_id
@@ -93,29 +87,24 @@ func unescape(s string) string {
 
 // place returns where a file that is open is in its file system.
 func (all mounts) place(file *os.File) (path string, err error) {
-	conn, err := file.SyscallConn()
-	if err != nil {
-		return "", err
-	}
-	var failed error
-	err = conn.Control(func(fd uintptr) {
-		number := strconv.Itoa(int(fd))
-		var info []byte
-		if path, failed = os.Readlink("/proc/self/fd/" + number); failed != nil {
-			return
+	err = control(file, func(fd int) (err error) {
+		number := strconv.Itoa(fd)
+		if path, err = os.Readlink("/proc/self/fd/" + number); err != nil {
+			return err
 		}
-		if info, failed = os.ReadFile("/proc/self/fdinfo/" + number); failed != nil {
-			return
+		info, err := os.ReadFile("/proc/self/fdinfo/" + number)
+		if err != nil {
+			return err
 		}
 		_, rest, _ := strings.Cut(string(info), "mnt_id:")
 		id, _, _ := strings.Cut(strings.TrimSpace(rest), "\n")
 		m, known := all[id]
 		rel, err := filepath.Rel(m.point, path)
 		if !known || err != nil || !filepath.IsLocal(rel) {
-			failed = fmt.Errorf("%w: the mount of %s isn't known", ErrMoved, path)
-			return
+			return fmt.Errorf("%w: the mount of %s isn't known", ErrMoved, path)
 		}
 		path = filepath.Join(m.root, rel)
+		return nil
 	})
-	return path, errors.Join(err, failed)
+	return path, err
 }
