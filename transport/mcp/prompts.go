@@ -39,11 +39,12 @@ func (x *exchange) prompts() (all []prompt, err error) {
 			continue
 		}
 		p := prompt{Name: o.Prompt, Title: o.Title, Description: s.Summary, from: o.Type}
-		properties := jsonscan.Member(s.Input.JSON(), "properties")
 		var required []string
 		_ = json.Unmarshal(jsonscan.Member(s.Input.JSON(), "required"), &required)
-		eachMember(properties, func(name string, value []byte) {
+		jsonscan.Members(jsonscan.Member(s.Input.JSON(), "properties"), 0, func(token, value []byte) bool {
+			name := jsonscan.Unquote(token)
 			p.Arguments = append(p.Arguments, promptArgument{name, jsonscan.Unquote(jsonscan.Member(value, "description")), slices.Contains(required, name)})
+			return true
 		})
 		all = append(all, p)
 	}
@@ -116,7 +117,7 @@ func getPrompt(x *exchange) {
 		x.respond(reply[1 : len(reply)-1])
 		return
 	}
-	text, err := x.hydrated(all[i].uri)
+	text, _, err := x.readBy("Content.Hydrate", all[i].uri)
 	if err != nil {
 		x.fail(x.failedCall(err))
 		return
@@ -132,5 +133,5 @@ func getPrompt(x *exchange) {
 	x.respond(membersOf(struct {
 		Description string `json:"description"`
 		Messages    []said `json:"messages"`
-	}{all[i].Description, []said{{"user", content{"text", text}}}}))
+	}{all[i].Description, []said{{"user", content{"text", string(text)}}}}))
 }

@@ -64,7 +64,7 @@ func (s *skill) read(x *exchange) error {
 	if s.Frontmatter, err = mcp.Frontmatter(text); err != nil {
 		return message.Errorf(422, "%s can't be served: %v", s.URI, err)
 	}
-	files, err := x.listTree(map[string]any{"uri": s.folder, "recursive": true, "limit": maxSkillFiles})
+	files, err := list[entry](x, "VFS.List", map[string]any{"uri": s.folder, "recursive": true, "limit": maxSkillFiles})
 	if err != nil {
 		return err
 	}
@@ -170,9 +170,9 @@ const directory = "inode/directory"
 func readDirectory(x *exchange) {
 	uri := strings.TrimSuffix(jsonscan.Unquote(jsonscan.Member(x.Params, "uri")), "/")
 	inside, err := x.inTree(uri)
-	var files fileList
+	var files listing[entry]
 	if err == nil && inside != "" {
-		files, err = x.listTree(map[string]any{"uri": inside, "limit": maxSkillFiles})
+		files, err = list[entry](x, "VFS.List", map[string]any{"uri": inside, "limit": maxSkillFiles})
 	}
 	if err != nil || inside == "" {
 		x.fail(&jsonrpc.Failure{Code: mcp.InvalidParams, Text: "The URI isn't that of a folder", Data: aboutURI(uri)})

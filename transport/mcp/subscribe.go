@@ -126,11 +126,12 @@ func subscriptionsListen(x *exchange) {
 	if accepted.Prompts = wants("promptsListChanged"); accepted.Prompts {
 		notifyOf(promptsChanged, "", x.s.watchPrompts(ctx)...)
 	}
-	eachElement(jsonscan.Member(wanted, "resourceSubscriptions"), func(value []byte) {
+	jsonscan.Elements(jsonscan.Member(wanted, "resourceSubscriptions"), 0, func(value []byte) bool {
 		if uri := jsonscan.Unquote(value); x.s.kindOf(uri) != nil && !slices.Contains(accepted.Resources, uri) && len(accepted.Resources) < maxSubscriptions {
 			accepted.Resources = append(accepted.Resources, uri)
 			notifyOf(resourceChanged, uri, x.s.watchResource(ctx, uri))
 		}
+		return true
 	})
 	x.notify("notifications/subscriptions/acknowledged", marshal(heardParams{Meta: meta, Notifications: &accepted}))
 	close(acknowledged)

@@ -190,12 +190,12 @@ func updateTask(x *exchange) {
 	responses := jsonscan.Member(x.Params, "inputResponses")
 	x.s.opts.Tasks.answer(info.JobID, responses)
 	person := x.person()
-	eachMember(responses, func(call string, response []byte) {
-		a, asked := approvals[call]
-		if form := a.request(); asked && person != nil && form.answeredBy(response) {
+	for call, a := range approvals {
+		response := jsonscan.Member(responses, call)
+		if form := a.request(); person != nil && form.answeredBy(response) {
 			x.decided(x.ctx, person, a, response)
 		}
-	})
+	}
 	x.respond(nil)
 }
 
@@ -275,12 +275,12 @@ func (t *Tasks) answer(job string, responses []byte) {
 	if one == nil {
 		return
 	}
-	eachMember(responses, func(name string, value []byte) {
-		if r, asked := one.requests[name]; asked && r.answeredBy(value) {
+	for name, r := range one.requests {
+		if value := jsonscan.Member(responses, name); r.answeredBy(value) {
 			one.responses[name] = bytes.Clone(value)
 			delete(one.requests, name)
 		}
-	})
+	}
 	select {
 	case one.answered <- struct{}{}:
 	default:

@@ -9,7 +9,7 @@ import (
 	"kernos/message"
 )
 
-// A file is what VFS.Read replies.
+// A file is what VFS.Read and Content.Hydrate reply.
 type file struct {
 	Content    *string
 	ContentRef *message.BlobPointer
@@ -18,7 +18,12 @@ type file struct {
 
 // readTree reads a file of the tree.
 func (x *exchange) readTree(uri string) (data []byte, mediaType string, err error) {
-	f, err := call[file](x, "VFS.Read", map[string]string{"uri": uri})
+	return x.readBy("VFS.Read", uri)
+}
+
+// readBy reads a file by a syscall that replies one.
+func (x *exchange) readBy(t message.Type, uri string) (data []byte, mediaType string, err error) {
+	f, err := call[file](x, t, map[string]string{"uri": uri})
 	switch {
 	case err != nil:
 		return nil, "", err
@@ -49,18 +54,22 @@ func mediaTypeOf(name string) string {
 	return ""
 }
 
-// A fileList is what VFS.List replies.
-type fileList struct {
-	Entries []struct {
-		URI, Name, Kind string
-		Size            *int64
-	}
+// An entry is one that VFS.List lists.
+type entry struct {
+	URI, Name, Kind string
+	Size            *int64
+}
+
+// A listing is what a syscall replies that lists something.
+type listing[T any] struct {
+	Entries    []T
 	EntriesRef *message.BlobPointer
 	Cursor     string
 }
 
-func (x *exchange) listTree(data map[string]any) (fileList, error) {
-	found, err := call[fileList](x, "VFS.List", data)
+// list calls a syscall that lists something.
+func list[T any](x *exchange, t message.Type, data map[string]any) (listing[T], error) {
+	found, err := call[listing[T]](x, t, data)
 	if err == nil && found.EntriesRef != nil {
 		var text []byte
 		if text, err = x.fetch(found.EntriesRef); err == nil {
@@ -72,7 +81,7 @@ func (x *exchange) listTree(data map[string]any) (fileList, error) {
 
 // listFiles lists the files of the tree, but not those that are resources of other kinds, or change all the time.
 func listFiles(x *exchange, after string) (some []resource, next string, err error) {
-	found, err := x.listTree(map[string]any{"uri": fileScheme, "recursive": true, "cursor": after, "limit": pageSize})
+	found, err := list[entry](x, "VFS.List", map[string]any{"uri": fileScheme, "recursive": true, "cursor": after, "limit": pageSize})
 	for _, e := range found.Entries {
 		if e.Kind == "file" && !strings.HasPrefix(e.URI, "os://memory/") && !strings.HasPrefix(e.URI, "os://proc/") && !strings.HasPrefix(e.URI, "os://sys/") {
 			some = append(some, resource{URI: e.URI, Name: e.Name, MimeType: mediaTypeOf(e.URI), Size: e.Size})
@@ -82,7 +91,7 @@ func listFiles(x *exchange, after string) (some []resource, next string, err err
 }
 
 func completeFiles(x *exchange, begin string) (names []string, err error) {
-	found, err := x.listTree(map[string]any{"uri": fileScheme + strings.TrimPrefix(path.Dir("/"+begin), "/"), "limit": 1000})
+	found, err := list[entry](x, "VFS.List", map[string]any{"uri": fileScheme + strings.TrimPrefix(path.Dir("/"+begin), "/"), "limit": 1000})
 	for _, e := range found.Entries {
 		name := strings.TrimPrefix(e.URI, fileScheme)
 		if e.Kind == "directory" {

@@ -27,7 +27,7 @@ func newDefinitions(prefix string) *definitions {
 // all of it becomes one to there.
 func (d *definitions) take(schema json.RawMessage, at string) json.RawMessage {
 	own := members(schema)
-	if own == nil {
+	if len(own) == 0 {
 		return schema
 	}
 	// Names first: definitions may refer to each other.
