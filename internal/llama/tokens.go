@@ -32,28 +32,22 @@ const (
 	typeUserDefined = 4
 )
 
-func newTokenizer(f *file) (*tokenizer, error) {
+// newTokenizer reads the tokenizer of a file. It panics if the file has none; see [Open].
+func newTokenizer(f *file) *tokenizer {
 	if f.settings["tokenizer.ggml.model"] != "gpt2" {
-		return nil, fmt.Errorf("the tokenizer %v isn't known; gpt2 is", f.settings["tokenizer.ggml.model"])
+		panic(fmt.Sprintf("the tokenizer %v isn't known; gpt2 is", f.settings["tokenizer.ggml.model"]))
 	}
-	written, err := list[string](f, "tokenizer.ggml.tokens")
-	if err != nil {
-		return nil, err
-	}
-	types, err := list[int32](f, "tokenizer.ggml.token_type")
-	if err != nil {
-		return nil, err
-	}
-	merges, err := list[string](f, "tokenizer.ggml.merges")
-	if err != nil {
-		return nil, err
-	}
-	if len(types) != len(written) {
-		return nil, fmt.Errorf("%d tokens have %d types", len(written), len(types))
-	}
+	written, types := list[string](f, "tokenizer.ggml.tokens"), list[int32](f, "tokenizer.ggml.token_type")
 	t := &tokenizer{texts: make([]string, len(written)), ids: make(map[string]Token, len(written)),
-		ranks: make(map[[2]Token]merge, len(merges)), control: make(map[string]Token)}
+		ranks: make(map[[2]Token]merge), control: make(map[string]Token)}
 	bytes := byteOfRune()
+	raw := func(text string) string {
+		var b []byte
+		for _, r := range text {
+			b = append(b, bytes[r])
+		}
+		return string(b)
+	}
 	for i, text := range written {
 		switch types[i] {
 		case typeControl:
@@ -62,49 +56,19 @@ func newTokenizer(f *file) (*tokenizer, error) {
 			t.texts[i] = text
 			t.literals = append(t.literals, Token(i))
 		default:
-			var raw strings.Builder
-			for _, r := range text {
-				b, ok := bytes[r]
-				if !ok {
-					return nil, fmt.Errorf("token %d, %q, has a character that stands for no byte", i, text)
-				}
-				raw.WriteByte(b)
-			}
-			t.texts[i] = raw.String()
-			t.ids[raw.String()] = Token(i)
+			t.texts[i] = raw(text)
+			t.ids[t.texts[i]] = Token(i)
 		}
 	}
 	for b := range 256 {
-		id, ok := t.ids[string([]byte{byte(b)})]
-		if !ok {
-			return nil, fmt.Errorf("the vocabulary lacks the byte %#x", b)
-		}
-		t.single[b] = id
+		t.single[b] = t.ids[string([]byte{byte(b)})]
 	}
-	for rank, m := range merges {
-		if err := t.learn(rank, m, bytes); err != nil {
-			return nil, err
-		}
+	for rank, m := range list[string](f, "tokenizer.ggml.merges") {
+		left, right, _ := strings.Cut(m, " ")
+		left, right = raw(left), raw(right)
+		t.ranks[[2]Token{t.ids[left], t.ids[right]}] = merge{rank: rank, to: t.ids[left+right]}
 	}
-	return t, nil
-}
-
-func (t *tokenizer) learn(rank int, written string, bytes map[rune]byte) error {
-	left, right, ok := strings.Cut(written, " ")
-	var raw [2]string
-	for i, side := range []string{left, right} {
-		for _, r := range side {
-			raw[i] += string([]byte{bytes[r]})
-		}
-	}
-	a, okA := t.ids[raw[0]]
-	b, okB := t.ids[raw[1]]
-	to, okTo := t.ids[raw[0]+raw[1]]
-	if !ok || !okA || !okB || !okTo {
-		return fmt.Errorf("the merge %q has a part that isn't a token", written)
-	}
-	t.ranks[[2]Token{a, b}] = merge{rank: rank, to: to}
-	return nil
+	return t
 }
 
 // byteOfRune returns GPT-2's way to write a byte as a visible character.
