@@ -5,11 +5,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"kernos/daemon"
@@ -138,6 +140,17 @@ func fixtures(o *daemon.Options) {
 			return `"told"`, nil
 		}),
 		raw("Fixture.Ask", message.KindQuery, schema.Any, asks),
+		raw("Fixture.Both", message.KindQuery, schema.Any, func(ctx context.Context, _ message.Message, _ kernel.Emit) (string, error) {
+			var both sync.WaitGroup
+			var errs [2]error
+			for i := range errs {
+				both.Go(func() {
+					_, errs[i] = kernel.Invoke(ctx, "Mcp.Ask", json.RawMessage(strings.Replace(name, `"name":`, fmt.Sprintf(`"name%d":`, i), 1)))
+				})
+			}
+			both.Wait()
+			return `"both"`, errors.Join(errs[:]...)
+		}),
 		raw("Fixture.Greet", message.KindQuery, schema.Any, func(_ context.Context, m message.Message, _ kernel.Emit) (string, error) {
 			return fmt.Sprintf(`{"messages":[{"role":"user","content":{"type":"text","text":%q}}]}`, "Greet "+string(m.Data)), nil
 		}),
@@ -471,6 +484,12 @@ func TestTasks(t *testing.T) {
 	wait(asking, "input_required")
 	c.ask(5, "tasks/update", asking+`,"inputResponses":{"name":{"action":"accept","content":{"name":"Cid"}}},`+follows)
 	check(t, "it is done", wait(asking, "completed"), `"result":{"content":`, `Cid`)
+	both := regexp.MustCompile(`"taskId":"[^"]+"`).FindString(c.ask(10, "tools/call", `"name":"Job_Start","arguments":{"name":"Fixture.Both"},`+follows))
+	for !strings.Contains(wait(both, "input_required"), `"name0"`) || !strings.Contains(wait(both, "input_required"), `"name1"`) {
+	}
+	answer := `{"action":"accept","content":{"name":"Dan"}}`
+	c.ask(11, "tasks/update", both+`,"inputResponses":{"name0":`+answer+`,"name1":`+answer+`},`+follows)
+	check(t, "two questions at once", wait(both, "completed"), `both`)
 	failing := begin(6, "Fixture_Fail")
 	check(t, "a refusal", wait(failing, "completed"), `"isError":true`, `Not now`)
 	job := c.ask(7, "tools/call", `"name":"Job_Start","arguments":{"name":"Fixture.Wait"},`+follows)

@@ -224,7 +224,7 @@ type Tasks struct {
 type task struct {
 	requests  map[string]askRequest // requests that aren't answered
 	responses map[string]json.RawMessage
-	answered  chan struct{} // gets a value when something was answered
+	answered  chan struct{} // closed when something is answered, and replaced: several calls may wait
 	job       string
 }
 
@@ -238,7 +238,7 @@ func (t *Tasks) expect(starter message.ID) {
 	if t.begun == nil {
 		t.begun, t.byJob = make(map[message.ID]*task), make(map[string]*task)
 	}
-	t.begun[starter] = &task{requests: make(map[string]askRequest), responses: make(map[string]json.RawMessage), answered: make(chan struct{}, 1)}
+	t.begun[starter] = &task{requests: make(map[string]askRequest), responses: make(map[string]json.RawMessage), answered: make(chan struct{})}
 	if t.recent = append(t.recent, starter); len(t.recent) > maxTasks {
 		oldest := t.recent[0]
 		delete(t.byJob, t.begun[oldest].job)
@@ -281,10 +281,8 @@ func (t *Tasks) answer(job string, responses []byte) {
 			delete(one.requests, name)
 		}
 	}
-	select {
-	case one.answered <- struct{}{}:
-	default:
-	}
+	close(one.answered)
+	one.answered = make(chan struct{})
 }
 
 // ask asks the client that follows the job of a call, and waits for its answers.
@@ -317,12 +315,13 @@ func (t *Tasks) ask(ctx context.Context, requests map[string]askRequest) (map[st
 				got[name] = response
 			}
 		}
+		answered := one.answered
 		t.mu.Unlock()
 		if len(got) == len(requests) {
 			return got, nil
 		}
 		select {
-		case <-one.answered:
+		case <-answered:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
