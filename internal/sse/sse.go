@@ -38,28 +38,40 @@ type Reader struct {
 func NewReader(from io.Reader, max int) *Reader {
 	r := &Reader{lines: bufio.NewScanner(from), max: max, id: []byte{}, data: []byte{}}
 	r.lines.Buffer(make([]byte, 16<<10), max+len("data: \r\n"))
-	begun := false
-	r.lines.Split(func(text []byte, atEnd bool) (int, []byte, error) {
-		next, line := cutLine(text, atEnd)
-		if next > 0 && !begun {
-			begun, line = true, bytes.TrimPrefix(line, []byte("\xEF\xBB\xBF"))
-		}
-		return next, line, nil
-	})
+	r.lines.Split(new(splitter).split)
 	return r
 }
 
-// cutLine returns the first line of a text without its end, which is a line feed, a carriage return, or both, and where the
-// next one begins. It is 0 if the line isn't complete.
-func cutLine(text []byte, atEnd bool) (next int, line []byte) {
-	i := bytes.IndexAny(text, "\r\n")
-	switch {
-	case i < 0 || text[i] == '\r' && i+1 == len(text) && !atEnd: // a line feed may follow the carriage return
-		return 0, nil
-	case text[i] == '\r' && i+1 < len(text) && text[i+1] == '\n':
-		return i + 2, text[:i]
+// A splitter splits a stream into lines.
+type splitter struct {
+	begun bool // a byte order mark can no longer come
+	seen  int  // where the end of the line wasn't found yet: a long line comes in many parts
+}
+
+// split is a [bufio.SplitFunc]. A line ends with a line feed, a carriage return, or both.
+func (s *splitter) split(text []byte, atEnd bool) (next int, line []byte, _ error) {
+	i := bytes.IndexAny(text[s.seen:], "\r\n")
+	if i < 0 {
+		s.seen = len(text)
+		return 0, nil, nil
 	}
-	return i + 1, text[:i]
+	i += s.seen
+	next = i + 1
+	if text[i] == '\r' {
+		if next == len(text) && !atEnd { // a line feed may follow
+			s.seen = i
+			return 0, nil, nil
+		}
+		if next < len(text) && text[next] == '\n' {
+			next++
+		}
+	}
+	s.seen = 0
+	line = text[:i]
+	if !s.begun {
+		s.begun, line = true, bytes.TrimPrefix(line, []byte("\xEF\xBB\xBF"))
+	}
+	return next, line, nil
 }
 
 // Next returns the next event that has something. The error is io.EOF at the end of the stream; an

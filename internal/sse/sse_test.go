@@ -46,6 +46,14 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// A long line that comes in many parts is looked at once: the square of a megabyte would take hours.
+func TestALongLineInManyParts(t *testing.T) {
+	text := "data: " + strings.Repeat("x", 1<<20) + "\n\n"
+	if got, err := read(iotest.OneByteReader(strings.NewReader(text)), 1<<21); err != io.EOF || len(got) != 1 || len(got[0].Data) != 1<<20 {
+		t.Errorf("%d events, %v", len(got), err)
+	}
+}
+
 func TestAnEventThatIsTooLong(t *testing.T) {
 	for _, text := range []string{
 		"data: " + strings.Repeat("x", 100_000) + "\n\n",
