@@ -82,7 +82,7 @@ file of the state. An existing key is moved aside with its state.`,
 				restore := backup.Restore{Name: args[0], In: c.InOrStdin(), Home: home, AnyOrigin: os.Getenv("KERNOS_ORIGIN") == "",
 					Replace: replace, Report: c.ErrOrStderr()}
 				if !withoutKey {
-					restore.Key = func() ([]byte, error) { return backup.ReadPassphrase(c.Context(), file, false, c.ErrOrStderr()) }
+					restore.Key = func() ([]byte, error) { return backup.ReadPassphrase(ctx, file, false, c.ErrOrStderr()) }
 				}
 				return settings.Explain(restore.Run(ctx))
 			})

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"kernos/cmd/kernos/settings"
+	"kernos/internal/testkit/tty"
 	"kernos/transport/unix"
 )
 
@@ -170,5 +171,26 @@ func TestADaemonWhoseStartIsNotKnown(t *testing.T) {
 	h.answers(getNote, `"data":"first"`)
 	if !regexp.MustCompile(`^the daemon .* has stopped\nwhat was there is now in .*\n.*: \d+ entries .*\nthe daemon runs again`).MatchString(notes) {
 		t.Errorf("it says %q", notes)
+	}
+}
+
+// An interrupt ends a backup or a restore that asks for a passphrase.
+func TestAnInterruptEndsTheQuestionForAPassphrase(t *testing.T) {
+	h := newHouse(t)
+	dir := t.TempDir()
+	passphrase, file := filepath.Join(dir, "passphrase"), filepath.Join(dir, "file")
+	if err := os.WriteFile(passphrase, []byte("correct horse"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// There are state and a key.
+	h.must(setFirst+`{"kind":"command","type":"Crypto.Seal","data":{"plaintext":"a"},"metadata":{"id":"c","timestamp":1}}`, "pipe", "--inline")
+	h.must("", "backup", "--passphrase-file", passphrase, file)
+	for _, args := range [][]string{{"backup", "--with-key", file}, {"restore", "--replace", file}} {
+		x := tty.Start(t, h.command(args...), 80, 24)
+		x.Until("Passphrase of the sealing key:")
+		x.Type(tty.CtrlC)
+		if status := x.Wait(); status != 130 {
+			t.Errorf("%s: status %d: %s", args[0], status, x.Screen())
+		}
 	}
 }
