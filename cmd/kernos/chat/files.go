@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"bytes"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -17,6 +18,9 @@ import (
 
 // maxInside is how many bytes of files stand in an input; more are kept where the kernel finds them.
 const maxInside = 256 << 10
+
+// maxFile is how large a file may be: no kernel keeps a larger one.
+const maxFile = 64 << 20
 
 // attached returns the files that a text names as @path. A word of which no file has the name is a word.
 // Keep puts a large file where the kernel finds it; nil if large files aren't supported.
@@ -37,6 +41,9 @@ func attached(text string, keep func(io.Reader) (message.BlobPointer, error)) (f
 		if !info.Mode().IsRegular() {
 			return nil, fmt.Errorf("@%s isn't a file; name one of its files, or leave @ out", path)
 		}
+		if info.Size() > maxFile {
+			return nil, fmt.Errorf("@%s has more than %d MB, which is the most that a file of a message can have", path, maxFile>>20)
+		}
 		f := file{Filename: filepath.Base(path)}
 		data, err := os.ReadFile(path)
 		if err != nil {
@@ -50,7 +57,7 @@ func attached(text string, keep func(io.Reader) (message.BlobPointer, error)) (f
 		} else if keep == nil {
 			return nil, fmt.Errorf("the files of a message have more than %d KB with @%s, and the server is elsewhere; send less", maxInside>>10, path)
 		} else {
-			at, err := keep(strings.NewReader(string(data)))
+			at, err := keep(bytes.NewReader(data))
 			if err != nil {
 				return nil, errors.Join(fmt.Errorf("@%s can't be sent", path), err)
 			}
