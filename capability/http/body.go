@@ -64,7 +64,7 @@ func (t *taking) take(ctx context.Context, stream *kernel.Stream) (output, error
 	case src.failed != nil:
 		return output{}, &networkError{phase: reading, err: src.failed}
 	}
-	out := output{Status: t.response.StatusCode, Headers: headerObject(t.response.Header, decoded, t.secrets)}
+	out := output{Status: t.response.StatusCode, Headers: headersOf(t.response.Header, decoded, t.secrets)}
 	if err != nil { // the body has ended: begin is all of it
 		if text, ok := textOf(begin, t.response.Header.Get("Content-Type")); ok {
 			text = t.secrets.Hide(text)

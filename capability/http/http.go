@@ -146,7 +146,7 @@ type input struct {
 
 type output struct {
 	Status  int                  `json:"status"`
-	Headers json.RawMessage      `json:"headers"`
+	Headers map[string]string    `json:"headers"`
 	Body    *string              `json:"body,omitzero"`
 	BodyRef *message.BlobPointer `json:"bodyRef,omitzero"`
 
