@@ -250,10 +250,11 @@ func TestAJobRunsOnce(t *testing.T) {
 	test(t, "later", func(t *testing.T, w *world) {
 		begun := w.clock.Now().UnixMilli()
 		for data, due := range map[string]time.Duration{
-			`"delay":"60000"`:                     time.Minute, // as a shell writes it
-			`"delay":"1m30s"`:                     90 * time.Second,
-			`"at":"2m"`:                           2 * time.Minute,
-			fmt.Sprintf(`"at":%d`, begun+180_000): 3 * time.Minute,
+			`"delay":"60000"`:                       time.Minute, // as a shell writes it
+			`"delay":"1m30s"`:                       90 * time.Second,
+			`"at":"2m"`:                             2 * time.Minute,
+			fmt.Sprintf(`"at":%d`, begun+180_000):   3 * time.Minute,
+			fmt.Sprintf(`"at":"%d"`, begun+150_000): 150 * time.Second,
 			`"at":"` + w.clock.Now().Add(4*time.Minute).Format(time.RFC3339Nano) + `"`: 4 * time.Minute,
 		} {
 			key := due.String()
@@ -262,8 +263,7 @@ func TestAJobRunsOnce(t *testing.T) {
 				t.Errorf("%s: %+v", data, i)
 			}
 		}
-		for i := range 5 {
-			want := []string{"1m0s", "1m30s", "2m0s", "3m0s", "4m0s"}[i]
+		for _, want := range []string{"1m0s", "1m30s", "2m0s", "2m30s", "3m0s", "4m0s"} {
 			if w.counted(want) != 0 {
 				t.Errorf("%s has run early", want)
 			}

@@ -53,6 +53,9 @@ func readTime(field string, v jsontext.Value, from func(time.Duration) time.Time
 			return t, nil
 		}
 	}
+	if n, err := strconv.ParseUint(text, 10, 53); err == nil { // as a shell writes it
+		return time.UnixMilli(int64(n)), nil
+	}
 	if d, err := quantity.ParseDuration(text); err == nil && d <= maxSpan {
 		return from(d), nil
 	}
