@@ -55,10 +55,12 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) {
 	c := s.newConn(s.life, caller, choiceOf(r))
 	c.session.resumed = r.URL.Query().Has(Resumed)
 	if _, reason := s.conns.Admit(c); s.conns.RefuseFor(w, reason) {
+		c.session.end()
 		return
 	}
 	raw, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
+		c.session.end()
 		s.conns.Leave(c)
 		s.conns.Done()
 		return

@@ -54,8 +54,12 @@ func newSession(ctx context.Context, work *transport.Server, p *principal.Princi
 		principal: p, work: work, running: make(map[string]*exchange), waiting: make(map[string]chan jsonrpc.Frame), subscribed: make(map[string]context.CancelFunc),
 		streams: make(map[int64]*eventStream), used: time.Now(),
 	}
-	n.life, n.stop = context.WithCancel(ctx)
-	context.AfterFunc(p.Life(), n.stop)
+	life, end := context.WithCancel(ctx)
+	outlive := context.AfterFunc(p.Life(), end)
+	n.life, n.stop = life, func() {
+		outlive() // otherwise the principal would keep what is left of the session
+		end()
+	}
 	n.client.session = n
 	return n
 }
