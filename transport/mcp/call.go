@@ -87,7 +87,8 @@ func callTool(x *exchange) {
 		return
 	}
 	x.s.k.Stamp(&m)
-	x.tool, x.data, x.asked = t, data, m.Metadata.ID
+	x.tool, x.data = t, data
+	x.session.calls(x, m.Metadata.ID)
 	if x.replied {
 		x.s.opts.Tasks.expect(x.asked)
 	}

@@ -140,6 +140,10 @@ func fixtures(o *daemon.Options) {
 			return `"told"`, nil
 		}),
 		raw("Fixture.Ask", message.KindQuery, schema.Any, asks),
+		raw("Fixture.Who", message.KindQuery, schema.Any, func(ctx context.Context, _ message.Message, _ kernel.Emit) (string, error) {
+			reply, err := kernel.Invoke(ctx, "Mcp.Client", json.RawMessage("{}"))
+			return string(reply), err
+		}),
 		raw("Fixture.Both", message.KindQuery, schema.Any, func(ctx context.Context, _ message.Message, _ kernel.Emit) (string, error) {
 			var both sync.WaitGroup
 			var errs [2]error
@@ -453,6 +457,25 @@ func TestAsk(t *testing.T) {
 	check(t, "the same answer again", c.ask(7, "tools/call", `"name":"Fixture_Ask",`+state+`,`+answer+modernMeta), `"code":-32602`)
 	check(t, "an answer in advance", c.ask(8, "tools/call", `"name":"Fixture_Ask",`+answer+modernMeta), `"resultType":"complete"`, `Bob`)
 	check(t, "a client that can't", c.ask(9, "tools/call", `"name":"Fixture_Ask",`+strings.Replace(modernMeta, `"elicitation":{}`, ``, 1)), `"code":-32021`, `"requiredCapabilities":{"elicitation":{}}`)
+}
+
+// A call finds its client while others begin. The race detector looks at this.
+func TestCallsAtOnceFindTheirClient(t *testing.T) {
+	d, _ := serve(t, fixtures)
+	c := connect(t, d, nil, "")
+	c.initialize(`{"roots":{}}`)
+	const calls = 100
+	go func() {
+		for id := range calls {
+			c.send(request(1+id, "tools/call", `"name":"Fixture_Who"`))
+		}
+	}()
+	for answered := 0; answered < calls; {
+		if got := c.next(); strings.Contains(got, `"result":`) {
+			check(t, "the client", got, `"structuredContent":{"version":"2025-11-25","capabilities":{"roots":{}}}`)
+			answered++
+		}
+	}
 }
 
 // A job is a task, which may ask.

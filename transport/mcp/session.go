@@ -13,6 +13,7 @@ import (
 
 	"kernos/internal/jsonscan"
 	"kernos/kernel/principal"
+	"kernos/message"
 	"kernos/transport"
 	"kernos/transport/mcp/jsonrpc"
 )
@@ -188,6 +189,15 @@ func (n *session) begin(x *exchange) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.running[string(x.ID)] = x
+}
+
+// calls notes the id of the message that calls a tool: [conn.exchangeOf] looks for it in all requests. There may be no session.
+func (n *session) calls(x *exchange, id message.ID) {
+	if n != nil {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+	}
+	x.asked = id
 }
 
 // done forgets a request that has its response.
