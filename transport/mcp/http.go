@@ -196,11 +196,7 @@ func (s *Server) answer(requests *transport.Server, w http.ResponseWriter, r *ht
 		return
 	}
 	if c.session != nil {
-		// The client may come back for the rest, as long as its session lasts.
-		if x.cancel != nil {
-			context.AfterFunc(c.session.life, x.cancel)
-		}
-		return
+		return // the client may come back for the rest
 	}
 	if h.left != nil {
 		close(h.left)
@@ -220,7 +216,7 @@ type httpExchange struct {
 	left    chan struct{} // closed when the client has left; nil for what doesn't wait
 }
 
-// outlive prepares what may continue when the request has ended.
+// outlive prepares what may continue when the request has ended, as long as its session lasts.
 func (h *httpExchange) outlive() {
 	// The deadline of the body would end the wait for a client that leaves.
 	_ = http.NewResponseController(h.w).SetReadDeadline(time.Time{})
@@ -229,6 +225,13 @@ func (h *httpExchange) outlive() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ctx, h.cancel = ctx, cancel
+	if h.session != nil {
+		release := context.AfterFunc(h.session.life, cancel)
+		h.cancel = func() {
+			release()
+			cancel()
+		}
+	}
 }
 
 // call sends a message to the kernel. What is done soon is done by the goroutine of the request.
