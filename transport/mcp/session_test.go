@@ -13,7 +13,7 @@ import (
 // outer is a context that a session is made in.
 type outer struct {
 	context.Context
-	size [64]byte // not among the tiny objects that are freed together
+	_ [64]byte // not among the tiny objects that are freed together
 }
 
 // A token that lasts keeps nothing of its sessions that have ended.
