@@ -42,24 +42,33 @@ type handler struct {
 }
 
 // serve registers the syscall and answers requests. When the daemon closes the connection, serve
-// connects to the next one. When taking ends, it takes no new requests, finishes those that it has,
-// and returns nil. When ctx ends, with which taking ends too, running processes are killed.
-func (h *handler) serve(ctx, taking context.Context) error {
+// connects to the next one. After drain is closed, it takes no new requests, finishes those that
+// it has, and returns nil. When ctx ends, running processes are killed.
+func (h *handler) serve(ctx context.Context, drain <-chan struct{}) error {
+	connecting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-drain:
+			cancel()
+		case <-connecting.Done():
+		}
+	}()
 	slots := make(chan struct{}, h.Parallel)
 	pauses := backoff.Backoff{First: 10 * time.Millisecond, Longest: time.Second}
 	for {
-		conn, err := h.Connect(taking)
+		conn, err := h.Connect(connecting)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case taking.Err() != nil:
+		case connecting.Err() != nil:
 			return nil
 		case err != nil:
 			return err
 		}
 		if conn != nil {
 			c := &connection{handler: h, conn: conn, slots: slots, running: make(map[message.ID]context.CancelFunc)}
-			err = c.serve(ctx, taking)
+			err = c.serve(ctx, drain)
 			switch {
 			case ctx.Err() != nil:
 				return ctx.Err()
@@ -70,7 +79,7 @@ func (h *handler) serve(ctx, taking context.Context) error {
 				pauses.Reset()
 			}
 		}
-		if !pauses.Wait(taking.Done()) {
+		if !pauses.Wait(connecting.Done()) {
 			return ctx.Err()
 		}
 	}
@@ -93,19 +102,26 @@ type connection struct {
 
 // serve serves until the connection ends. The error is for the operator: the daemon doesn't
 // accept the registration.
-func (c *connection) serve(ctx, taking context.Context) error {
+func (c *connection) serve(ctx context.Context, drain <-chan struct{}) error {
 	c.registering, c.leaving = newID(), newID()
 	if e := c.send(&message.Message{Kind: message.KindCommand, Type: "Syscall.Register", Data: c.Registration, Metadata: message.Metadata{ID: c.registering}}); e != nil {
 		return errors.Join(e, c.conn.Close())
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	forget := context.AfterFunc(ctx, func() { _ = c.conn.Close() })
-	stay := context.AfterFunc(taking, func() {
-		data, _ := json.Marshal(map[string]message.Type{"name": c.Type})
-		c.send(&message.Message{Kind: message.KindCommand, Type: "Syscall.Unregister", Data: data, Metadata: message.Metadata{ID: c.leaving}})
+	over := make(chan struct{})
+	var draining sync.WaitGroup
+	draining.Go(func() {
+		select {
+		case <-drain:
+			data, _ := json.Marshal(map[string]message.Type{"name": c.Type})
+			c.send(&message.Message{Kind: message.KindCommand, Type: "Syscall.Unregister", Data: data, Metadata: message.Metadata{ID: c.leaving}})
+		case <-over:
+		}
 	})
 	err := c.read(ctx)
-	stay()
+	close(over)
+	draining.Wait()
 	forget()
 	cancel() // answers can no longer be delivered, so what still runs is killed
 	c.runs.Wait()

@@ -34,7 +34,7 @@ type world struct {
 	mu       sync.Mutex
 	daemon   *daemontest.Daemon
 	said     strings.Builder // what the handler reports, and what its processes print
-	drain    context.CancelFunc
+	drain    chan struct{}
 	finished chan error
 }
 
@@ -90,10 +90,9 @@ func (w *world) handle(script string, change func(*handler)) (kill func()) {
 		change(h)
 	}
 	ctx, kill := context.WithCancel(context.Background())
-	taking, drain := context.WithCancel(ctx)
-	finished := make(chan error, 1)
+	drain, finished := make(chan struct{}), make(chan error, 1)
 	w.drain, w.finished = drain, finished
-	go func() { finished <- h.serve(ctx, taking) }()
+	go func() { finished <- h.serve(ctx, drain) }()
 	w.t.Cleanup(func() {
 		kill()
 		<-finished
@@ -259,7 +258,7 @@ func TestADrainFinishesWhatRuns(t *testing.T) {
 	}
 	gone(t, opened)
 	_ = opened.Close()
-	w.drain()
+	close(w.drain)
 	testkit.Until(t, "new requests are refused", func() bool { return strings.Contains(w.call(t.Context(), `{}`), `"code":404`) })
 	if err := os.WriteFile(release, []byte("7"), 0o600); err != nil {
 		t.Fatal(err)
@@ -297,7 +296,7 @@ func TestARefusedRegistration(t *testing.T) {
 		Type: "Memory.Get", Registration: json.RawMessage(`{"name":"Memory.Get","kind":"query","description":"x","inputSchema":{},"outputSchema":{},"handler":"connection"}`),
 		Connect: func(ctx context.Context) (connect.Lines, error) { return new(unix.Dialer).Dial(ctx, socket) },
 	}
-	if err := h.serve(t.Context(), t.Context()); err == nil || !strings.HasPrefix(err.Error(), "Memory.Get can't be served: name: Memory.Get is reserved") {
+	if err := h.serve(t.Context(), nil); err == nil || !strings.HasPrefix(err.Error(), "Memory.Get can't be served: name: Memory.Get is reserved") {
 		t.Errorf("the error is %v", err)
 	}
 }

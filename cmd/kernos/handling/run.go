@@ -29,14 +29,14 @@ func Run(ctx context.Context, s *connect.Server, def Definition, command []strin
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
-	taking, drain := context.WithCancel(ctx)
-	defer drain()
+	drain, over := make(chan struct{}), make(chan struct{})
+	defer close(over)
 	go func() {
-		for _, act := range []func(){drain, kill} {
+		for _, act := range []func(){func() { close(drain) }, kill} {
 			select {
 			case <-signals:
 				act()
-			case <-ctx.Done():
+			case <-over:
 				return
 			}
 		}
@@ -48,7 +48,7 @@ func Run(ctx context.Context, s *connect.Server, def Definition, command []strin
 		Report:  func(text string) { fmt.Fprintln(people, "kernos: "+visible.Text(text)) },
 		Connect: connectAgain(s),
 	}
-	err = h.serve(ctx, taking)
+	err = h.serve(ctx, drain)
 	if err != nil && ctx.Err() != nil {
 		return &exit.Error{Status: exit.Interrupted}
 	}
