@@ -176,19 +176,13 @@ func (d *Daemon) Serve(ctx context.Context) error {
 	defer context.AfterFunc(d.ending, func() { stop(context.Cause(d.ending)) })()
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
-	running.Go(func() {
-		d.state.whenOpened(background, func() { d.state.maintain(background, d.kernel, d.jobs) })
-	})
+	running.Go(func() { d.state.maintain(background, d.kernel, d.jobs) })
 	if !d.opts.NoJobs {
 		d.sessions.Begin(d.kernel) // sessions and jobs begin before a caller can come, and sessions before jobs, which may use them
 		d.jobs.Begin(d.kernel)
-		for _, run := range []func(){
-			func() { d.jobs.Run(ctx, d.kernel) },
-			func() { d.sessions.Run(ctx, d.kernel) },
-			func() { d.vectors.Run(ctx) },
-		} {
-			running.Go(func() { d.state.whenOpened(ctx, run) })
-		}
+		running.Go(func() { d.jobs.Run(ctx, d.kernel) })
+		running.Go(func() { d.sessions.Run(ctx, d.kernel) })
+		running.Go(func() { d.vectors.Run(ctx) })
 	}
 	d.begun.Do(func() { close(d.serving) })
 	if !d.opts.Unrecorded {

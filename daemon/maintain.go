@@ -31,8 +31,17 @@ const (
 )
 
 // maintain removes what has expired until ctx is done: every minute, and a journal that has
-// become too large at once. The store is open.
+// become too large at once. It begins when the store is opened.
 func (s *state) maintain(ctx context.Context, k *kernel.Kernel, jobs *job.Jobs) {
+	select {
+	case <-s.opened:
+	case <-ctx.Done():
+		select {
+		case <-s.opened:
+		default:
+			return
+		}
+	}
 	var expiring sync.WaitGroup
 	expiring.Go(func() { s.memory.Expire(ctx) })
 	defer expiring.Wait()

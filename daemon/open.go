@@ -73,11 +73,11 @@ func Open(o *Options) (_ *Daemon, err error) {
 	}
 	d.tokens = token.New(&token.Options{Store: d.state.store, Ended: func(id principal.ID) { d.jobs.Ended(id) }, Now: d.opts.Now})
 	d.jobs = job.New(&job.Options{
-		Store: d.state.store, Find: d.tokens.Find, Blobs: d.state, Open: d.state.resolve, Known: d.registered, Slots: d.opts.Limits.Jobs, Grace: jobGrace, Now: d.opts.Now, Log: d.opts.Log,
+		Store: d.state.store, Find: d.tokens.Find, Blobs: d.state, Open: d.state.resolve, Known: d.registered, Opened: d.state.opened, Slots: d.opts.Limits.Jobs, Grace: jobGrace, Now: d.opts.Now, Log: d.opts.Log,
 	})
-	d.vectors = vector.New(&vector.Options{Store: d.state.store, Models: d.state.embed, Cache: d.state.vectors, Log: d.opts.Log})
+	d.vectors = vector.New(&vector.Options{Store: d.state.store, Models: d.state.embed, Cache: d.state.vectors, Opened: d.state.opened, Log: d.opts.Log})
 	d.sessions = session.New(&session.Options{
-		Store: d.state.store, Find: d.tokens.Find, Blobs: d.state, Open: d.state.resolve, Grace: jobGrace, Now: d.opts.Now, Log: d.opts.Log,
+		Store: d.state.store, Find: d.tokens.Find, Blobs: d.state, Open: d.state.resolve, Opened: d.state.opened, Grace: jobGrace, Now: d.opts.Now, Log: d.opts.Log,
 		ContextTokens: func(name string) (int, error) { return d.state.models(&d.opts).ContextTokens(name) },
 	})
 	if err := d.openKernel(); err != nil {

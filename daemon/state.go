@@ -63,17 +63,6 @@ func (s *state) isOpen() bool {
 	}
 }
 
-// whenOpened waits until the store has been opened, and calls f; not if ctx is done before.
-func (s *state) whenOpened(ctx context.Context, f func()) {
-	select {
-	case <-s.opened:
-	case <-ctx.Done():
-	}
-	if s.isOpen() {
-		f()
-	}
-}
-
 // storeWait is how long Open waits for a store that another process has open: most commands
 // have it for some milliseconds.
 const storeWait = 2 * time.Second

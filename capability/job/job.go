@@ -51,6 +51,10 @@ type Options struct {
 	// wait for it. Nil means that no program does.
 	Known func(message.Type) (bool, error)
 
+	// Opened is closed when the store has been opened: before that there is nothing to run. Nil
+	// means that it is open.
+	Opened <-chan struct{}
+
 	Slots int              // how many jobs run at once; 0 means 256
 	Grace time.Duration    // how long running jobs may continue when the kernel stops
 	Now   func() time.Time // nil means time.Now
@@ -98,6 +102,13 @@ func (j *Jobs) Begin(k *kernel.Kernel) { j.kernel.Store(k) }
 func (j *Jobs) Run(ctx context.Context, k *kernel.Kernel) {
 	j.Begin(k)
 	defer j.kernel.Store(nil)
+	if j.opts.Opened != nil {
+		select {
+		case <-j.opts.Opened:
+		case <-ctx.Done():
+			return
+		}
+	}
 	pause := backoff.Backoff{First: time.Second, Longest: time.Minute}
 	for err := j.afterRestore(); err != nil; err = j.afterRestore() {
 		j.opts.Log.Error("jobs can't be read, so none begins; this is tried again", "error", err)

@@ -58,6 +58,9 @@ type Options struct {
 	// that nothing is known of them.
 	ContextTokens func(model string) (tokens int, err error)
 
+	// Opened is closed when the store has been opened. Nil means that it is open.
+	Opened <-chan struct{}
+
 	Slots int              // how many turns run at once; 0 means 1,000
 	Grace time.Duration    // how long running turns may continue when the kernel stops
 	Now   func() time.Time // nil means time.Now
@@ -104,6 +107,13 @@ func (x *Sessions) Begin(k *kernel.Kernel) { x.kernel.Store(k) }
 func (x *Sessions) Run(ctx context.Context, k *kernel.Kernel) {
 	x.Begin(k)
 	defer x.kernel.Store(nil)
+	if x.opts.Opened != nil {
+		select {
+		case <-x.opts.Opened:
+		case <-ctx.Done():
+			return
+		}
+	}
 	x.queue.Run(ctx)
 }
 

@@ -31,6 +31,9 @@ type Options struct {
 	Models []embed.Model  // see [vectors.Options]
 	Cache  *vectors.Cache // caches the signs of vectors
 
+	// Opened is closed when the store has been opened: before that nothing is embedded. Nil means that it is open.
+	Opened <-chan struct{}
+
 	Log *slog.Logger // nil means silence
 }
 
@@ -69,6 +72,13 @@ func (v *Vectors) Module() kernel.Module {
 
 // Run embeds items in the background until ctx is done.
 func (v *Vectors) Run(ctx context.Context) {
+	if v.opts.Opened != nil {
+		select {
+		case <-v.opts.Opened:
+		case <-ctx.Done():
+			return
+		}
+	}
 	all, err := v.all(v.opts.Store)
 	if err != nil {
 		v.opts.Log.Warn("collections of vectors can't be read; items that weren't embedded wait for the next start", "error", err)
