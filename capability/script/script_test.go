@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"kernos/capability/introspect"
 	"kernos/capability/memory"
@@ -226,6 +227,16 @@ export const handler = async (input: In): Promise<unknown> => {
 	w.want("", "Text.Fail", `{"how":"thrown"}`, "500 Text.Fail:6:…TypeError: …, in: return none.such;")
 	w.want("", "Text.Fail", `{"how":"mapped"}`, "404 nothing of that name")
 	w.want("", "Text.Fail", `{"how":"nested"}`, "404 …none/here…")
+}
+
+// The engine stops code that takes too long, and answers with its line, before the kernel's own deadline.
+func TestCodeIsStoppedBeforeItsCallEnds(t *testing.T) {
+	w := newWorld(t, nil)
+	w.want("", "Syscall.Register", code("Test.Loop", "query", "export const handler = () => { for (;;) {} }", `,"limits":{"time":50}`), `{"registered":true…`)
+	d, ok := w.k.Registry().Lookup("Test.Loop")
+	if !ok || d.Timeout < time.Second {
+		t.Errorf("the call may take %v", d.Timeout)
+	}
 }
 
 func TestEventsProgressAndLogs(t *testing.T) {

@@ -104,12 +104,16 @@ var failures = []kernel.ErrorDefinition{
 	{Code: 502, When: "what its code returns breaks the output schema"},
 }
 
+// stopTime is how much later than the time limit of its code a call ends. The engine has stopped the code by then, and
+// answers with the line that the code was in.
+const stopTime = time.Second
+
 // newVersion makes a version of the script of an author from an edition.
 func newVersion(t message.Type, author principal.Claim, e edition) *version {
 	d := kernel.Definition{
 		Type: t, Kind: e.Kind, Summary: e.Description, Repeat: kernel.RetriedIf(e.SafeToRepeat),
 		Input: parsed(e.Input), Output: parsed(e.Output), Errors: failures,
-		Runs: kernel.Slow, Provider: kernel.Code, Author: author, Effect: kernel.External, Timeout: e.Limits.duration(),
+		Runs: kernel.Slow, Provider: kernel.Code, Author: author, Effect: kernel.External, Timeout: e.Limits.duration() + stopTime,
 	}
 	for _, event := range e.Emits {
 		d.Emits = append(d.Emits, kernel.EventDefinition{Type: message.Type(event.Type), Summary: event.Description})

@@ -200,7 +200,10 @@ func (s *Server) answer(requests *transport.Server, w http.ResponseWriter, r *ht
 	}
 	if h.left != nil {
 		close(h.left)
-		if x.asked == "" {
+		x.mu.Lock()
+		asked := x.asked
+		x.mu.Unlock()
+		if asked == "" {
 			x.cancel()
 		}
 	}

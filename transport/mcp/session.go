@@ -193,7 +193,9 @@ func (n *session) begin(x *exchange) {
 
 // calls notes the id of the message that calls a tool: [conn.exchangeOf] looks for it in all requests. There may be no session.
 func (n *session) calls(x *exchange, id message.ID) {
-	if n != nil {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if n != nil { // the lock of an exchange is taken before that of its session
 		n.mu.Lock()
 		defer n.mu.Unlock()
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -98,25 +97,6 @@ func TestACancelledCallEnds(t *testing.T) {
 		return nil, ctx.Err()
 	}}
 	if _, err := e.Run(ctx, p, json.RawMessage(`{}`), h, engine.Limits{Time: time.Minute}); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
-}
-
-// A patientCaller has a deadline, and still waits after it.
-type patientCaller struct {
-	context.Context
-	deadline time.Time
-}
-
-func (c patientCaller) Deadline() (time.Time, bool) { return c.deadline, true }
-
-// TestTheCallerLearnsWhereTheCodeWas: the code is stopped before the caller's own deadline.
-func TestTheCallerLearnsWhereTheCodeWas(t *testing.T) {
-	e := newEngine(t, engine.Options{})
-	p := compile(t, e, "export const handler = () => {\n  for (;;) {}\n}")
-	ctx := patientCaller{t.Context(), time.Now().Add(100 * time.Millisecond)}
-	_, err := e.Run(ctx, p, json.RawMessage(`{}`), &host{}, engine.Limits{Time: time.Minute})
-	if m, ok := errors.AsType[*message.Error](err); !ok || m.Code != 504 || !strings.Contains(m.Message, "it was in line") {
 		t.Errorf("got %v", err)
 	}
 }

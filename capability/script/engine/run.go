@@ -86,14 +86,7 @@ type outcome struct {
 func newRun(ctx context.Context, v *vm, p *Program, host Host, limits Limits) *run {
 	r := &run{vm: v, program: p, host: host, limits: limits.withDefaults(), outcomes: make(chan outcome)}
 	r.caller = ctx
-	limit := r.limits.Time
-	if d, ok := ctx.Deadline(); ok {
-		// The run ends before the caller does, so that the caller learns where the code was.
-		left := time.Until(d)
-		limit = min(limit, left-min(haltAfter, left/10))
-		r.limits.Time = min(r.limits.Time, left.Round(10*time.Millisecond))
-	}
-	r.ctx, r.cancel = context.WithTimeout(ctx, limit)
+	r.ctx, r.cancel = context.WithTimeout(ctx, r.limits.Time)
 	if v != nil {
 		v.run = r
 		v.limit.call(uint64(min(r.limits.Memory, maxMemory)))

@@ -32,7 +32,7 @@ func (m *Server) Show(s *terminal.Screen) error {
 			rows = append(rows, row)
 		}
 	}
-	if err := s.Table(nil, rows); err != nil {
+	if err := s.Explained(rows); err != nil {
 		return err
 	}
 	rows = nil

@@ -92,7 +92,7 @@ func (s *Screen) Explained(rows [][]string) error {
 	}
 	explained, widths := columnsOf(explained)
 	for i, row := range rows {
-		left, about := "", visible.Text(row[len(row)-1])
+		left, about := "", visible.Text(strings.Join(strings.Fields(row[len(row)-1]), " "))
 		for column, text := range explained[i] {
 			left += Pad(text, widths[column]) + "  "
 		}

@@ -71,6 +71,17 @@ func TestATerminalObeysNoCell(t *testing.T) {
 	}
 }
 
+func TestAnExplanationOfSeveralLinesIsWrapped(t *testing.T) {
+	var b strings.Builder
+	s := &Screen{Out: &b, Width: 40}
+	if err := s.Explained([][]string{{"count", "Counts words.\n\nArgs:\n    text:\twhat to count"}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.String(); got != "count  Counts words. Args: text: what to\n       count\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestBarLine(t *testing.T) {
 	half := 0.5
 	if got := barLine("digging", &half, 0, 80); got != "["+strings.Repeat("█", 12)+strings.Repeat("░", 12)+"]  50% digging" {
