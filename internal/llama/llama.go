@@ -33,44 +33,76 @@ type layer struct {
 	gate, up, down          matrix
 }
 
-// Open reads a model. The file's bytes aren't kept. A file that isn't such a model is found out where it doesn't fit:
-// the models that are run are parts of the program.
-func Open(data []byte) (m *Model, err error) {
-	defer func() {
-		if problem := recover(); problem != nil {
-			m, err = nil, fmt.Errorf("the file isn't a model that can be run: %v", problem)
-		}
-	}()
-	f := parse(data)
+// Open reads a model. The file's bytes aren't kept.
+func Open(data []byte) (*Model, error) {
+	f, err := parse(data)
+	if err != nil {
+		return nil, err
+	}
 	if f.settings["general.architecture"] != "llama" {
 		return nil, fmt.Errorf("the architecture %v isn't known; llama is", f.settings["general.architecture"])
 	}
-	m = &Model{
-		tokens: newTokenizer(f), least: f.settings["llama.attention.layer_norm_rms_epsilon"].(float32),
-		length: f.number("llama.context_length"), width: f.number("llama.embedding_length"),
-		heads: f.number("llama.attention.head_count"), hidden: f.number("llama.feed_forward_length"),
+	m := &Model{}
+	var layers, keyHeads int
+	var base float32
+	number := func(to *int, name string) {
+		if err == nil {
+			*to, err = f.number("llama." + name)
+		}
 	}
-	layers := f.number("llama.block_count")
-	if err := m.check(layers, f.number("llama.attention.head_count_kv")); err != nil {
+	number(&m.length, "context_length")
+	number(&m.width, "embedding_length")
+	number(&m.heads, "attention.head_count")
+	number(&keyHeads, "attention.head_count_kv")
+	number(&m.hidden, "feed_forward_length")
+	number(&layers, "block_count")
+	if err == nil {
+		base, err = f.float("llama.rope.freq_base")
+	}
+	if err == nil {
+		m.least, err = f.float("llama.attention.layer_norm_rms_epsilon")
+	}
+	if err != nil {
 		return nil, err
 	}
-	m.embed = f.matrix("token_embd", m.width, len(m.tokens.texts))
-	m.norm = f.vector("output_norm", m.width)
+	if err := m.check(layers, keyHeads); err != nil {
+		return nil, err
+	}
+	if m.tokens, err = newTokenizer(f); err != nil {
+		return nil, err
+	}
+	vectorOf := func(name string) (v []float32) {
+		if err == nil {
+			v, err = f.vector(name, m.width)
+		}
+		return v
+	}
+	matrixOf := func(name string, columns, rows int) (x matrix) {
+		if err == nil {
+			x, err = f.matrix(name, columns, rows)
+		}
+		return x
+	}
+	m.embed = matrixOf("token_embd", m.width, len(m.tokens.texts))
+	m.norm = vectorOf("output_norm")
 	for i := range layers {
 		blk := fmt.Sprintf("blk.%d.", i)
 		m.layers = append(m.layers, layer{
-			attentionNorm: f.vector(blk+"attn_norm", m.width),
-			feedNorm:      f.vector(blk+"ffn_norm", m.width),
-			query:         f.matrix(blk+"attn_q", m.width, m.width),
-			key:           f.matrix(blk+"attn_k", m.width, m.width),
-			value:         f.matrix(blk+"attn_v", m.width, m.width),
-			out:           f.matrix(blk+"attn_output", m.width, m.width),
-			gate:          f.matrix(blk+"ffn_gate", m.width, m.hidden),
-			up:            f.matrix(blk+"ffn_up", m.width, m.hidden),
-			down:          f.matrix(blk+"ffn_down", m.hidden, m.width),
+			attentionNorm: vectorOf(blk + "attn_norm"),
+			feedNorm:      vectorOf(blk + "ffn_norm"),
+			query:         matrixOf(blk+"attn_q", m.width, m.width),
+			key:           matrixOf(blk+"attn_k", m.width, m.width),
+			value:         matrixOf(blk+"attn_v", m.width, m.width),
+			out:           matrixOf(blk+"attn_output", m.width, m.width),
+			gate:          matrixOf(blk+"ffn_gate", m.width, m.hidden),
+			up:            matrixOf(blk+"ffn_up", m.width, m.hidden),
+			down:          matrixOf(blk+"ffn_down", m.hidden, m.width),
 		})
 	}
-	m.turn(float64(f.settings["llama.rope.freq_base"].(float32)))
+	if err != nil {
+		return nil, err
+	}
+	m.turn(float64(base))
 	return m, nil
 }
 
@@ -100,26 +132,24 @@ func (m *Model) turn(base float64) {
 	}
 }
 
-func (f *file) vector(name string, n int) []float32 {
-	t := f.tensor(name, kindF32, n, 1)
+func (f *file) vector(name string, n int) ([]float32, error) {
+	t, ok := f.tensors[name+".weight"]
+	if !ok || t.kind != kindF32 || t.columns != n || t.rows != 1 {
+		return nil, fmt.Errorf("the tensor %s.weight is missing, or isn't %d numbers of F32", name, n)
+	}
 	v := make([]float32, n)
 	for i := range v {
 		v[i] = math.Float32frombits(binary.LittleEndian.Uint32(t.data[4*i:]))
 	}
-	return v
+	return v, nil
 }
 
-func (f *file) matrix(name string, columns, rows int) matrix {
-	return newMatrix(f.tensor(name, kindQ8, columns, rows))
-}
-
-// tensor returns the weights of a name, which have to be of a kind and a size.
-func (f *file) tensor(name string, kind uint32, columns, rows int) tensor {
-	t := f.tensors[name+".weight"]
-	if t.data == nil || t.kind != kind || t.columns != columns || t.rows != rows {
-		panic(fmt.Sprintf("%s.weight isn't %d × %d weights of kind %d", name, columns, rows, kind))
+func (f *file) matrix(name string, columns, rows int) (matrix, error) {
+	t, ok := f.tensors[name+".weight"]
+	if !ok || t.kind != kindQ8 || t.columns != columns || t.rows != rows {
+		return matrix{}, fmt.Errorf("the tensor %s.weight is missing, or isn't %d × %d weights of Q8_0", name, columns, rows)
 	}
-	return t
+	return newMatrix(t), nil
 }
 
 // Length returns how many tokens a context may have.

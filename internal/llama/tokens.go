@@ -32,22 +32,28 @@ const (
 	typeUserDefined = 4
 )
 
-// newTokenizer reads the tokenizer of a file. It panics if the file has none; see [Open].
-func newTokenizer(f *file) *tokenizer {
+func newTokenizer(f *file) (*tokenizer, error) {
 	if f.settings["tokenizer.ggml.model"] != "gpt2" {
-		panic(fmt.Sprintf("the tokenizer %v isn't known; gpt2 is", f.settings["tokenizer.ggml.model"]))
+		return nil, fmt.Errorf("the tokenizer %v isn't known; gpt2 is", f.settings["tokenizer.ggml.model"])
 	}
-	written, types := list[string](f, "tokenizer.ggml.tokens"), list[int32](f, "tokenizer.ggml.token_type")
+	written, err := list[string](f, "tokenizer.ggml.tokens")
+	if err != nil {
+		return nil, err
+	}
+	types, err := list[int32](f, "tokenizer.ggml.token_type")
+	if err != nil {
+		return nil, err
+	}
+	merges, err := list[string](f, "tokenizer.ggml.merges")
+	if err != nil {
+		return nil, err
+	}
+	if len(types) != len(written) {
+		return nil, fmt.Errorf("%d tokens have %d types", len(written), len(types))
+	}
 	t := &tokenizer{texts: make([]string, len(written)), ids: make(map[string]Token, len(written)),
-		ranks: make(map[[2]Token]merge), control: make(map[string]Token)}
+		ranks: make(map[[2]Token]merge, len(merges)), control: make(map[string]Token)}
 	bytes := byteOfRune()
-	raw := func(text string) string {
-		var b []byte
-		for _, r := range text {
-			b = append(b, bytes[r])
-		}
-		return string(b)
-	}
 	for i, text := range written {
 		switch types[i] {
 		case typeControl:
@@ -56,19 +62,49 @@ func newTokenizer(f *file) *tokenizer {
 			t.texts[i] = text
 			t.literals = append(t.literals, Token(i))
 		default:
-			t.texts[i] = raw(text)
-			t.ids[t.texts[i]] = Token(i)
+			var raw strings.Builder
+			for _, r := range text {
+				b, ok := bytes[r]
+				if !ok {
+					return nil, fmt.Errorf("token %d, %q, has a character that stands for no byte", i, text)
+				}
+				raw.WriteByte(b)
+			}
+			t.texts[i] = raw.String()
+			t.ids[raw.String()] = Token(i)
 		}
 	}
 	for b := range 256 {
-		t.single[b] = t.ids[string([]byte{byte(b)})]
+		id, ok := t.ids[string([]byte{byte(b)})]
+		if !ok {
+			return nil, fmt.Errorf("the vocabulary lacks the byte %#x", b)
+		}
+		t.single[b] = id
 	}
-	for rank, m := range list[string](f, "tokenizer.ggml.merges") {
-		left, right, _ := strings.Cut(m, " ")
-		left, right = raw(left), raw(right)
-		t.ranks[[2]Token{t.ids[left], t.ids[right]}] = merge{rank: rank, to: t.ids[left+right]}
+	for rank, m := range merges {
+		if err := t.learn(rank, m, bytes); err != nil {
+			return nil, err
+		}
 	}
-	return t
+	return t, nil
+}
+
+func (t *tokenizer) learn(rank int, written string, bytes map[rune]byte) error {
+	left, right, ok := strings.Cut(written, " ")
+	var raw [2]string
+	for i, side := range []string{left, right} {
+		for _, r := range side {
+			raw[i] += string([]byte{bytes[r]})
+		}
+	}
+	a, okA := t.ids[raw[0]]
+	b, okB := t.ids[raw[1]]
+	to, okTo := t.ids[raw[0]+raw[1]]
+	if !ok || !okA || !okB || !okTo {
+		return fmt.Errorf("the merge %q has a part that isn't a token", written)
+	}
+	t.ranks[[2]Token{a, b}] = merge{rank: rank, to: to}
+	return nil
 }
 
 // byteOfRune returns GPT-2's way to write a byte as a visible character.
