@@ -97,7 +97,7 @@ func numbered[T ~int | ~int64, F interface {
 }
 
 // changeable returns a setting that can be changed. The operator's log and the journal name every change, and who
-// made it. The driver has checked who may.
+// made it. [kernelfs] has checked that the caller may change settings.
 func (d *Daemon) changeable(name string, get func() string, set func(text string) error) kernelfs.Variable {
 	return kernelfs.Variable{Name: name, Get: get, Set: func(ctx context.Context, text string) error {
 		before := get()

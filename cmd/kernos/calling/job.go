@@ -50,7 +50,7 @@ func jsonString(text string) json.RawMessage {
 }
 
 // outcome returns an error if the answer to a call means that what was asked for has failed: the job that was waited for,
-// the code that was tested, or the code that shall be removed, of which there is none.
+// the code that was tested, or the code that was to be removed and isn't registered.
 func (c *call) outcome(data json.RawMessage) error {
 	switch c.module + " " + c.name {
 	case "job wait":
@@ -60,7 +60,7 @@ func (c *call) outcome(data json.RawMessage) error {
 		return testOutcome(data)
 	case "syscall unregister":
 		if string(jsonvalue.Members(data).Get("unregistered")) == "false" {
-			return &exit.Error{Status: exit.Failure, Cause: errors.New("nothing was removed: there is no such code; kernos ls lists the syscalls")}
+			return &exit.Error{Status: exit.Failure, Cause: errors.New("nothing was removed: no code is registered under this name; kernos ls lists the syscalls")}
 		}
 	}
 	return nil
