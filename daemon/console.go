@@ -39,6 +39,7 @@ func (d *Daemon) openConsole() error {
 		kernel.Definition{
 			Type:       ConsoleType,
 			Access:     principal.OwnerOnly,
+			Reaches:    []kernel.Reach{kernel.ToTokens},
 			Summary:    "Make a link that lets a browser of this machine into the console: it can be used once, within a minute.",
 			Errors:     []kernel.ErrorDefinition{{Code: 503, When: "this kernel is served at no address that a browser reaches"}},
 			Visibility: kernel.Hidden,

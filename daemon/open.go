@@ -89,7 +89,7 @@ func Open(o *Options) (_ *Daemon, err error) {
 // openKernel builds the kernel, with the journal unless it is turned off.
 func (d *Daemon) openKernel() error {
 	settings := kernel.Options{
-		Timeout: d.opts.Limits.Timeout, Store: d.state.store, Blobs: d.state, ReadBlob: blob.ReadType, IdempotencyTTL: d.state.outcomes, Rules: d.sessions.Rules, Needs: introspect.Needs,
+		Timeout: d.opts.Limits.Timeout, Store: d.state.store, Blobs: d.state, ReadBlob: blob.ReadType, IdempotencyTTL: d.state.outcomes, Rules: d.sessions.Rules(), Needs: introspect.Needs,
 		InFlight: d.opts.Limits.InFlight, InFlightAll: d.opts.Limits.InFlightAll, Log: d.opts.Log,
 	}
 	if !d.opts.Unrecorded {
@@ -150,6 +150,11 @@ func (d *Daemon) openServers() error {
 	return nil
 }
 
+// reachesFile decides about a pointer to a file of this machine.
+func reachesFile(ctx context.Context, path string) error {
+	return kernel.Reaching(ctx, kernel.ToFile, path)
+}
+
 // newState prepares the state of a home.
 func newState(home Home, o *Options, socket string) (*state, error) {
 	s := &state{home: home, log: o.Log, outcomes: o.Retention.outcomes(), opened: make(chan struct{})}
@@ -195,7 +200,7 @@ func newState(home Home, o *Options, socket string) (*state, error) {
 	s.embed, s.vectors = s.embeddings(o), vectors.NewCache(vectorBytes, vectorsKept)
 	// The owner may point to any file of this machine that isn't the kernel's, and tokens to
 	// blobs that they reach.
-	own := &blobs.Resolver{Dir: s.blobs, Private: s.private, Client: s.client, Limit: memory.MaxValue}
+	own := &blobs.Resolver{Dir: s.blobs, Private: s.private, Client: s.client, Limit: memory.MaxValue, Outside: reachesFile}
 	confined := *own
 	confined.Confined, confined.Reaches = true, s.callerReaches
 	s.resolve = func(ctx context.Context, p message.BlobPointer) ([]byte, error) {

@@ -28,16 +28,26 @@ var fetching = principal.Target{Type: "Http.Fetch", Kind: message.KindCommand}
 // RoundTrip implements [http.RoundTripper].
 func (o *outgoing) RoundTrip(r *http.Request) (*http.Response, error) {
 	p := kernel.PrincipalOf(r.Context())
-	if p.IsOwner() {
-		return o.owner.RoundTrip(r)
-	}
-	if e := p.May(fetching); e != nil {
+	if err := reachesAddress(r, p); err != nil {
 		if r.Body != nil {
 			_ = r.Body.Close()
 		}
-		return nil, e
+		return nil, err
+	}
+	if p.IsOwner() {
+		return o.owner.RoundTrip(r)
 	}
 	return o.tokens.RoundTrip(r)
+}
+
+// reachesAddress decides whether a request may be sent.
+func reachesAddress(r *http.Request, p *principal.Principal) error {
+	if !p.IsOwner() {
+		if e := p.May(fetching); e != nil {
+			return e
+		}
+	}
+	return kernel.Reaching(r.Context(), kernel.ToNetwork, r.URL.Scheme+"://"+r.URL.Host)
 }
 
 // CloseIdleConnections is what [http.Client] looks for.

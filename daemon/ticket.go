@@ -27,6 +27,7 @@ func issueTickets(r *kernel.Registry) (authenticate func(string) (*principal.Pri
 		kernel.Definition{
 			Type:       TicketType,
 			Access:     principal.OwnerOnly,
+			Reaches:    []kernel.Reach{kernel.ToTokens},
 			Summary:    "Get the token for HTTP on the socket of a daemon that wants signatures.",
 			Visibility: kernel.Hidden,
 		},

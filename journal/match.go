@@ -64,8 +64,19 @@ func (m *matcher) matches(r *record) bool {
 	return true
 }
 
+// parts returns the names that the name of a principal is made of, if there are several: the caller's,
+// and that of the program or of the author of the code that acts for it.
+func parts(name []byte) []string {
+	if bytes.IndexByte(name, principal.PartsSeparator[0]) < 0 {
+		return nil
+	}
+	return strings.Split(string(name), principal.PartsSeparator)
+}
+
 func (m *matcher) wantsPrincipal(r *record) bool {
-	return slices.ContainsFunc(m.principals, func(p string) bool { return string(r.principalID()) == p || string(r.name) == p })
+	return slices.ContainsFunc(m.principals, func(p string) bool {
+		return string(r.principalID()) == p || string(r.name) == p || slices.Contains(parts(r.name), p)
+	})
 }
 
 // within reports whether a record belongs to the workflow.

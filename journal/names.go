@@ -121,7 +121,7 @@ func storedNames(dst []name, p *pageReader, seq uint64, b []byte) ([]name, error
 func pageNames(dst []name, p *pageReader) ([]name, error) {
 	names := dst[len(dst):]      // the names of this page only
 	var types [len(kinds)][]byte // the type that was named last, of each kind
-	var principal []byte         // the principal that was named last
+	var principal, name []byte   // the principal that was named last, and its name
 	var r record
 	for {
 		ok, err := p.next(&r)
@@ -135,9 +135,12 @@ func pageNames(dst []name, p *pageReader) ([]name, error) {
 			*last = r.typ
 			names = r.commonNames(names)
 		}
-		if len(r.principal) > 0 && !bytes.Equal(principal, r.principal) {
-			principal = r.principal
+		if len(r.principal) > 0 && (!bytes.Equal(principal, r.principal) || !bytes.Equal(name, r.name)) {
+			principal, name = r.principal, r.name
 			names = append(names, nameOf(tagPrincipal, r.principal), nameOf(tagPrincipal, r.name))
+			for _, part := range parts(r.name) {
+				names = append(names, nameOf(tagPrincipal, []byte(part)))
+			}
 		}
 		names = r.names(names)
 	}

@@ -112,7 +112,7 @@ type sender struct {
 func senderOf(r *kernel.Record) sender {
 	s := sender{wire: r.Sender.Wire(), claim: r.Claim}
 	if p := r.Sender.Principal(); !p.IsOwner() {
-		s.principal, s.name = string(p.ID()), p.Name()
+		s.principal, s.name = string(p.ID()), r.Sender.Name()
 	}
 	return s
 }

@@ -137,15 +137,25 @@ func (k *Kernel) check(m *message.Message, sender Sender, nested bool, caller *C
 	if err := s.validate(m.Data); err != nil {
 		return s, err
 	}
-	if sender.Session() != "" && k.opts.Rules != nil {
-		if err := k.opts.Rules(sender.Session(), s, m, caller != nil); err != nil {
-			return s, err
+	if k.opts.Rules != nil {
+		for _, session := range sender.Sessions() {
+			if err := k.opts.Rules.Call(session, s, m, caller != nil); err != nil {
+				return s, err
+			}
 		}
 	}
-	if caller != nil && s.Kind == message.KindCommand && !caller.mayCommand() {
-		return s, message.Errorf(403, "%s is a query and may not call the command %s", caller.request.Type, m.Type)
+	if query := bindingQuery(sender, caller); query != "" && s.Kind == message.KindCommand {
+		return s, message.Errorf(403, "%s is a query and may not call the command %s", query, m.Type)
 	}
 	return s, nil
+}
+
+// bindingQuery returns the query because of which a request was sent, which may not call commands, or "".
+func bindingQuery(sender Sender, caller *Call) message.Type {
+	if caller != nil && !caller.mayCommand() {
+		return caller.request.Type
+	}
+	return sender.serves()
 }
 
 func (k *Kernel) resolve(m *message.Message, from Sender) (*Syscall, error) {

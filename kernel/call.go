@@ -75,6 +75,9 @@ func (c *Call) Root() *Call {
 // Origin returns where the call came from.
 func (c *Call) Origin() Origin { return c.origin }
 
+// Work returns the work that the call is a part of, or nil. A call that another call has made is part of none.
+func (c *Call) Work() Work { return c.work }
+
 // Send returns what Admit was given to send answers with.
 func (c *Call) Send() Emit { return c.send }
 

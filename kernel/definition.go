@@ -39,6 +39,7 @@ type Definition struct {
 	Runs       RunMode          // Inline, Slow or Endless
 	Provider   Provider         // BuiltIn, Program, Code or Mounted
 	Answers    AnswerSource     // Fresh, FromStore or FromJournal
+	Reaches    []Reach          // what calls are there to reach; what single parameters reach is declared with [Reaching]
 	Effect     Effect           // InStore, External, Transient or Delegated
 	Recording  Recording        // Always or InWorkflows
 

@@ -60,10 +60,8 @@ type Options struct {
 	// means that recorded messages aren't looked up.
 	Workflow func(message.ID, *principal.Principal) string
 
-	// Rules decides about a valid request that a session has caused: an error refuses it. Nested
-	// states that the handler of another call has sent the request. Nil means that sessions have
-	// no rules.
-	Rules func(session string, s *Syscall, m *message.Message, nested bool) error
+	// Rules decide about what sessions cause. Nil means that sessions have no rules.
+	Rules Rules
 
 	// Needs are what an unknown type may stand for: its error names the syscalls that meet the first
 	// need with a word of the type.
@@ -79,6 +77,16 @@ type Options struct {
 
 	// Log is for the operator: what callers must not see. Nil means silence.
 	Log *slog.Logger
+}
+
+// Rules are the rules of sessions. An error refuses what it is asked about.
+type Rules interface {
+	// Call decides about a valid request that a session has caused. Nested states that the handler
+	// of another call has sent the request.
+	Call(session string, s *Syscall, m *message.Message, nested bool) error
+
+	// Reach decides about what a call that a session has caused is about to reach.
+	Reach(session string, c *Call, r Reached) error
 }
 
 // A Kernel answers messages. It is safe for concurrent use.

@@ -59,7 +59,7 @@ func InvokeAs(ctx context.Context, n NewCall) (json.RawMessage, error) {
 		if !other.Narrower(own) {
 			return nil, message.Errorf(403, "The token %q may not call %s for %q; the owner can: call it over the unix socket of the daemon", own.Name(), t, other.Name())
 		}
-		sender = n.Sender.In(c.sender.Session())
+		sender = n.Sender.In(c.sender.Scope())
 	}
 	if len(data) == 0 {
 		data = json.RawMessage("null")
@@ -123,9 +123,9 @@ func (o *nestedOrigin) Post(send Emit, m message.Message, commit *store.Commit) 
 }
 
 // mayCommand reports whether the call may call commands: a query may not, since it may
-// not change anything.
+// not change anything, nor may what was sent to serve one.
 func (c *Call) mayCommand() bool {
-	return c.syscall.Kind == message.KindCommand || c.syscall.Effect == Delegated && c.request.Kind == message.KindCommand
+	return c.sender.serves() == "" && (c.syscall.Kind == message.KindCommand || c.syscall.Effect == Delegated && c.request.Kind == message.KindCommand)
 }
 
 // forward passes an event of a nested call on; it has its lineage already.

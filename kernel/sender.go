@@ -2,22 +2,30 @@ package kernel
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"kernos/kernel/principal"
+	"kernos/message"
 )
 
 // A Sender is where a message comes from: the principal that it acts for, the wire that it came
-// over, and the session that has caused it. None of them comes from what was sent. The zero
-// Sender is the owner, within the process.
+// over, and the sessions whose rules decide about it. None of them comes from what was sent. The
+// zero Sender is the owner, within the process.
 type Sender struct {
 	from *sender // never changed; nil for the zero Sender. One word is cheap to pass on with each message.
 }
 
 type sender struct {
 	principal *principal.Principal
+	name      string // the names of all that the message acts for; "" means the principal's
 	wire      string
-	session   string
+	scope     string       // the sessions whose rules decide
+	query     message.Type // the query that is being served because of which the message was sent, or ""
 }
+
+// scopeSeparator stands between the sessions of a scope. No id of a session has it.
+const scopeSeparator = "/"
 
 // From returns the sender of messages that act for a principal, over a wire. A nil principal
 // is the owner.
@@ -25,10 +33,51 @@ func From(p *principal.Principal, wire string) Sender {
 	return Sender{&sender{principal: p, wire: wire}}
 }
 
-// In returns the sender of messages that a session causes: [Options.Rules] decides about them,
-// beside the rights of the principal, and about what they cause in turn.
-func (s Sender) In(session string) Sender {
-	return Sender{&sender{principal: s.Principal(), wire: s.Wire(), session: session}}
+// In returns the sender of messages that sessions cause, given one or a [Sender.Scope]: besides the
+// rights of the principal, [Options.Rules] decides about them and about what they cause in turn. The
+// sessions that the sender has already still decide.
+func (s Sender) In(scope string) Sender {
+	sessions := s.Sessions()
+	for _, session := range sessionsOf(scope) {
+		if !slices.Contains(sessions, session) {
+			sessions = append(sessions, session)
+		}
+	}
+	in := s.copy()
+	in.scope = strings.Join(sessions, scopeSeparator)
+	return Sender{in}
+}
+
+// Serving returns the sender of what the provider of a call sends because of the call: it may do
+// what both the call's principal and its own may, under the rules of all sessions of the call and of
+// the scope, and if the call is a query, it may call queries only. Records name both principals.
+func (c *Call) Serving(provider *principal.Principal, wire, scope string) Sender {
+	caller := c.sender
+	out := &sender{principal: principal.Both(caller.Principal(), provider), wire: wire, scope: caller.Scope()}
+	if out.name = caller.Name(); !provider.IsOwner() && provider.ID() != caller.Principal().ID() {
+		out.name += principal.PartsSeparator + provider.Name()
+	}
+	if !c.mayCommand() {
+		out.query = c.request.Type
+	}
+	return Sender{out}.In(scope)
+}
+
+func (s Sender) copy() *sender {
+	if s.from == nil {
+		return new(sender)
+	}
+	out := *s.from
+	return &out
+}
+
+// Name returns the name of the principal; that of a program that serves a call, or of code, stands
+// after the name of its caller: owner/ci.
+func (s Sender) Name() string {
+	if s.from == nil || s.from.name == "" {
+		return s.Principal().Name()
+	}
+	return s.from.name
 }
 
 // Wire returns the wire that the message came over: unix, ws, http, stdio; "" within the process.
@@ -41,10 +90,35 @@ func (s Sender) Wire() string {
 
 // Session returns the session that has caused the message, or "".
 func (s Sender) Session() string {
+	first, _, _ := strings.Cut(s.Scope(), scopeSeparator)
+	return first
+}
+
+// Scope returns the sessions whose rules decide about the message, as [Sender.In] takes them: the
+// one that has caused it, and those that code comes from which acts for it.
+func (s Sender) Scope() string {
 	if s.from == nil {
 		return ""
 	}
-	return s.from.session
+	return s.from.scope
+}
+
+// Sessions returns the sessions of the scope.
+func (s Sender) Sessions() []string { return sessionsOf(s.Scope()) }
+
+func sessionsOf(scope string) []string {
+	if scope == "" {
+		return nil
+	}
+	return strings.Split(scope, scopeSeparator)
+}
+
+// serves returns the query that the message was sent to serve, or "".
+func (s Sender) serves() message.Type {
+	if s.from == nil {
+		return ""
+	}
+	return s.from.query
 }
 
 // Principal returns who the message acts for.

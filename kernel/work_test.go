@@ -25,11 +25,20 @@ func (o *outcomes) Settle(b *store.Batch, m *message.Message) ([]message.Message
 	return nil, nil
 }
 
+// callRules are rules that decide about calls, and let them reach everything.
+type callRules func(session string, s *kernel.Syscall, m *message.Message, nested bool) error
+
+func (r callRules) Call(session string, s *kernel.Syscall, m *message.Message, nested bool) error {
+	return r(session, s, m, nested)
+}
+
+func (callRules) Reach(string, *kernel.Call, kernel.Reached) error { return nil }
+
 // The rules of a session decide about a call that is a part of its work, about the syscall that
 // Syscall.Call calls, and about what handlers call.
 func TestRulesDecideAboutWhatIsFinallyCalled(t *testing.T) {
 	var asked []string
-	rules := func(session string, s *kernel.Syscall, _ *message.Message, nested bool) error {
+	decide := func(session string, s *kernel.Syscall, _ *message.Message, nested bool) error {
 		if nested {
 			session += " nested"
 		}
@@ -40,7 +49,7 @@ func TestRulesDecideAboutWhatIsFinallyCalled(t *testing.T) {
 		return nil
 	}
 	through := kerneltest.AsCommand(kerneltest.Echo(kernel.ThroughType))
-	k := kerneltest.New(t, &kernel.Options{Rules: rules, Store: storetest.NewMemory()},
+	k := kerneltest.New(t, &kernel.Options{Rules: callRules(decide), Store: storetest.NewMemory()},
 		kerneltest.AsCommand(calling("Test.Outer", "Test.Inner")), kerneltest.Echo("Test.Inner"), kerneltest.Echo("Test.Free"), through)
 	for _, c := range []struct {
 		t    message.Type

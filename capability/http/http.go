@@ -91,6 +91,7 @@ var fetch = kernel.DefineCommand[input, output](kernel.Definition{
 	Output:  schema.Written(outputSchema),
 	Aliases: []message.Type{"Network.Fetch"},
 	Runs:    kernel.Slow,
+	Reaches: []kernel.Reach{kernel.ToNetwork},
 	Effect:  kernel.External,
 	Redact:  redact,
 	Timeout: maxTimeout + afterwards,

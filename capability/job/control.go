@@ -25,7 +25,7 @@ var cancel = kernel.DefineCommand[idInput, cancelOutput](kernel.Definition{
 })
 
 func (j *Jobs) cancel(ctx context.Context, in idInput) (cancelOutput, error) {
-	r, err := j.visible(ctx, in.JobID)
+	r, err := j.controlled(ctx, in.JobID)
 	if err != nil {
 		return cancelOutput{}, err
 	}
@@ -89,7 +89,7 @@ func (j *Jobs) retry(ctx context.Context, in idInput) (startOutput, error) {
 	if err != nil {
 		return startOutput{}, err
 	}
-	r, err := j.visible(ctx, in.JobID)
+	r, err := j.controlled(ctx, in.JobID)
 	if err != nil {
 		return startOutput{}, err
 	}
@@ -165,7 +165,7 @@ func (j *Jobs) pause(ctx context.Context, in pauseInput) (pauseOutput, error) {
 // stagePause pauses a schedule, or resumes it if why is "". It returns 0 if it wasn't paused and
 // continues as before, otherwise 1.
 func (j *Jobs) stagePause(ctx context.Context, b *store.Batch, id, why string) (changed int, err error) {
-	r, err := j.visible(ctx, id)
+	r, err := j.controlled(ctx, id)
 	if err != nil {
 		return 0, err
 	}

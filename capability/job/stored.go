@@ -266,6 +266,16 @@ func (j *Jobs) visible(ctx context.Context, id string) (*record, error) {
 	return r, err
 }
 
+// controlled is visible for commands: a session that controls a job of another principal reaches what isn't
+// its own.
+func (j *Jobs) controlled(ctx context.Context, id string) (*record, error) {
+	r, err := j.visible(ctx, id)
+	if err == nil && r.Principal != kernel.PrincipalOf(ctx).ID() {
+		err = kernel.Reaching(ctx, kernel.ToOthers, fmt.Sprintf("the job %s of %s", r.ID, r.Token))
+	}
+	return r, err
+}
+
 // visibleShort returns the job whose id has this beginning and this end, of the latest ones.
 func (j *Jobs) visibleShort(ctx context.Context, short, head, tail string) (r *record, err error) {
 	keys := store.Prefix(key(keySpec, head))

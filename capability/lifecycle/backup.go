@@ -47,6 +47,7 @@ const maxBackup = 24 * time.Hour
 var backup = kernel.DefineQuery[BackupInput, Backup](kernel.Definition{
 	Type:    BackupType,
 	Access:  principal.ByName,
+	Reaches: []kernel.Reach{kernel.ToOthers},
 	Summary: "Stream a backup of the whole state, as it is at one moment: memory, journal, tokens, jobs, and the blobs that they refer to.",
 	Emits:   []kernel.EventDefinition{{Type: backedUp, Summary: "The next part of the backup: {offset, data}, the data in base64."}},
 	Errors: []kernel.ErrorDefinition{

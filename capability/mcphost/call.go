@@ -38,7 +38,7 @@ func (r *record) definition(t *tool) kernel.Definition {
 	d := kernel.Definition{
 		Type: t.Type, Kind: message.KindCommand, Summary: fmt.Sprintf("%s, a tool of the MCP server %s.", t.Type, r.Name),
 		Input: schema.Parsed([]byte(t.Input)), Output: schema.Parsed([]byte(mcp.ContentSchema)), Errors: failures,
-		Runs: kernel.Slow, Provider: kernel.Mounted, Effect: kernel.External, Timeout: r.timeout(),
+		Runs: kernel.Slow, Provider: kernel.Mounted, Reaches: []kernel.Reach{kernel.ToProgram}, Effect: kernel.External, Timeout: r.timeout(),
 		Repeat: kernel.RetriedIf(t.ReadOnly || t.Idempotent), Allowed: t.Allowed && t.Next == nil,
 	}
 	if t.Description != "" {

@@ -16,7 +16,6 @@ import (
 
 	"kernos/capability/mcphost/client"
 	"kernos/internal/visible"
-	"kernos/kernel"
 	"kernos/message"
 )
 
@@ -70,10 +69,6 @@ func (h *Host) Read(ctx context.Context, path string) ([]byte, error) {
 	uri, ok := r.templated(rest)
 	if !ok {
 		return nil, fs.ErrNotExist
-	}
-	// What stands in such a path goes to the server, as the arguments of a tool do.
-	if c, ok := kernel.CallOf(ctx); ok && c.Sender().Session() != "" && !r.trusted() {
-		return nil, message.Errorf(403, "%s isn't in the list of the MCP server %s, and a session may not ask it for other resources; the owner can allow it, with all its tools: kernos mcp allow %s", message.Clip(uri, 200), s.name, s.name)
 	}
 	return s.readResource(ctx, uri)
 }

@@ -117,8 +117,14 @@ func (s *server) taken(t message.Type) string {
 	return ""
 }
 
-// connect returns the connection to the server, which is started if it has to be.
+// connect returns the connection to the server, which is started if it has to be. What a caller asks goes to
+// the server, so a session needs an approval, unless the owner has allowed all that the server offers.
 func (s *server) connect(ctx context.Context) (*client.Conn, error) {
+	if !s.now.Load().trusted() {
+		if err := kernel.Reaching(kernel.OnItsOwn(ctx), kernel.ToProgram, "the MCP server "+s.name); err != nil {
+			return nil, err
+		}
+	}
 	s.mu.Lock()
 	if err := s.over(); err != nil {
 		defer s.mu.Unlock()

@@ -102,6 +102,7 @@ type promptInfo struct {
 var add = kernel.DefineCommand[addInput, serverInfo](kernel.Definition{
 	Type:    "Mcp.Add",
 	Access:  principal.OwnerOnly,
+	Reaches: []kernel.Reach{kernel.ToProgram},
 	Summary: "Mount a server of the Model Context Protocol, for good: its tools become syscalls, its resources and prompts files below os://mcp/NAME. The server is started and asked what it offers.",
 	Errors: []kernel.ErrorDefinition{
 		{Code: 403, When: "the caller isn't the owner"},
@@ -285,6 +286,7 @@ type removeOutput struct {
 var remove = kernel.DefineCommand[nameInput, removeOutput](kernel.Definition{
 	Type:     "Mcp.Remove",
 	Access:   principal.OwnerOnly,
+	Reaches:  []kernel.Reach{kernel.ToProgram},
 	Summary:  "Take a mounted MCP server away: its process ends, and its tools and files are gone.",
 	Errors:   []kernel.ErrorDefinition{{Code: 404, When: "no server has this name"}},
 	Effect:   kernel.External,
@@ -328,6 +330,7 @@ type listOutput struct {
 var list = kernel.DefineQuery[struct{}, listOutput](kernel.Definition{
 	Type:     "Mcp.List",
 	Access:   principal.OwnerOnly,
+	Reaches:  []kernel.Reach{kernel.ToProgram},
 	Summary:  "List the MCP servers that are mounted.",
 	Volatile: []string{"servers.state", "servers.starts", "servers.error"},
 })
@@ -345,6 +348,7 @@ func (h *Host) list(context.Context, struct{}) (listOutput, error) {
 var show = kernel.DefineQuery[nameInput, serverInfo](kernel.Definition{
 	Type:     "Mcp.Show",
 	Access:   principal.OwnerOnly,
+	Reaches:  []kernel.Reach{kernel.ToProgram},
 	Summary:  "Show a mounted MCP server: its tools, which of them sessions may call, what has changed, its files, and what was left out.",
 	Errors:   []kernel.ErrorDefinition{{Code: 404, When: "no server has this name"}},
 	Volatile: []string{"state", "starts", "error"},
@@ -426,6 +430,7 @@ type allowOutput struct {
 var allow = kernel.DefineCommand[allowInput, allowOutput](kernel.Definition{
 	Type:    "Mcp.Allow",
 	Access:  principal.OwnerOnly,
+	Reaches: []kernel.Reach{kernel.ToProgram},
 	Summary: "Let sessions call the tools of a mounted MCP server without asking, and accept them as the server describes them now. A tool that is added or changed later asks again.",
 	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no server has this name, or it has no such tool"}},
 	Input:   schema.Input[allowInput]().Example(`{"name":"github","tools":["create_issue"]}`),
@@ -473,6 +478,7 @@ func (t *tool) is(name string) bool {
 var refresh = kernel.DefineCommand[nameInput, serverInfo](kernel.Definition{
 	Type:    "Mcp.Refresh",
 	Access:  principal.OwnerOnly,
+	Reaches: []kernel.Reach{kernel.ToProgram},
 	Summary: "Ask a mounted MCP server again what it offers. It is started if it doesn't run; if it wants a person to log in, an event says where.",
 	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no server has this name"}, {Code: 502, When: "the server can't be started or reached"}, {Code: 503, When: "the server wants credentials and gets none"}},
 	Emits: []kernel.EventDefinition{

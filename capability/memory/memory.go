@@ -162,6 +162,11 @@ func reachWritable(ctx context.Context, asked string) (memoryKey, error) {
 		if e := kernel.PrincipalOf(ctx).Setting(string(key)); e != nil {
 			return "", e
 		}
+		fallthrough
+	case space == vault:
+		if err := kernel.Reaching(ctx, kernel.ToSettings, string(key)); err != nil {
+			return "", err
+		}
 	}
 	return key, nil
 }

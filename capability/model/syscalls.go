@@ -41,6 +41,7 @@ var generate = kernel.DefineCommand[generateInput, generateOutput](kernel.Defini
 	Input: schema.Input[generateInput]().Example(`{"messages":[{"type":"input","text":"What can you do?"}]}`).
 		Items("messages", `{"type":"object","properties":{"type":{"type":"string","description":"input, reply, reasoning, tool-calls, tool-results, system or summary."},"text":{"type":"string"}},"required":["type"]}`),
 	Runs:    kernel.Slow,
+	Reaches: []kernel.Reach{kernel.ToNetwork},
 	Effect:  kernel.External,
 	Repeat:  kernel.Retried,
 	Timeout: 30 * time.Minute, // with all attempts
@@ -105,6 +106,7 @@ var check = kernel.DefineCommand[checkInput, checkOutput](kernel.Definition{
 	Summary: "Ask a model for one word, to see whether its provider answers and how fast. It costs a few tokens.",
 	Errors:  generate.Errors,
 	Runs:    kernel.Slow,
+	Reaches: []kernel.Reach{kernel.ToNetwork},
 	Effect:  kernel.External,
 	Timeout: time.Minute,
 

@@ -97,6 +97,7 @@ type unregisterOutput struct {
 var unregister = kernel.DefineCommand[unregisterInput, unregisterOutput](kernel.Definition{
 	Type:     "Syscall.Unregister",
 	Access:   principal.ForHandlers,
+	Reaches:  []kernel.Reach{kernel.ToCode},
 	Destroys: true, Repeat: kernel.Idempotent,
 	Summary: "Stop serving a syscall on this connection, or remove the code of one, with all its versions.",
 	Errors:  []kernel.ErrorDefinition{{Code: 403, When: "the code belongs to another caller"}},

@@ -68,7 +68,7 @@ func (in *registerInput) read(r *kernel.Registry) (*definition, error) {
 	}
 	def := &definition{exclusive: in.Exclusive, version: cmp.Or(in.Version, "1.0.0"), Definition: kernel.Definition{
 		Type: t, Kind: in.kind(), Summary: summary, Repeat: kernel.RetriedIf(in.SafeToRepeat),
-		Runs: kernel.Slow, Provider: kernel.Program, Effect: kernel.External, Timeout: time.Duration(in.Timeout) * time.Millisecond,
+		Runs: kernel.Slow, Provider: kernel.Program, Reaches: []kernel.Reach{kernel.ToProgram}, Effect: kernel.External, Timeout: time.Duration(in.Timeout) * time.Millisecond,
 	}}
 	var err error
 	if def.Emits, err = in.events(r); err != nil {

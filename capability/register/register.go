@@ -111,8 +111,9 @@ type directory struct {
 }
 
 var register = kernel.DefineCommand[registerInput, registerOutput](kernel.Definition{
-	Type:   "Syscall.Register",
-	Access: principal.ForHandlers,
+	Type:    "Syscall.Register",
+	Reaches: []kernel.Reach{kernel.ToCode},
+	Access:  principal.ForHandlers,
 	Errors: []kernel.ErrorDefinition{
 		{Code: 403, When: "the name is reserved, or that of something that is built in; or the caller may only register code, or only serve"},
 		{Code: 409, When: "the name belongs to another caller, the definition differs from the one that is served, or the version has other code"},

@@ -46,6 +46,11 @@ func (s *Scripts) call(ctx context.Context, sp *split, v *version, m *message.Me
 	k, _ := kernel.Of(ctx)
 	caller := c.Principal()
 	h := &host{k: k, call: c, request: m, stream: kernel.NewStream(m, emit), emit: emit, acts: principal.Both(caller, author)}
+	if !author.IsOwner() && author.ID() != caller.ID() {
+		if err := kernel.Reaching(ctx, kernel.ToOthers, "code of "+sp.author.String()); err != nil {
+			return nil, err
+		}
+	}
 	if err := k.Share(ctx, m.Data, nil, caller, h.acts); err != nil {
 		return nil, err
 	}

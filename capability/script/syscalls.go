@@ -95,6 +95,7 @@ type rollbackOutput struct {
 
 var rollback = kernel.DefineCommand[rollbackInput, rollbackOutput](kernel.Definition{
 	Type:    "Syscall.Rollback",
+	Reaches: []kernel.Reach{kernel.ToCode},
 	Summary: "Go back to an earlier version of a syscall that is code. Calls that have begun are finished by the version that they began with.",
 	Errors: []kernel.ErrorDefinition{
 		{Code: 403, When: "the syscall belongs to another caller"},

@@ -74,7 +74,7 @@ func (x *Sessions) decide(ctx context.Context, in decideInput) (out decideOutput
 		err = c.result(call, failed(message.Errorf(403, text, name)))
 	} else {
 		call.State, call.Given = callReady, true
-		err = c.remember(in.Remember, string(name))
+		err = c.remember(in.Remember, call.remembered()...)
 	}
 	if err != nil {
 		return out, err
@@ -85,27 +85,47 @@ func (x *Sessions) decide(ctx context.Context, in decideInput) (out decideOutput
 	return decideOutput{s.ID, call.ID, in.Decision}, c.stage()
 }
 
-// remember keeps that a syscall is allowed, for the session or for all sessions of its principal.
-func (c *change) remember(how, name string) error {
+// remembered returns what a decision about the call is remembered as: the syscall, or what the call reaches.
+func (c *callState) remembered() (texts []string) {
+	name, _ := c.final()
+	for _, to := range c.Reached {
+		texts = append(texts, reachedBy(name, to))
+	}
+	if texts == nil {
+		texts = []string{string(name)}
+	}
+	return texts
+}
+
+// remember keeps what is allowed, for the session or for all sessions of its principal.
+func (c *change) remember(how string, texts ...string) error {
 	switch how {
 	case "session":
-		if !slices.Contains(c.s.Allowed, name) {
-			c.s.Allowed = append(c.s.Allowed, name)
-		}
+		c.s.Allowed = union(c.s.Allowed, texts)
 	case "always":
 		at := key(keyAlways, string(c.s.Principal))
 		e, err := c.x.opts.Store.Get(at)
 		if err != nil {
 			return err
 		}
-		types, err := c.x.always(&c.s.head)
-		if err != nil || slices.Contains(types, name) {
+		known, err := c.x.always(&c.s.head)
+		if err != nil {
 			return err
 		}
 		c.b.IfRevision(at, e.Revision)
-		c.b.Set(at, jsonvalue.Marshal(append(types, name)))
+		c.b.Set(at, jsonvalue.Marshal(union(known, texts)))
 	}
 	return nil
+}
+
+// union returns a list with the texts of another one that it doesn't have.
+func union(list, others []string) []string {
+	for _, text := range others {
+		if !slices.Contains(list, text) {
+			list = append(list, text)
+		}
+	}
+	return list
 }
 
 // maxAskedArgs is how many bytes of arguments Session.Asked has.
@@ -156,11 +176,12 @@ type decidedData struct {
 
 // askedData is the data of Session.Asked.
 type askedData struct {
-	Session string         `json:"session"`
-	Call    string         `json:"call"`
-	Name    message.Type   `json:"name"`
-	Args    jsontext.Value `json:"args,omitzero"`
-	Rule    string         `json:"rule,omitzero"`
+	Session string           `json:"session"`
+	Call    string           `json:"call"`
+	Name    message.Type     `json:"name"`
+	Args    jsontext.Value   `json:"args,omitzero"`
+	Rule    string           `json:"rule,omitzero"`
+	Reached []kernel.Reached `json:"reached,omitzero"`
 }
 
 // question returns what the callers that wait for a turn are sent of a call that waits for a decision.
@@ -169,5 +190,5 @@ func (c *callState) question(session string) question {
 	if len(args) > maxAskedArgs {
 		args = nil
 	}
-	return question{session: session, event: jsonvalue.Marshal(askedData{session, c.ID, name, args, c.Rule})}
+	return question{session: session, event: jsonvalue.Marshal(askedData{session, c.ID, name, args, c.Rule, c.Reached})}
 }

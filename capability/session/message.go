@@ -121,15 +121,16 @@ func failed(e *message.Error) Result {
 
 // An Approval is the content of a request for one, and of the response to it.
 type Approval struct {
-	CallID   string         `json:"call"`
-	Name     message.Type   `json:"name,omitzero"` // the syscall that is finally run
-	Args     jsontext.Value `json:"args,omitzero"`
-	Hash     string         `json:"hash,omitzero"` // hash of name and args
-	Rule     string         `json:"rule,omitzero"` // the rule that has asked
-	Decision string         `json:"decision,omitzero"`
-	Remember string         `json:"remember,omitzero"`
-	Reason   string         `json:"reason,omitzero"`
-	By       string         `json:"by,omitzero"` // the principal that has decided
+	CallID   string           `json:"call"`
+	Name     message.Type     `json:"name,omitzero"` // the syscall that is finally run
+	Args     jsontext.Value   `json:"args,omitzero"`
+	Hash     string           `json:"hash,omitzero"`    // hash of name and args
+	Rule     string           `json:"rule,omitzero"`    // the rule that has asked
+	Reached  []kernel.Reached `json:"reached,omitzero"` // what the call is about to reach besides what it is there for
+	Decision string           `json:"decision,omitzero"`
+	Remember string           `json:"remember,omitzero"`
+	Reason   string           `json:"reason,omitzero"`
+	By       string           `json:"by,omitzero"` // the principal that has decided
 }
 
 // The schemas of what Session.Append takes, beside the members that every message has.

@@ -9,7 +9,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"kernos/capability/memory/namespace"
 	"kernos/internal/jsonscan"
 	"kernos/internal/recent"
 	"kernos/kernel"
@@ -29,12 +28,16 @@ const (
 type rule struct {
 	Match  string         `json:"match" jsonschema:"minLength=1,maxLength=128" jsonschema_description:"The syscalls that it is about: Http.Fetch, Http.*, *.Delete, *."`
 	Kind   string         `json:"kind,omitzero" jsonschema:"enum=query,enum=command,enum=outside" jsonschema_description:"Only queries, only commands, or only commands that act outside of the kernel. Default: all."`
+	Reach  string         `json:"reach,omitzero" jsonschema:"enum=network,enum=file,enum=program,enum=code,enum=others,enum=settings,enum=tokens,enum=*" jsonschema_description:"Only what calls reach outside of the kernel, whichever of their parameters leads there: network, file (of the machine), program, code, others (what belongs to other callers), settings, tokens, or * for all of them. A rule without it is about calls, and about what they are there to reach: Http.Fetch the network, VFS.Write files."`
 	When   jsontext.Value `json:"when,omitzero" jsonschema:"type=object" jsonschema_description:"A JSON Schema that the arguments fit. Default: any arguments."`
 	Decide string         `json:"decide" jsonschema:"enum=allow,enum=ask,enum=deny" jsonschema_description:"allow: the call runs. ask: it waits for Session.Decide. deny: the model is told that it may not."`
 }
 
 func (r *rule) String() string {
 	text := "rule " + r.Match
+	if r.Reach != "" {
+		text += " reaching " + r.Reach
+	}
 	if r.Kind != "" {
 		text += " (" + r.Kind + ")"
 	}
@@ -44,11 +47,8 @@ func (r *rule) String() string {
 	return text + ": " + r.Decide
 }
 
-// inSettings is the schema of data with a key in a namespace that rules, models and secrets stand on.
-var inSettings = jsontext.Value(`{"properties":{"key":{"pattern":"^/*(` + namespace.Sys + "|" + namespace.Models + "|" + namespace.Vault + `)(/|$)"}},"required":["key"]}`)
-
-// defaults are the rules after those of a session: queries are allowed, effects outside of the
-// kernel ask, and so does what would change the settings that rules and models stand on.
+// defaults are the rules after those of a session: queries are allowed, and commands that change the
+// store. What reaches something outside of the kernel asks, and so do effects outside of it.
 var defaults = []rule{
 	{Match: "Session.Decide", Decide: deny},
 	{Match: "Token.*", Decide: deny},
@@ -57,18 +57,28 @@ var defaults = []rule{
 	{Match: "Mcp.Allow", Decide: deny},
 	{Match: "Mcp.Refresh", Decide: deny},
 	{Match: "Crypto.Open", Decide: askUs},
+	{Match: "*", Kind: "allowed", Decide: allow},
+	{Match: "*", Reach: anyReach, Decide: askUs},
 	{Match: "*", Kind: "query", Decide: allow},
 	{Match: "Agent.Ask", Decide: allow},
 	{Match: "Session.*", Decide: askUs},
-	{Match: "Memory.*", When: inSettings, Decide: askUs},
-	{Match: "*", Kind: "allowed", Decide: allow},
 	{Match: "*", Kind: "outside", Decide: askUs},
 	{Match: "*", Decide: allow},
 }
 
-// matches reports whether the rule is about a call.
-func (r *rule) matches(x *Sessions, s *kernel.Syscall, args []byte) bool {
+// anyReach is the reach of a rule that is about all of them.
+const anyReach = "*"
+
+// matches reports whether the rule is about a call, or about what the call reaches if to isn't "". A
+// rule that names no reach is also about what calls of the syscall are there to reach.
+func (r *rule) matches(x *Sessions, s *kernel.Syscall, args []byte, to kernel.Reach) bool {
 	if !principal.Matches(r.Match, s.Type) {
+		return false
+	}
+	switch {
+	case r.Reach == "" && to != "" && !slices.Contains(s.Reaches, to):
+		return false
+	case r.Reach != "" && (to == "" || r.Reach != anyReach && r.Reach != string(to)):
 		return false
 	}
 	switch r.Kind {
@@ -112,12 +122,35 @@ func (x *Sessions) parsed(text jsontext.Value) (*schema.Schema, error) {
 	return s, err
 }
 
-// verdict decides about a call of a session, and names the rule. A child may do what its parent may
-// do, and no more.
+// A judged is a call that rules decide about, or what one reaches if Reach isn't "".
+type judged struct {
+	syscall *kernel.Syscall
+	args    []byte
+	kernel.Reached
+}
+
+// verdict decides about a call of a session with what the call is there to reach, and names the rule.
 func (x *Sessions) verdict(h *head, s *kernel.Syscall, args []byte) (verdict, why string, err error) {
+	if len(s.Reaches) == 0 {
+		return x.decision(h, judged{syscall: s, args: args})
+	}
+	for _, to := range s.Reaches {
+		v, w, err := x.decision(h, judged{s, args, kernel.Reached{Reach: to}})
+		if err != nil {
+			return deny, "", err
+		}
+		if verdict == "" || v == deny || v == askUs && verdict == allow {
+			verdict, why = v, w
+		}
+	}
+	return verdict, why, nil
+}
+
+// decision decides about one thing. A child may do what its parent may do, and no more.
+func (x *Sessions) decision(h *head, j judged) (verdict, why string, err error) {
 	verdict = deny
 	for _, r := range append(slices.Clip(slices.Clone(h.Policy)), defaults...) {
-		if r.matches(x, s, args) {
+		if r.matches(x, j.syscall, j.args, j.Reach) {
 			verdict, why = r.Decide, r.String()
 			break
 		}
@@ -127,7 +160,7 @@ func (x *Sessions) verdict(h *head, s *kernel.Syscall, args []byte) (verdict, wh
 		if err != nil {
 			return deny, "", err
 		}
-		if slices.Contains(h.Allowed, string(s.Type)) || slices.Contains(always, string(s.Type)) {
+		if remembered := j.remembered(); slices.Contains(h.Allowed, remembered) || slices.Contains(always, remembered) {
 			verdict = allow
 		}
 	}
@@ -138,7 +171,7 @@ func (x *Sessions) verdict(h *head, s *kernel.Syscall, args []byte) (verdict, wh
 	if err != nil {
 		return deny, "its parent session is gone", nil
 	}
-	above, reason, err := x.verdict(&parent.head, s, args)
+	above, reason, err := x.decision(&parent.head, j)
 	if err != nil || above == allow || above == verdict {
 		return verdict, why, err
 	}
@@ -148,7 +181,18 @@ func (x *Sessions) verdict(h *head, s *kernel.Syscall, args []byte) (verdict, wh
 	return verdict, why, nil
 }
 
-// always returns the types that the principal of a session has allowed for good.
+// remembered returns the text that stands for what was allowed once and for all: a syscall with what
+// it is there to reach, or one thing that its calls reach besides.
+func (j *judged) remembered() string {
+	if j.Reach == "" || slices.Contains(j.syscall.Reaches, j.Reach) {
+		return string(j.syscall.Type)
+	}
+	return reachedBy(j.syscall.Type, j.Reached)
+}
+
+func reachedBy(t message.Type, to kernel.Reached) string { return string(t) + " " + to.String() }
+
+// always returns what the principal of a session has allowed for good.
 func (x *Sessions) always(h *head) (types []string, err error) {
 	e, err := x.opts.Store.Get(key(keyAlways, string(h.Principal)))
 	if err != nil || e.Revision == 0 {
@@ -163,16 +207,21 @@ func hash(t message.Type, args []byte) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// Rules decides about a request that a session has caused, directly or by way of a job, code or a
-// replay. It is [kernel.Options.Rules].
-func (x *Sessions) Rules(id string, s *kernel.Syscall, m *message.Message, nested bool) error {
+// Rules returns the rules of sessions, which decide about what a session has caused, directly or by way
+// of a job, code, a program that serves or a replay.
+func (x *Sessions) Rules() kernel.Rules { return rules{x} }
+
+type rules struct{ *Sessions }
+
+// Call implements [kernel.Rules].
+func (x rules) Call(id string, s *kernel.Syscall, m *message.Message, nested bool) error {
 	h, err := x.load(id)
 	if err != nil {
-		return message.Errorf(403, "%s was caused by the session %s, which no longer exists", s.Type, id)
+		return gone(id, s.Type)
 	}
-	name, own := strings.CutPrefix(m.Metadata.IdempotencyKey, callKey(id, ""))
+	own := strings.HasPrefix(m.Metadata.IdempotencyKey, callKey(id, ""))
 	if own && !nested && h.turn != nil {
-		if call := h.turn.call(name); call != nil && call.Given && call.Hash == hash(s.Type, m.Data) {
+		if call := h.turn.keyed(id, m.Metadata.IdempotencyKey); call != nil && call.Given && call.Hash == hash(s.Type, m.Data) {
 			return nil
 		}
 	}
@@ -189,4 +238,39 @@ func (x *Sessions) Rules(id string, s *kernel.Syscall, m *message.Message, neste
 		return message.Errorf(403, "The rules of the session %s deny %s (%s)", id, s.Type, why)
 	}
 	return message.Errorf(403, "%s needs an approval (%s), and can't wait for one here: call %s itself in the session %s, and allow it with Session.Decide and remember: session", s.Type, why, s.Type, id)
+}
+
+// gone returns the error for what comes from a session that was removed: nothing decides about it any more.
+func gone(id string, t message.Type) error {
+	return message.Errorf(403, "%s was caused by the session %s, which no longer exists; code that came from it can be adopted by the owner (kernos register --adopt TYPE)", t, id)
+}
+
+// Reach implements [kernel.Rules]. A call of the turn itself may wait for an approval: then it fails, and
+// is made again when it was allowed.
+func (x rules) Reach(id string, c *kernel.Call, to kernel.Reached) error {
+	s := c.Syscall()
+	h, err := x.load(id)
+	if err != nil {
+		return gone(id, s.Type)
+	}
+	a, _ := c.Work().(*attempt)
+	if a != nil && (a.runner.id != id || c.Sender().Scope() != id) {
+		a = nil
+	}
+	if a != nil && slices.Contains(a.granted, to) {
+		return nil
+	}
+	verdict, why, err := x.decision(&h.head, judged{s, c.Request().Data, to})
+	switch {
+	case err != nil:
+		return err
+	case verdict == allow:
+		return nil
+	case verdict == deny:
+		return message.Errorf(403, "%s may not reach %s: the rules of the session %s deny it (%s)", s.Type, to, id, why)
+	case a != nil && len(a.granted) == 0:
+		a.ask(s, to, why)
+		return message.Errorf(403, "%s waits for an approval, since it reaches %s (%s)", s.Type, to, why)
+	}
+	return message.Errorf(403, "%s reaches %s, which needs an approval (%s), and can't wait for one here: call %s itself in the session %s, or allow it with a rule that has reach: %s", s.Type, to, why, s.Type, id, to.Reach)
 }

@@ -168,11 +168,33 @@ type callState struct {
 	Hash  string         `json:"hash,omitzero"` // hash of the call that was asked about
 	Rule  string         `json:"rule,omitzero"` // the rule that asks
 	Given bool           `json:"given,omitzero"`
+
+	// Reached is what the call was about to reach when it was made first. It failed then, waits for a
+	// decision, and is made again under another key.
+	Reached []kernel.Reached `json:"reached,omitzero"`
 }
 
 func (t *turn) call(id string) *callState {
 	for i := range t.Calls {
 		if t.Calls[i].ID == id {
+			return &t.Calls[i]
+		}
+	}
+	return nil
+}
+
+// key returns the idempotency key of a call of a session.
+func (c *callState) key(session string) string {
+	if len(c.Reached) > 0 {
+		return callKey(session, c.ID) + "/again"
+	}
+	return callKey(session, c.ID)
+}
+
+// keyed returns the call with an idempotency key, or nil.
+func (t *turn) keyed(session, key string) *callState {
+	for i := range t.Calls {
+		if t.Calls[i].key(session) == key {
 			return &t.Calls[i]
 		}
 	}

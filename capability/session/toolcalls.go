@@ -2,6 +2,7 @@ package session
 
 import (
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -90,6 +91,9 @@ func (r *runner) advance(c *change) error {
 				return err
 			}
 		}
+		if call.State == callAsked && was != callAsked {
+			r.begunAgain(call.ID)
+		}
 		if call.State != callDone {
 			left++
 		}
@@ -142,10 +146,24 @@ func (r *runner) judge(c *change, call *callState) error {
 	case deny:
 		return refuse(message.Errorf(403, "The rules of the session deny %s (%s)", name, why))
 	default:
-		call.State, call.Hash, call.Rule = callAsked, hash(name, args), why
-		_, err = c.append(Message{Type: typeRequest, Approval: &Approval{CallID: call.ID, Name: name, Args: jsontext.Value(args), Hash: call.Hash, Rule: why}})
+		err = c.ask(call, why)
 	}
 	return err
+}
+
+// ask makes a call wait for a decision.
+func (c *change) ask(call *callState, why string) error {
+	name, args := call.final()
+	call.State, call.Hash, call.Rule = callAsked, hash(name, args), why
+	_, err := c.append(Message{Type: typeRequest, Approval: &Approval{CallID: call.ID, Name: name, Args: jsontext.Value(args), Hash: call.Hash, Rule: why, Reached: call.Reached}})
+	return err
+}
+
+// begunAgain notes that a call is to be made again when it was allowed.
+func (r *runner) begunAgain(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.started, id)
 }
 
 // final returns the syscall that a call finally runs, and its data.
@@ -165,7 +183,8 @@ func (c *callState) final() (message.Type, []byte) {
 	return message.Type(inner), data
 }
 
-// collect moves the result of a call that has come into the stream.
+// collect moves the result of a call that has come into the stream. A call that has failed since what it
+// reaches needs an approval waits for that instead.
 func (c *change) collect(call *callState) error {
 	at := key(keyResult, c.s.ID, call.ID)
 	e, err := c.x.opts.Store.Get(at)
@@ -179,6 +198,10 @@ func (c *change) collect(call *callState) error {
 	c.b.IfRevision(at, e.Revision)
 	c.b.Delete(at)
 	c.x.unrefer(c.b, e.Value, at)
+	if len(kept.Reached) > 0 {
+		call.Reached, call.Given = kept.Reached, false
+		return c.ask(call, kept.Rule)
+	}
 	c.s.turn.Used.add(kept.Used)
 	return c.result(call, kept.Result)
 }
@@ -199,6 +222,7 @@ func (c *change) closeCalls(e *message.Error) error {
 		if call.State == callDone {
 			continue
 		}
+		running := call.State != callAsked
 		if err := c.collect(call); err != nil {
 			return err
 		}
@@ -207,9 +231,12 @@ func (c *change) closeCalls(e *message.Error) error {
 		}
 		why := e
 		if call.State == callAsked {
+			running = false
 			why = message.Errorf(e.Code, "The call was not made: its turn ended before Session.Decide allowed it")
 		}
-		c.b.IfAbsent(key(keyResult, c.s.ID, call.ID)) // fails if the result has come meanwhile
+		if running {
+			c.b.IfAbsent(key(keyResult, c.s.ID, call.ID)) // fails if the result has come meanwhile
+		}
 		if err := c.result(call, failed(why)); err != nil {
 			return err
 		}
@@ -240,13 +267,16 @@ func (r *runner) suspend() {
 func (r *runner) call(s *session, call callState) {
 	name, args := call.final()
 	w := &attempt{runner: r, id: call.ID, name: name}
+	if call.Given {
+		w.granted = call.Reached
+	}
 	ctx := r.ctx
 	if s.turn.Remote {
 		ctx = blobs.WithRemote(ctx, new(blobs.Remote))
 	}
 	outcome, _ := r.k.Do(ctx, kernel.WorkCall{
 		Type: name, Data: args, Sender: r.sender.In(r.id), Timeout: tighter(callTimeout, s.timeLeft(r.x.opts.Now())), Work: w, Event: w.event,
-		Metadata: message.Metadata{Causation: s.turn.Cause, Correlation: s.turn.Correlation, IdempotencyKey: callKey(r.id, call.ID)},
+		Metadata: message.Metadata{Causation: s.turn.Cause, Correlation: s.turn.Correlation, IdempotencyKey: call.key(r.id)},
 	})
 	r.live.forget(call.ID)
 	known, applied := w.Known()
@@ -287,6 +317,10 @@ func (r *runner) storeResult(w *attempt, outcome *message.Message) {
 type keptResult struct {
 	Result Result `json:"result"`
 	Used   Usage  `json:"used,omitzero"` // usage of a child session
+
+	// The call has failed, since what it reaches needs an approval. It has no result yet.
+	Reached []kernel.Reached `json:"reached,omitzero"`
+	Rule    string           `json:"rule,omitzero"` // the rule that asks
 }
 
 // An attempt is a call in flight. Its result is stored in one batch with its effect, under a key of
@@ -294,8 +328,34 @@ type keptResult struct {
 type attempt struct {
 	*runner
 	kernel.Settlement
-	id   string
-	name message.Type
+	id      string
+	name    message.Type
+	granted []kernel.Reached // what was approved that the call reaches
+
+	asking  sync.Mutex // guards the fields below
+	reached []kernel.Reached
+	rule    string
+	query   bool
+}
+
+// ask notes that a call of a syscall needs an approval for what it reaches.
+func (w *attempt) ask(s *kernel.Syscall, to kernel.Reached, why string) {
+	w.asking.Lock()
+	defer w.asking.Unlock()
+	if !slices.Contains(w.reached, to) {
+		w.reached, w.rule, w.query = append(w.reached, to), why, s.Kind == message.KindQuery && s.Effect != kernel.Delegated
+	}
+}
+
+// waits returns what the call needs an approval for, and the rule that asks. A command that has succeeded
+// all the same isn't made again.
+func (w *attempt) waits(outcome *message.Message) (reached []kernel.Reached, why string) {
+	w.asking.Lock()
+	defer w.asking.Unlock()
+	if outcome.Kind == message.KindReply && !w.query {
+		return nil, ""
+	}
+	return slices.Clone(w.reached), w.rule
 }
 
 // event takes an event of the call.
@@ -307,7 +367,9 @@ func (w *attempt) Settle(b *store.Batch, outcome *message.Message) ([]message.Me
 		return nil, err
 	}
 	var kept keptResult
-	if outcome.Kind == message.KindReply {
+	if kept.Reached, kept.Rule = w.waits(outcome); len(kept.Reached) > 0 {
+		kept.Result.Output = jsontext.Value("null")
+	} else if outcome.Kind == message.KindReply {
 		kept.Result.Output = jsontext.Value(outcome.Data).Clone()
 		if len(kept.Result.Output) == 0 {
 			kept.Result.Output = jsontext.Value("null")

@@ -173,7 +173,7 @@ func (w *world) open() {
 	d := generate.Definition
 	d.Input = anyObject
 	generate.Definition = d
-	k := kerneltest.Of(w.t, &kernel.Options{Store: w.store, Rules: w.Rules, Recorder: w}, w.Module(), kerneltest.Module("test", count, outside, look, code, hydrate, generate))
+	k := kerneltest.Of(w.t, &kernel.Options{Store: w.store, Rules: w.Rules(), Recorder: w}, w.Module(), kerneltest.Module("test", count, outside, look, code, hydrate, generate))
 	if err := k.Registry().Add(introspect.Module(k.Registry())); err != nil {
 		w.t.Fatal(err)
 	}

@@ -68,6 +68,7 @@ type createInput struct {
 var create = kernel.DefineCommand[createInput, secretOutput](kernel.Definition{
 	Type:    "Token.Create",
 	Access:  principal.OwnerOnly,
+	Reaches: []kernel.Reach{kernel.ToTokens},
 	Errors:  []kernel.ErrorDefinition{{Code: 409, When: "a token has this name already"}, {Code: 422, When: "the name or a pattern can't be used, or the request has an idempotency key: a secret is shown once"}, {Code: 503, When: "there are too many tokens"}},
 	Summary: "Create a token: a named caller with rights of its own. The reply has its secret, once.",
 	Input:   schema.Input[createInput]().Example(`{"name":"ci","preset":"agent","deny":["Http.*"],"memory":["ci"]}`),
@@ -164,6 +165,7 @@ type nameInput struct {
 var rotate = kernel.DefineCommand[nameInput, secretOutput](kernel.Definition{
 	Type:     "Token.Rotate",
 	Access:   principal.OwnerOnly,
+	Reaches:  []kernel.Reach{kernel.ToTokens},
 	Destroys: true,
 	Errors:   []kernel.ErrorDefinition{{Code: 404, When: "no token has this name"}, {Code: 409, When: "another request changes the token"}, {Code: 422, When: "the request has an idempotency key: a secret is shown once"}},
 	Summary:  "Replace the secret of a token. The old one and the connections that use it end; its rights and what it has stored stay.",
@@ -219,6 +221,7 @@ type updateInput struct {
 var update = kernel.DefineCommand[updateInput, Info](kernel.Definition{
 	Type:    "Token.Update",
 	Access:  principal.OwnerOnly,
+	Reaches: []kernel.Reach{kernel.ToTokens},
 	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no token has this name"}, {Code: 409, When: "it is the default token, or another request changes the token"}, {Code: 422, When: "a pattern can't be used, or the time is over already"}},
 	Summary: "Change what a token may do: what is given is added to its patterns, or replaces a single value. Its connections end, and begin again with the new rights.",
 	Input:   schema.Input[updateInput]().Example(`{"name":"ci","allow":["Crypto.Open"]}`),
@@ -280,6 +283,7 @@ type revokeOutput struct {
 var revoke = kernel.DefineCommand[nameInput, revokeOutput](kernel.Definition{
 	Type:     "Token.Revoke",
 	Access:   principal.OwnerOnly,
+	Reaches:  []kernel.Reach{kernel.ToTokens},
 	Destroys: true,
 	Repeat:   kernel.Idempotent,
 	Errors:   []kernel.ErrorDefinition{{Code: 404, When: "no token has this name"}, {Code: 409, When: "it is the default token, or another request changes the token"}},
@@ -307,6 +311,7 @@ func (d *Directory) revoke(ctx context.Context, in nameInput) (revokeOutput, err
 var show = kernel.DefineQuery[nameInput, Info](kernel.Definition{
 	Type:      "Token.Show",
 	Access:    principal.OwnerOnly,
+	Reaches:   []kernel.Reach{kernel.ToTokens},
 	Errors:    []kernel.ErrorDefinition{{Code: 404, When: "no token has this name"}},
 	Summary:   "Show a token and what it may do. Its secret is not kept, and can't be shown.",
 	Input:     schema.Input[nameInput]().Example(`{"name":"default"}`),
@@ -335,6 +340,7 @@ type listOutput struct {
 var list = kernel.DefineQuery[struct{}, listOutput](kernel.Definition{
 	Type:      "Token.List",
 	Access:    principal.OwnerOnly,
+	Reaches:   []kernel.Reach{kernel.ToTokens},
 	Summary:   "List the tokens and what each of them may do.",
 	Recording: kernel.InWorkflows,
 })

@@ -135,7 +135,7 @@ func (v *Vectors) reach(ctx context.Context, collection, owner string) (name, er
 	if !caller.Sees(n.owner) {
 		return n, message.Errorf(403, "The collection belongs to another principal; leave owner out to use your own")
 	}
-	return n, nil
+	return n, kernel.Reaching(ctx, kernel.ToOthers, "the collection "+collection+" of another caller")
 }
 
 // existing is reach, and returns the collection, or a 404.

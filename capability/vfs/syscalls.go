@@ -105,6 +105,7 @@ var write = kernel.DefineCommand[writeInput, writeOutput](kernel.Definition{
 	Errors:   []kernel.ErrorDefinition{{Code: 403, When: "the mount can't be written"}, {Code: 404, When: "no setting has this name, or the file of contentRef doesn't exist"}, {Code: 409, When: "the file isn't at ifVersion"}, {Code: 413, When: "the content is larger than 64 MB"}, {Code: 502, When: "no mount has the file, or contentRef can't be fetched"}},
 	Summary:  "Write a file of the os:// tree atomically.",
 	Input:    schema.Input[writeInput]().Example(`{"uri":"os://memory/notes/today.md","content":"milk"}`).Quiet(), // the vault's secrets may come through it
+	Reaches:  []kernel.Reach{kernel.ToFile},
 	Effect:   kernel.External,
 
 	Repeat: kernel.Idempotent,
@@ -173,6 +174,7 @@ var remove = kernel.DefineCommand[deleteInput, deleteOutput](kernel.Definition{
 	Repeat:   kernel.Idempotent,
 	Errors:   []kernel.ErrorDefinition{{Code: 403, When: "the mount can't be written"}, {Code: 404, When: "the file doesn't exist"}, {Code: 409, When: "the directory isn't empty"}, {Code: 502, When: "no mount has the file"}},
 	Summary:  "Delete a file or a directory of the os:// tree.",
+	Reaches:  []kernel.Reach{kernel.ToFile},
 	Effect:   kernel.External,
 })
 

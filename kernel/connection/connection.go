@@ -146,11 +146,11 @@ func (c *Connection) Start(ctx context.Context, ended func(error)) {
 func (c *Connection) Serves() bool { return c.outgoing.serves() }
 
 // Sender implements [kernel.Origin]. A request that a program sends while it serves another
-// request, and because of that request, acts for the principal of that request.
+// request, and because of that request, acts for both: the principal of that request, and its own.
 func (c *Connection) Sender(cause message.ID) kernel.Sender {
 	if cause != "" && c.outgoing.n.Load() > 0 {
 		if r := c.outgoing.find(cause); r != nil {
-			return kernel.From(r.call.Principal(), c.sender.Wire()).In(r.call.Sender().Session())
+			return r.call.Serving(c.sender.Principal(), c.sender.Wire(), c.sender.Scope())
 		}
 	}
 	return c.sender

@@ -7,13 +7,14 @@ import (
 	"kernos/message"
 )
 
-// partsSeparator stands between the parts of the ID of what [Both] returns. No ID of a token has it.
-const partsSeparator = "/"
+// PartsSeparator stands between the parts of the ID and of the name of what [Both] returns. No token
+// has it in either.
+const PartsSeparator = "/"
 
-// Both returns the principal that code acts for: it may do what the caller of the code and its
-// author both may. What it starts and stores is its own, so that a job which the code has started
-// has no more rights than the code. It lives as long as the caller, and may do nothing once one
-// of the two has ended.
+// Both returns the principal that code and programs act for when they serve a call: it may do what
+// the caller and the author of the code, or the principal of the program, both may. What it starts
+// and stores is its own, so that a job which the code has started has no more rights than the code.
+// It lives as long as the caller, and may do nothing once one of the two has ended.
 func Both(caller, author *Principal) *Principal {
 	parts := caller.parts
 	if parts == nil {
@@ -26,8 +27,8 @@ func Both(caller, author *Principal) *Principal {
 		return author
 	}
 	both := &Principal{parts: append(slices.Clip(parts), author), life: caller.life, grant: Grant{Memory: common(caller.grant.Memory, author.grant.Memory)}}
-	both.id = caller.id + partsSeparator + author.id
-	both.name = caller.name + partsSeparator + author.name
+	both.id = caller.id + PartsSeparator + author.id
+	both.name = caller.name + PartsSeparator + author.name
 	return both
 }
 
@@ -35,7 +36,7 @@ func Both(caller, author *Principal) *Principal {
 // the owner and for tokens.
 func (id ID) Parts() []ID {
 	var parts []ID
-	for part := range strings.SplitSeq(string(id), partsSeparator) {
+	for part := range strings.SplitSeq(string(id), PartsSeparator) {
 		parts = append(parts, ID(part))
 	}
 	return parts
@@ -48,7 +49,7 @@ func (p *Principal) Narrower(other *Principal) bool {
 }
 
 func (id ID) narrower(other ID) bool {
-	return other == OwnerID || id == other || strings.HasPrefix(string(id), string(other)+partsSeparator)
+	return other == OwnerID || id == other || strings.HasPrefix(string(id), string(other)+PartsSeparator)
 }
 
 // common returns the prefixes of what both lists of prefixes reach; an empty list reaches

@@ -49,6 +49,10 @@ type Resolver struct {
 	// its runtime directory.
 	Private []string
 
+	// Outside decides whether the caller may reach a file that is not a blob of Dir, by its path. Nil
+	// means that it may.
+	Outside func(ctx context.Context, path string) error
+
 	// Client fetches https pointers. Nil refuses them. Its CheckRedirect is not used.
 	Client *http.Client
 
@@ -130,6 +134,11 @@ func (r *Resolver) readFile(ctx context.Context, path string, limit int64) ([]by
 			return nil, belongs(path)
 		default: // checked again on the opened file, since the path may lead elsewhere by then
 			private = r.Private
+		}
+	}
+	if !confined && r.Outside != nil {
+		if err := r.Outside(ctx, path); err != nil {
+			return nil, err
 		}
 	}
 	if confined {

@@ -18,6 +18,7 @@ import (
 	"kernos/capability/vfs"
 	"kernos/internal/outbound"
 	"kernos/internal/recent"
+	"kernos/kernel"
 	"kernos/message"
 )
 
@@ -165,6 +166,9 @@ func (s *server) get(ctx context.Context, name string) (*page, error) {
 		} else {
 			r.Header.Set("If-Modified-Since", old.lastModified)
 		}
+	}
+	if err := kernel.Reaching(kernel.OnItsOwn(ctx), kernel.ToNetwork, r.URL.Scheme+"://"+r.URL.Host); err != nil {
+		return nil, err
 	}
 	answer, err := s.client.Do(r)
 	if err != nil {

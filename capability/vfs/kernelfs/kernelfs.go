@@ -185,6 +185,9 @@ func (d *driver) Write(ctx context.Context, name string, data []byte, expect vfs
 	if e := kernel.PrincipalOf(ctx).Setting(name); e != nil {
 		return "", e
 	}
+	if err := kernel.Reaching(ctx, kernel.ToSettings, name); err != nil {
+		return "", err
+	}
 	d.writing.Lock()
 	defer d.writing.Unlock()
 	f, err := d.find(name)

@@ -1,0 +1,71 @@
+package kernel
+
+import (
+	"context"
+	"slices"
+
+	"kernos/message"
+)
+
+// A Reach is a kind of thing outside of the kernel's own state, or beyond what belongs to the
+// caller, that a call may touch.
+type Reach string
+
+const (
+	ToNetwork  Reach = "network"  // an address
+	ToFile     Reach = "file"     // a file of this machine
+	ToProgram  Reach = "program"  // a program that is started, serves a syscall, or is a mounted server
+	ToCode     Reach = "code"     // code that the kernel keeps and runs
+	ToOthers   Reach = "others"   // what belongs to another principal
+	ToSettings Reach = "settings" // settings of the kernel, of its models, and its vault
+	ToTokens   Reach = "tokens"   // who may call what
+)
+
+// Reaches are all kinds.
+var Reaches = []Reach{ToNetwork, ToFile, ToProgram, ToCode, ToOthers, ToSettings, ToTokens}
+
+// Reached is what one call reaches.
+type Reached struct {
+	Reach  Reach  `json:"reach"`
+	Target string `json:"target,omitzero"` // what exactly: https://example.com, /etc/hosts
+}
+
+func (r Reached) String() string {
+	if r.Target == "" {
+		return string(r.Reach)
+	}
+	return string(r.Reach) + " " + r.Target
+}
+
+// Reaching is called before a handler reaches something, whichever syscall or parameter has led
+// there, and decides whether it may: the error is to be returned, and nothing may have been done by
+// then that a second run of the handler would repeat. What the definition declares was decided when
+// the call was admitted. The rights of principals are decided elsewhere: Reaching asks the rules of
+// the sessions that have caused the call.
+//
+// A context without a call reaches nothing, unless it is one of [OnItsOwn].
+func Reaching(ctx context.Context, r Reach, target string) error {
+	c, ok := CallOf(ctx)
+	if !ok {
+		if ctx.Value(ownKey{}) != nil {
+			return nil
+		}
+		return message.Errorf(403, "%s can't be reached here: only a call reaches things outside of the kernel", Reached{r, message.Clip(target, 200)})
+	}
+	rules := c.k.opts.Rules
+	if rules == nil || c.sender.Scope() == "" || slices.Contains(c.syscall.Reaches, r) {
+		return nil
+	}
+	for _, session := range c.sender.Sessions() {
+		if err := rules.Reach(session, c, Reached{r, target}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type ownKey struct{}
+
+// OnItsOwn returns a context without a call that reaches what the owner has set up: a mount, a
+// server, a model.
+func OnItsOwn(ctx context.Context) context.Context { return context.WithValue(ctx, ownKey{}, true) }
