@@ -248,7 +248,7 @@ var wait = kernel.DefineQuery[waitInput, Info](kernel.Definition{
 	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no job that the caller sees has this id"}, {Code: 422, When: "the short id stands for several jobs"}},
 	Summary: "Wait until a job has ended: its progress, then its outcome. It can be asked again at any time.",
 	Emits: []kernel.EventDefinition{
-		{Type: askedEvent, Summary: "The job waits until Session.Decide has decided about a call of a session: {session, call, name, args, rule}.", Unrecorded: true},
+		{Type: askedEvent, Summary: "The job waits until Session.Decide has decided about a call of a session: {session, call, name, args, rule, reached}.", Unrecorded: true},
 		{Type: decidedEvent, Summary: "The call no longer waits for a decision: {session, call}.", Unrecorded: true},
 	},
 	Recording: kernel.InWorkflows,

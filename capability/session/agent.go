@@ -38,8 +38,11 @@ type hydrated struct {
 	} `json:"metadata"`
 }
 
-func hydrate(ctx context.Context, uri string) (h hydrated, err error) {
-	data, err := kernel.Invoke(ctx, "Content.Hydrate", jsonvalue.Marshal(map[string]any{"uri": uri, "checksums": true}))
+// hydrate reads an agent file for a sender; nil means the caller's.
+func hydrate(ctx context.Context, uri string, sender *kernel.Sender) (h hydrated, err error) {
+	data, err := kernel.InvokeAs(ctx, kernel.NewCall{
+		Type: "Content.Hydrate", Data: jsonvalue.Marshal(map[string]any{"uri": uri, "checksums": true}), Sender: sender,
+	})
 	if err != nil {
 		return h, err
 	}
@@ -49,7 +52,7 @@ func hydrate(ctx context.Context, uri string) (h hydrated, err error) {
 // hire makes an agent file the agent of a session, and returns its system message: the text of the
 // file, and its skills by name, which the model reads when it needs them.
 func (x *Sessions) hire(ctx context.Context, h *head, uri string) (text string, err error) {
-	file, err := hydrate(ctx, uri)
+	file, err := hydrate(ctx, uri, nil)
 	if err != nil {
 		return "", err
 	}
@@ -90,13 +93,20 @@ func (x *Sessions) hire(ctx context.Context, h *head, uri string) (text string, 
 	return text, nil
 }
 
-// announce adds a message if the agent file is another one than before.
+// announce adds a message if the agent file is another one than before. The session may have written the
+// file, or those that it names, so it is read for the session, with its rights and under its rules.
 func (x *Sessions) announce(ctx context.Context, c *change) error {
 	pin := c.s.Agent
 	if pin == nil {
 		return nil
 	}
-	file, err := hydrate(ctx, pin.URI)
+	call, _ := kernel.CallOf(ctx)
+	who, err := x.opts.Find(c.s.Principal)
+	if err != nil || who == nil {
+		return err
+	}
+	sender := call.Serving(who, c.s.Wire, c.s.ID)
+	file, err := hydrate(ctx, pin.URI, &sender)
 	now := file.Metadata.Checksum
 	if err != nil || now == "" || now == pin.Now || pin.Now == "" && now == pin.Hash {
 		return nil // the session has what it needs

@@ -16,7 +16,7 @@ const (
 
 // approvals are what every caller that waits for a turn is sent.
 var approvals = []kernel.EventDefinition{
-	{Type: askedEvent, Summary: "The turn waits until Session.Decide has decided about a call of this session, or of one that it has asked: {session, call, name, args, rule}; args of more than 4,096 bytes are left out.", Unrecorded: true},
+	{Type: askedEvent, Summary: "The turn waits until Session.Decide has decided about a call of this session, or of one that it has asked: {session, call, name, args, rule, reached}; args of more than 4,096 bytes are left out.", Unrecorded: true},
 	{Type: decidedEvent, Summary: "The call no longer waits for a decision: {session, call}.", Unrecorded: true},
 }
 

@@ -2,6 +2,7 @@ package session
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -159,6 +160,15 @@ func (c *change) ask(call *callState, why string) error {
 	return err
 }
 
+// listReached returns what a call reaches, in words.
+func listReached(reached []kernel.Reached) string {
+	texts := make([]string, len(reached))
+	for i, to := range reached {
+		texts[i] = message.Clip(to.String(), 300)
+	}
+	return strings.Join(texts, ", ")
+}
+
 // begunAgain notes that a call is to be made again when it was allowed.
 func (r *runner) begunAgain(id string) {
 	r.mu.Lock()
@@ -200,7 +210,7 @@ func (c *change) collect(call *callState) error {
 	c.x.unrefer(c.b, e.Value, at)
 	if len(kept.Reached) > 0 {
 		call.Reached, call.Given = kept.Reached, false
-		return c.ask(call, kept.Rule)
+		return c.ask(call, "it reaches "+listReached(kept.Reached)+"; "+kept.Rule)
 	}
 	c.s.turn.Used.add(kept.Used)
 	return c.result(call, kept.Result)

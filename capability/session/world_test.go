@@ -57,18 +57,20 @@ type generateInput struct {
 }
 
 type shown struct {
-	ID      string `json:"id"`
-	Seq     uint64 `json:"seq"`
-	Parent  uint64 `json:"parent"`
-	Turn    string `json:"turn"`
-	Type    string `json:"type"`
-	Text    string `json:"text"`
-	Summary string `json:"summary"`
-	Partial bool   `json:"partial"`
-	Call    string `json:"call"`
-	Name    string `json:"name"`
-	Hash    string `json:"hash"`
-	Covers  uint64 `json:"covers"`
+	ID      string           `json:"id"`
+	Seq     uint64           `json:"seq"`
+	Parent  uint64           `json:"parent"`
+	Turn    string           `json:"turn"`
+	Type    string           `json:"type"`
+	Text    string           `json:"text"`
+	Summary string           `json:"summary"`
+	Partial bool             `json:"partial"`
+	Call    string           `json:"call"`
+	Name    string           `json:"name"`
+	Hash    string           `json:"hash"`
+	Rule    string           `json:"rule"`
+	Reached []kernel.Reached `json:"reached"`
+	Covers  uint64           `json:"covers"`
 	Calls   []struct {
 		ID, Name string
 		Args     json.RawMessage
@@ -107,6 +109,20 @@ type keyData struct {
 	N   int    `json:"n,omitzero" jsonschema_description:"Anything."`
 }
 
+// count counts a key in the store.
+func (w *world) count(ctx context.Context, in keyData) (keyData, error) {
+	key := []byte("m" + in.Key)
+	e, err := w.store.Get(key)
+	if err != nil {
+		return in, err
+	}
+	in.N = len(e.Value) + 1
+	var b store.Batch
+	b.IfRevision(key, e.Revision)
+	b.Set(key, []byte(strings.Repeat("x", in.N)))
+	return in, kernel.Stage(ctx, &b)
+}
+
 // open starts a kernel over the store, as another process would.
 func (w *world) open() {
 	w.t.Helper()
@@ -120,18 +136,7 @@ func (w *world) open() {
 		return w.room, nil
 	}})
 	// In the store: counts a key.
-	count := kernel.Command(kernel.Definition{Type: "Test.Count", Summary: "Count."}, func(ctx context.Context, in keyData) (keyData, error) {
-		key := []byte("m" + in.Key)
-		e, err := w.store.Get(key)
-		if err != nil {
-			return in, err
-		}
-		in.N = len(e.Value) + 1
-		var b store.Batch
-		b.IfRevision(key, e.Revision)
-		b.Set(key, []byte(strings.Repeat("x", in.N)))
-		return in, kernel.Stage(ctx, &b)
-	})
+	count := kernel.Command(kernel.Definition{Type: "Test.Count", Summary: "Count."}, w.count)
 	// Outside of the store: notes a key.
 	outside := kernel.Command(kernel.Definition{Type: "Test.Outside", Summary: "Act.", Effect: kernel.External, Runs: kernel.Slow}, func(ctx context.Context, in keyData) (keyData, error) {
 		seen := in.Key
@@ -173,7 +178,7 @@ func (w *world) open() {
 	d := generate.Definition
 	d.Input = anyObject
 	generate.Definition = d
-	k := kerneltest.Of(w.t, &kernel.Options{Store: w.store, Rules: w.Rules(), Recorder: w}, w.Module(), kerneltest.Module("test", count, outside, look, code, hydrate, generate))
+	k := kerneltest.Of(w.t, &kernel.Options{Store: w.store, Rules: w.Rules(), Recorder: w}, w.Module(), kerneltest.Module("test", append(w.reachers(), count, outside, look, code, hydrate, generate)...))
 	if err := k.Registry().Add(introspect.Module(k.Registry())); err != nil {
 		w.t.Fatal(err)
 	}
