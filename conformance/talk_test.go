@@ -192,7 +192,7 @@ func newKernel(t *testing.T, c *conversation, open func() (store.Store, error)) 
 	if c.wants("capability/session") {
 		sessions := session.New(&session.Options{Store: state, Find: owner})
 		modules, background = append(modules, sessions.Module()), append(background, sessions)
-		opts.Rules = sessions.Rules
+		opts.Rules = sessions.Rules()
 	}
 	if c.wants("capability/model") {
 		served := map[string]json.RawMessage{"default": []byte(`{"dialect":"syscall","type":"Llama.Generate"}`)}
