@@ -151,6 +151,9 @@ func (x *Sessions) decision(h *head, j judged) (verdict, why string, err error) 
 	verdict = deny
 	for _, r := range append(slices.Clip(slices.Clone(h.Policy)), defaults...) {
 		if r.matches(x, j.syscall, j.args, j.Reach) {
+			if r.Reach == anyReach {
+				r.Reach = string(j.Reach)
+			}
 			verdict, why = r.Decide, r.String()
 			break
 		}

@@ -175,7 +175,7 @@ See the book (https://example.com/tea).
 		}
 		ask("fetch it")
 		x.Type("?")
-		x.Until("Http.Fetch: Send a request to a web server.", "It asks because of the rule * (outside): ask.")
+		x.Until("Http.Fetch: Send a request to a web server.", "It asks because of the rule * reaching network: ask.")
 		x.answers <- modeltest.Answer{Text: "So be it."}
 		x.Type("d")
 		x.Until("    denied", " 403 The call of Http.Fetch was denied", "So be it.")
@@ -212,7 +212,7 @@ See the book (https://example.com/tea).
 		x.answers <- modeltest.Answer{Calls: []modeltest.Call{{Name: "Syscall.Call", Args: `{"type":"Agent.Ask","data":{"text":"fetch it"}}`}}}
 		x.Submit("delegate")
 		x.answers <- modeltest.Answer{Calls: []modeltest.Call{{Name: "Http.Fetch", Args: `{"url":"http://127.0.0.1:1/"}`}}}
-		x.Until("! Http.Fetch needs an approval (rule * (outside): ask)", question)
+		x.Until("! Http.Fetch needs an approval (rule * reaching network: ask)", question)
 		x.answers <- modeltest.Answer{Text: "It was denied."}
 		x.answers <- modeltest.Answer{Text: "The agent was denied it."}
 		x.Type("dd") // the second one decides nothing
@@ -413,7 +413,7 @@ See the book (https://example.com/tea).
 			t.Errorf("got %s", got)
 		}
 		_, notes := run("", 3, []string{"-p", "fetch"}, modeltest.Answer{Calls: []modeltest.Call{{Name: "Http.Fetch", Args: `{"url":"http://127.0.0.1:1/"}`}}})
-		if !strings.Contains(notes, "Http.Fetch needs an approval (rule * (outside): ask), and the turn waits for it; kernos chat --resume ") {
+		if !strings.Contains(notes, "Http.Fetch needs an approval (rule * reaching network: ask), and the turn waits for it; kernos chat --resume ") {
 			t.Errorf("got %s", notes)
 		}
 		_, notes = run("", 3, []string{"--last", "-p", "hello"})

@@ -29,33 +29,39 @@ func (*names) RecordWith(*store.Batch, []kernel.Record, func() error) error { re
 // What a program sends because of a call that it serves may do what both may, the caller and the
 // program; the kind of the served call binds it, and records name both.
 func TestAProgramServesWithTheRightsOfBoth(t *testing.T) {
-	token := func(name string, g principal.Grant) *principal.Principal {
-		p, err := principal.New(principal.ID(name+"-id"), name, g)
+	const handler, agent, owner = "ci", "agent", "owner"
+	grants := map[string]principal.Grant{
+		handler: {Preset: principal.Handler, Allow: []string{"Test.Free", "Test.Change", "Test.Offer"}},
+		agent:   {Allow: []string{"Test.Free", "Test.Kept", "Test.Ask", "Test.Do"}},
+	}
+	token := func(name string) *principal.Principal {
+		if name == owner {
+			return principal.TheOwner()
+		}
+		p, err := principal.New(principal.ID(name+"-id"), name, grants[name])
 		if err != nil {
 			t.Fatal(err)
 		}
 		return p
 	}
-	handler := token("ci", principal.Grant{Preset: principal.Handler, Allow: []string{"Test.Free", "Test.Change", "Test.Offer"}})
-	agent := token("agent", principal.Grant{Allow: []string{"Test.Free", "Test.Kept", "Test.Ask", "Test.Do"}})
 	for _, c := range []struct {
 		name            string
-		program, caller *principal.Principal
+		program, caller string
 		served, sends   message.Type
 		code            int
 		record          string
 	}{
-		{"both may", handler, nil, "Test.Do", "Test.Free", 0, "owner/ci"},
-		{"the caller alone may", handler, nil, "Test.Do", "Test.Kept", 403, ""},
+		{"both may", handler, owner, "Test.Do", "Test.Free", 0, "owner/ci"},
+		{"the caller alone may", handler, owner, "Test.Do", "Test.Kept", 403, ""},
 		{"the program alone may", handler, agent, "Test.Do", "Test.Change", 403, ""},
 		{"both tokens may", handler, agent, "Test.Do", "Test.Free", 0, "agent/ci"},
-		{"the owner's program", nil, agent, "Test.Do", "Test.Kept", 0, "agent"},
-		{"the owner's program for the owner", nil, nil, "Test.Do", "Test.Kept", 0, "owner"},
-		{"a command for a query", handler, nil, "Test.Ask", "Test.Change", 403, ""},
-		{"a query for a query", handler, nil, "Test.Ask", "Test.Free", 0, "owner/ci"},
-		{"a command of the owner's program for a query", nil, nil, "Test.Ask", "Test.Change", 403, ""},
-		{"a command for a command", handler, nil, "Test.Do", "Test.Change", 0, "owner/ci"},
-		{"a query that calls a command, for a query", nil, nil, "Test.Ask", "Test.Delegates", 403, ""},
+		{"the owner's program", owner, agent, "Test.Do", "Test.Kept", 0, "agent"},
+		{"the owner's program for the owner", owner, owner, "Test.Do", "Test.Kept", 0, "owner"},
+		{"a command for a query", handler, owner, "Test.Ask", "Test.Change", 403, ""},
+		{"a query for a query", handler, owner, "Test.Ask", "Test.Free", 0, "owner/ci"},
+		{"a command of the owner's program for a query", owner, owner, "Test.Ask", "Test.Change", 403, ""},
+		{"a command for a command", handler, owner, "Test.Do", "Test.Change", 0, "owner/ci"},
+		{"a query that calls a command, for a query", owner, owner, "Test.Ask", "Test.Delegates", 403, ""},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var peer *connection.Peer
@@ -76,8 +82,8 @@ func TestAProgramServesWithTheRightsOfBoth(t *testing.T) {
 			k := kerneltest.New(t, &kernel.Options{Recorder: n}, offer, delegates, kerneltest.Echo("Test.Free"), kerneltest.Echo("Test.Kept"),
 				kerneltest.AsCommand(kerneltest.Echo("Test.Change")),
 				asking("Test.Ask", func() *connection.Peer { return peer }), kerneltest.AsCommand(asking("Test.Do", func() *connection.Peer { return peer })))
-			program := kerneltest.ConnectWith(kernel.ActFor(t.Context(), kernel.From(c.program, "unix")), k)
-			caller := kerneltest.ConnectWith(kernel.ActFor(t.Context(), kernel.From(c.caller, "ws")), k)
+			program := kerneltest.ConnectWith(kernel.ActFor(t.Context(), kernel.From(token(c.program), "unix")), k)
+			caller := kerneltest.ConnectWith(kernel.ActFor(t.Context(), kernel.From(token(c.caller), "ws")), k)
 			program.In <- kerneltest.Query("offer", "Test.Offer", `1`)
 			synctest.Wait()
 			kind := message.KindCommand
@@ -109,7 +115,7 @@ func TestAProgramServesWithTheRightsOfBoth(t *testing.T) {
 			n.got = nil
 			program.In <- send
 			synctest.Wait()
-			if len(n.got) != 1 || n.got[0] != string(c.sends)+" "+kernel.From(c.program, "").Name() {
+			if len(n.got) != 1 || n.got[0] != string(c.sends)+" "+c.program {
 				t.Errorf("%s: after the call, recorded %q", c.name, n.got)
 			}
 			for _, wire := range []*kerneltest.Wire{caller, program} {
