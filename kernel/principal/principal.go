@@ -264,6 +264,11 @@ func (p *Principal) File(uri string, write bool) *message.Error {
 	return message.Errorf(403, "The token %q reaches no files but %s, and %s isn't one of them; the owner can change that: kernos token update %s --files URI", p.name, list(p.grant.Files), message.Clip(uri, 200), p.name)
 }
 
+// HasFiles reports whether the principal reaches some files of the tree and not others.
+func (p *Principal) HasFiles() bool {
+	return len(p.grant.Files) > 0 || slices.ContainsFunc(p.parts, (*Principal).HasFiles)
+}
+
 // A Claim names the principal that owns something that is kept.
 type Claim struct {
 	ID   ID     `json:"id"`
