@@ -220,6 +220,15 @@ func (p *Principal) Setting(name string) *message.Error {
 	return message.Errorf(403, "The token %q may not change the setting %s: settings are for the owner and for tokens of the preset console; change it over the unix socket of the daemon, as its owner", p.name, message.Clip(name, 100))
 }
 
+// Model returns nil if the principal may change the settings of language models, of which one has a key, or else a
+// 403: what the owner says to a model goes where they point.
+func (p *Principal) Model(key string) *message.Error {
+	if p.IsOwner() {
+		return nil
+	}
+	return message.Errorf(403, "The token %q may not change %s: conversations go where the settings of models point, so they are the owner's to change; change it over the unix socket of the daemon, as its owner", p.name, message.Clip(key, 100))
+}
+
 // KeyPrefixes returns the prefixes of the keys that the principal reaches; none means all.
 func (p *Principal) KeyPrefixes() []string { return p.grant.Memory }
 
