@@ -239,7 +239,7 @@ func (c *Call) records(m *message.Message) []Record {
 
 // recordable returns an outcome as it is recorded.
 func (c *Call) recordable(m *message.Message) *message.Message {
-	if c.syscall.Brief != nil {
+	if c.brief() != nil {
 		return m
 	}
 	return c.small(m)

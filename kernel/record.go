@@ -108,10 +108,25 @@ func (c *Call) unrecordedEvent(t message.Type) bool {
 // Brief returns the data of a record that [Redact] has left as the journal keeps it, and whether
 // it differs.
 func (r *Record) Brief(data json.RawMessage) (json.RawMessage, bool) {
-	if r.Refused || r.Syscall == nil || r.Syscall.Brief == nil || r.Message.Kind == message.KindError || r.Message.Kind == message.KindEvent {
+	if r.Refused || r.Syscall == nil || r.Message.Kind == message.KindError || r.Message.Kind == message.KindEvent {
 		return data, false
 	}
-	return callRedact(r.Syscall.Brief, data)
+	brief := r.Syscall.Brief
+	if r.call != nil {
+		brief = r.call.brief()
+	}
+	if brief == nil {
+		return data, false
+	}
+	return callRedact(brief, data)
+}
+
+// brief returns what shortens the data of the call's request and of its reply for the record, or nil.
+func (c *Call) brief() func(json.RawMessage) json.RawMessage {
+	if o, ok := c.origin.(*workOrigin); ok && o.brief != nil {
+		return o.brief
+	}
+	return c.syscall.Brief
 }
 
 // claims reports whether a message that a program has sent without being asked states what only

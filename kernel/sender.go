@@ -48,19 +48,27 @@ func (s Sender) In(scope string) Sender {
 	return Sender{in}
 }
 
-// Serving returns the sender of what the provider of a call sends because of the call: it may do
-// what both the call's principal and its own may, under the rules of all sessions of the call and of
-// the scope, and if the call is a query, it may call queries only. Records name both principals.
+// With returns the sender of what another principal brings about for the sender: a program that serves a
+// call, the author of code, the decider of an approval. It may do what both may, and records name both.
+func (s Sender) With(other *principal.Principal) Sender {
+	own, with := s.Principal(), s.copy()
+	with.principal = principal.Both(own, other)
+	if !other.IsOwner() && other.ID() != own.ID() {
+		with.name = s.Name() + principal.PartsSeparator + other.Name()
+	}
+	return Sender{with}
+}
+
+// Serving returns the sender of what the provider of a call sends because of the call: it acts for both,
+// the sender of the call and the provider, under the rules of all sessions of the call and of the scope,
+// and if the call is a query, it may call queries only.
 func (c *Call) Serving(provider *principal.Principal, wire, scope string) Sender {
-	caller := c.sender
-	out := &sender{principal: principal.Both(caller.Principal(), provider), wire: wire, scope: caller.Scope()}
-	if out.name = caller.Name(); !provider.IsOwner() && provider.ID() != caller.Principal().ID() {
-		out.name += principal.PartsSeparator + provider.Name()
-	}
+	out := c.sender.With(provider).In(scope)
+	out.from.wire = wire
 	if !c.mayCommand() {
-		out.query = c.request.Type
+		out.from.query = c.request.Type
 	}
-	return Sender{out}.In(scope)
+	return out
 }
 
 func (s Sender) copy() *sender {

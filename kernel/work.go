@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
 	"time"
 
@@ -74,6 +75,10 @@ type WorkCall struct {
 	Timeout  time.Duration    // how long it may take; 0 means the syscall's own limit
 	Work     Work
 	Event    Emit // gets the events of the call, and what it logs, without secrets; nil means that they are only recorded
+
+	// Brief returns what is recorded of the request or of its reply in place of its data, which the work keeps. Nil
+	// means what the definition has.
+	Brief func(data json.RawMessage) json.RawMessage
 }
 
 // Do sends a request as a part of some work, and returns its outcome with the commit that the
@@ -85,7 +90,7 @@ func (k *Kernel) Do(ctx context.Context, w WorkCall) (outcome message.Message, c
 		m.Kind = s.Kind
 	}
 	k.Stamp(&m)
-	o := &workOrigin{sender: w.Sender, event: w.Event}
+	o := &workOrigin{sender: w.Sender, event: w.Event, brief: w.Brief}
 	c := k.admit(ctx, &m, o.send, o, w.Sender, parent{work: w.Work})
 	if c != nil {
 		o.call = c
@@ -118,6 +123,7 @@ func (c *Call) settleWork(b *store.Batch, m *message.Message) error {
 type workOrigin struct {
 	sender  Sender
 	event   Emit
+	brief   func(json.RawMessage) json.RawMessage
 	call    *Call
 	current message.Message // the event that is sent
 	outcome message.Message

@@ -158,7 +158,11 @@ func reachWritable(ctx context.Context, asked string) (memoryKey, error) {
 	switch space := key.space(); {
 	case space == proc:
 		return "", message.Errorf(403, "Operation not allowed: proc/* paths are read-only (attempted write to %s)", key)
-	case space == sys || key.isModel():
+	case key.isModel():
+		if e := kernel.PrincipalOf(ctx).Model(string(key)); e != nil {
+			return "", e
+		}
+	case space == sys:
 		if e := kernel.PrincipalOf(ctx).Setting(string(key)); e != nil {
 			return "", e
 		}

@@ -1,16 +1,11 @@
 package model
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"kernos/capability/model/conversation"
-	"kernos/internal/jsonscan"
-	"kernos/internal/jsonvalue"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/schema"
@@ -45,7 +40,6 @@ var generate = kernel.DefineCommand[generateInput, generateOutput](kernel.Defini
 	Effect:  kernel.External,
 	Repeat:  kernel.Retried,
 	Timeout: 30 * time.Minute, // with all attempts
-	Brief:   brief,
 })
 
 type generateInput struct {
@@ -58,7 +52,7 @@ type generateInput struct {
 	MaxTokens   int                  `json:"maxTokens,omitempty" jsonschema:"minimum=1" jsonschema_description:"How many tokens the answer may have. Default: what the model's settings say."`
 	Temperature *float64             `json:"temperature,omitempty" jsonschema:"minimum=0,maximum=2" jsonschema_description:"How much the model varies its answers. Default: the provider's."`
 	Stop        []string             `json:"stop,omitempty" jsonschema:"maxItems=4" jsonschema_description:"Texts at which the answer ends."`
-	Session     string               `json:"session,omitempty" jsonschema_description:"The session that the conversation belongs to, which keeps the messages: they are recorded by reference. Providers with a cache for prompts find what they have seen of it."`
+	Session     string               `json:"session,omitempty" jsonschema_description:"The session that the conversation belongs to, for providers with a cache for prompts, which find what they have seen of it."`
 }
 
 type generateOutput struct {
@@ -67,38 +61,6 @@ type generateOutput struct {
 	Messages []jsontext.Value    `json:"messages" jsonschema_description:"What the model said: reasoning, reply and tool-calls messages without id and timestamp. part is the one that they were streamed as."`
 	Usage    conversation.Usage  `json:"usage" jsonschema_description:"What it took."`
 	Session  string              `json:"session,omitzero" jsonschema_description:"The session of the request."`
-}
-
-// A digest is recorded in place of a part of a conversation.
-type digest struct {
-	SHA256 string         `json:"sha256"`
-	Count  *int           `json:"count,omitzero"` // of a list
-	Last   jsontext.Value `json:"last,omitzero"`  // the id of its last element
-}
-
-// brief returns what is recorded of a generation for a session, which has the messages: recording the
-// whole conversation at each step would grow with its square.
-func brief(data json.RawMessage) json.RawMessage {
-	if jsonscan.Member(data, "session") == nil {
-		return data
-	}
-	return jsonscan.ReplaceMembers(data, func(name string, value []byte) string {
-		switch name {
-		case "messages", "tools", "system", "messagesRef", "toolsRef":
-		default:
-			return ""
-		}
-		hash := sha256.Sum256(jsonscan.AppendCanonical(nil, value))
-		known := digest{SHA256: hex.EncodeToString(hash[:])}
-		if value[0] == '[' {
-			known.Count = new(int)
-			jsonscan.Elements(value, 0, func(one []byte) bool {
-				*known.Count, known.Last = *known.Count+1, jsonscan.Member(one, "id")
-				return true
-			})
-		}
-		return string(jsonvalue.Marshal(known))
-	})
 }
 
 var check = kernel.DefineCommand[checkInput, checkOutput](kernel.Definition{

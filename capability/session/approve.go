@@ -34,7 +34,7 @@ var decide = kernel.DefineCommand[decideInput, decideOutput](kernel.Definition{
 	Type:    "Session.Decide",
 	Access:  principal.ForPeople,
 	Summary: "Allow or deny a call that waits for an approval. The decision holds for the call as it is stored, with its arguments.",
-	Errors:  []kernel.ErrorDefinition{{Code: 403, When: "a session has caused the request"}, {Code: 404, When: "no session that the caller sees has this id"}, {Code: 409, When: "the call doesn't wait for a decision, or has other arguments"}},
+	Errors:  []kernel.ErrorDefinition{{Code: 403, When: "a session has caused the request, or the caller allows what it may not call itself"}, {Code: 404, When: "no session that the caller sees has this id"}, {Code: 409, When: "the call doesn't wait for a decision, or has other arguments"}},
 	Emits:   events[:1],
 })
 
@@ -59,6 +59,11 @@ func (x *Sessions) decide(ctx context.Context, in decideInput) (out decideOutput
 	name, args := call.final()
 	if len(in.Args) > 0 && hash(name, in.Args) != call.Hash || hash(name, args) != call.Hash {
 		return out, message.Errorf(409, "The call %s has other arguments than those that were decided on; look at its approval-request again", call.ID)
+	}
+	if in.Decision == allow {
+		if call.As, err = x.mayAllow(ctx, s, call, in.Remember); err != nil {
+			return out, err
+		}
 	}
 	var b store.Batch
 	c := x.change(ctx, s, &b)

@@ -1,12 +1,16 @@
 package session
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	stdjson "encoding/json"
 	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"kernos/internal/jsonscan"
 	"kernos/internal/jsonvalue"
 	"kernos/kernel"
 	"kernos/message"
@@ -100,7 +104,7 @@ func (r *runner) generate(s *session, g *generation, event kernel.Emit, fill fun
 	w := &thought{runner: r, fill: fill}
 	outcome, _ := r.k.Do(r.ctx, kernel.WorkCall{
 		Type: generateType, Data: jsonvalue.Marshal(g), Metadata: message.Metadata{Causation: s.turn.Cause, Correlation: s.turn.Correlation},
-		Sender: r.sender, Timeout: tighter(generateTimeout, s.timeLeft(r.x.opts.Now())), Work: w, Event: event,
+		Sender: r.sender, Timeout: tighter(generateTimeout, s.timeLeft(r.x.opts.Now())), Work: w, Event: event, Brief: byReference,
 	})
 	known, applied := w.Known()
 	if applied || r.lease.Held() != nil || r.stopped() {
@@ -278,3 +282,33 @@ const tooLong = 413
 var errTooLong = message.Errorf(tooLong, "The conversation is longer than the model takes, and no earlier messages are left to summarize; use a model with a larger context window, or Session.Rewind")
 
 var errCompact = message.Errorf(tooLong, "The conversation is longer than the model takes; Session.Compact summarizes its earlier messages, and Session.Continue resumes it")
+
+// A digest is recorded in place of a part of a conversation.
+type digest struct {
+	SHA256 string         `json:"sha256"`
+	Count  *int           `json:"count,omitzero"` // of a list
+	Last   jsontext.Value `json:"last,omitzero"`  // the id of its last element
+}
+
+// byReference returns what is recorded of a generation for a turn, whose session has the messages: recording the
+// whole conversation at each step would grow with its square. What any other caller sends to a model is recorded
+// whole, also if it names a session.
+func byReference(data stdjson.RawMessage) stdjson.RawMessage {
+	return jsonscan.ReplaceMembers(data, func(name string, value []byte) string {
+		switch name {
+		case "messages", "tools", "system", "messagesRef", "toolsRef":
+		default:
+			return ""
+		}
+		hash := sha256.Sum256(jsonscan.AppendCanonical(nil, value))
+		known := digest{SHA256: hex.EncodeToString(hash[:])}
+		if value[0] == '[' {
+			known.Count = new(int)
+			jsonscan.Elements(value, 0, func(one []byte) bool {
+				*known.Count, known.Last = *known.Count+1, jsonscan.Member(one, "id")
+				return true
+			})
+		}
+		return string(jsonvalue.Marshal(known))
+	})
+}

@@ -168,6 +168,7 @@ type callState struct {
 	Hash  string         `json:"hash,omitzero"` // hash of the call that was asked about
 	Rule  string         `json:"rule,omitzero"` // the rule that asks
 	Given bool           `json:"given,omitzero"`
+	As    principal.ID   `json:"as,omitzero"` // the caller whose rights bound the call, since it has allowed it; see mayAllow
 
 	// Reached is what the call was about to reach when it was made first. It failed then, waits for a
 	// decision, and is made again under another key.

@@ -284,10 +284,16 @@ func (r *runner) call(s *session, call callState) {
 	if s.turn.Remote {
 		ctx = blobs.WithRemote(ctx, new(blobs.Remote))
 	}
-	outcome, _ := r.k.Do(ctx, kernel.WorkCall{
-		Type: name, Data: args, Sender: r.sender.In(r.id), Timeout: tighter(callTimeout, s.timeLeft(r.x.opts.Now())), Work: w, Event: w.event,
-		Metadata: message.Metadata{Causation: s.turn.Cause, Correlation: s.turn.Correlation, IdempotencyKey: call.key(r.id)},
-	})
+	var outcome message.Message
+	if sender, err := r.senderOf(&call); err != nil {
+		e, _ := message.ErrorOf(err)
+		outcome = (&message.Message{Type: name}).Fail(e)
+	} else {
+		outcome, _ = r.k.Do(ctx, kernel.WorkCall{
+			Type: name, Data: args, Sender: sender, Timeout: tighter(callTimeout, s.timeLeft(r.x.opts.Now())), Work: w, Event: w.event,
+			Metadata: message.Metadata{Causation: s.turn.Cause, Correlation: s.turn.Correlation, IdempotencyKey: call.key(r.id)},
+		})
+	}
 	r.live.forget(call.ID)
 	known, applied := w.Known()
 	if !applied && r.lease.Held() == nil && !(r.stopped() && known == nil && outcome.Kind == message.KindError) {

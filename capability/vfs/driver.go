@@ -42,6 +42,8 @@ func (c Can) String() string {
 //
 // A driver around another one implements an interface only if the inner driver does, or answers as above in its place.
 //
+// A name may lead to another one, by a link. [Landing] decides whether the caller reaches that.
+//
 // Its errors are *message.Error for the caller, or wrap [fs.ErrNotExist],
 // [fs.ErrPermission] or an error of the context. The texts of other errors go to the log only.
 type Driver interface {

@@ -97,7 +97,7 @@ func (t *Tree) Read(ctx context.Context, uri string) (File, error) {
 	case point || at.name == "":
 		return File{}, explain(at.uri, ErrDirectory)
 	}
-	f, err := at.mount.Driver.Read(ctx, at.name)
+	f, err := at.mount.Driver.Read(at.follow(ctx, false), at.name)
 	f.URI = at.uri
 	return f, explain(at.uri, err)
 }
@@ -114,7 +114,7 @@ func (t *Tree) Stat(ctx context.Context, uri string) (Info, error) {
 		if err := at.readable(); err != nil {
 			return Info{}, err
 		}
-		if info, err = at.mount.Driver.Stat(ctx, at.name); err != nil {
+		if info, err = at.mount.Driver.Stat(at.follow(ctx, false), at.name); err != nil {
 			return Info{}, explain(at.uri, err)
 		}
 	}
@@ -171,7 +171,7 @@ func (t *Tree) Write(ctx context.Context, uri string, data []byte, expect Expect
 	case len(data) > MaxFile:
 		return Info{}, explain(at.uri, ErrTooLarge)
 	}
-	version, err := w.Write(ctx, at.name, data, expect)
+	version, err := w.Write(at.follow(ctx, true), at.name, data, expect)
 	if err != nil {
 		return Info{}, explain(at.uri, err)
 	}
@@ -195,7 +195,7 @@ func (t *Tree) Delete(ctx context.Context, uri string, recursive bool) error {
 	if at.name == "" || t.isPoint(at.path) {
 		return message.Errorf(403, "Operation not allowed: %s can't be deleted, since something is mounted there or below", message.Clip(at.uri, 400))
 	}
-	err = w.Delete(ctx, at.name, recursive)
+	err = w.Delete(at.follow(ctx, true), at.name, recursive)
 	t.wrote(at.uri) // a part may be gone although it failed
 	return explain(at.uri, err)
 }

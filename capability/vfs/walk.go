@@ -167,7 +167,7 @@ func (t *Tree) own(ctx context.Context, p, from string, virtual bool) iter.Seq2[
 			}
 			return
 		}
-		for info, err := range l.List(ctx, at.name, from) {
+		for info, err := range l.List(at.follow(ctx, false), at.name, from) {
 			switch {
 			case err == nil:
 				at.mount.complete(&info, Join(p, info.Name))

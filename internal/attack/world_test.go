@@ -58,13 +58,17 @@ type world struct {
 	clock   testkit.Clock
 }
 
-func open(t testing.TB) *world {
+func open(t testing.TB, change ...func(*daemon.Options)) *world {
 	t.Helper()
 	if t, ok := t.(*testing.T); ok {
 		t.Setenv("XDG_RUNTIME_DIR", testkit.ShortDir(t))
 	}
 	w := &world{t: t, home: t.TempDir(), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
-	d := daemontest.Serve(t, &daemon.Options{Home: w.home, Socket: &daemon.Socket{}, Web: &daemon.Web{Address: "127.0.0.1:0"}, Now: w.clock.Now})
+	options := &daemon.Options{Home: w.home, Socket: &daemon.Socket{}, Web: &daemon.Web{Address: "127.0.0.1:0"}, Now: w.clock.Now}
+	for _, f := range change {
+		f(options)
+	}
+	d := daemontest.Serve(t, options)
 	t.Cleanup(w.client.CloseIdleConnections)
 	w.d, w.address = d.Daemon, d.Address
 	var err error

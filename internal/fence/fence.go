@@ -174,6 +174,10 @@ func Find(file *os.File, path string) (string, error) {
 	return at, dir.Close()
 }
 
+// Place returns where a file or a directory is that was opened by a path, as the system reports it at the moment. On
+// systems that report nothing, it is where the path leads now.
+func Place(file *os.File, path string) (string, error) { return place(file, path) }
+
 // find returns where a file is, and its directory.
 func find(file *os.File, path string) (at string, dir *os.File, err error) {
 	opened, err := stat(file)

@@ -220,6 +220,15 @@ func (p *Principal) Setting(name string) *message.Error {
 	return message.Errorf(403, "The token %q may not change the setting %s: settings are for the owner and for tokens of the preset console; change it over the unix socket of the daemon, as its owner", p.name, message.Clip(name, 100))
 }
 
+// Model returns nil if the principal may change the settings of language models, of which one has a key, or else a
+// 403: what the owner says to a model goes where they point.
+func (p *Principal) Model(key string) *message.Error {
+	if p.IsOwner() {
+		return nil
+	}
+	return message.Errorf(403, "The token %q may not change %s: conversations go where the settings of models point, so they are the owner's to change; change it over the unix socket of the daemon, as its owner", p.name, message.Clip(key, 100))
+}
+
 // KeyPrefixes returns the prefixes of the keys that the principal reaches; none means all.
 func (p *Principal) KeyPrefixes() []string { return p.grant.Memory }
 
@@ -262,6 +271,11 @@ func (p *Principal) File(uri string, write bool) *message.Error {
 		return message.Errorf(403, "The token %q may read %s, and not change it; the owner can change that: kernos token update %s --files URI", p.name, message.Clip(uri, 200), p.name)
 	}
 	return message.Errorf(403, "The token %q reaches no files but %s, and %s isn't one of them; the owner can change that: kernos token update %s --files URI", p.name, list(p.grant.Files), message.Clip(uri, 200), p.name)
+}
+
+// HasFiles reports whether the principal reaches some files of the tree and not others.
+func (p *Principal) HasFiles() bool {
+	return len(p.grant.Files) > 0 || slices.ContainsFunc(p.parts, (*Principal).HasFiles)
 }
 
 // A Claim names the principal that owns something that is kept.

@@ -122,13 +122,23 @@ func (e *Engine) acquire(ctx context.Context, d *delta) (*vm, error) {
 	if err := e.enter(ctx, e.active); err != nil {
 		return nil, err
 	}
-	v, err := e.take(len(e.active) > e.options.Idle)
-	if err == nil && !v.rewind(d) {
-		err = message.Errorf(503, "There is no memory left to run a script: try again later")
-	}
-	if err != nil {
+	var v *vm
+	ready := false
+	defer func() { // also after a panic: a place that isn't given back is missing for as long as the engine runs
+		if ready {
+			return
+		}
+		if v != nil {
+			_ = v.module.Close(context.Background())
+		}
 		e.leave(e.active)
+	}()
+	v, err := e.take(len(e.active) > e.options.Idle)
+	if err != nil {
 		return nil, err
+	}
+	if ready = v.rewind(d); !ready {
+		return nil, errNoMemory
 	}
 	return v, nil
 }
@@ -195,6 +205,7 @@ func (e *Engine) start() error {
 	}
 	if err != nil {
 		e.runtime = nil
+		_ = r.Close(ctx)
 		return fmt.Errorf("start the script engine: %w", err)
 	}
 	e.idle = append(e.idle, v)

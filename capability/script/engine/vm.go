@@ -12,7 +12,6 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
-	"github.com/tetratelabs/wazero/experimental"
 
 	"kernos/internal/jsonscan"
 )
@@ -191,8 +190,7 @@ func errno(ok bool) uint64 {
 func (e *Engine) newVM(im *image) (*vm, error) {
 	config := wazero.NewModuleConfig().WithName("").WithStartFunctions()
 	l := &linear{budget: &e.budget, max: maxMemory}
-	ctx := experimental.WithMemoryAllocator(context.Background(), experimental.MemoryAllocatorFunc(func(uint64, uint64) experimental.LinearMemory { return l }))
-	m, err := e.runtime.InstantiateModule(ctx, e.compiled, config)
+	m, err := instantiate(context.Background(), e.runtime, e.compiled, config, l)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/tetratelabs/wazero"
-	"github.com/tetratelabs/wazero/experimental"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 	"github.com/tetratelabs/wazero/sys"
 
@@ -100,7 +99,6 @@ func (e *Engine) runModule(ctx context.Context, p *Program, in json.RawMessage, 
 	r := newRun(ctx, nil, p, host, limits)
 	defer r.end()
 	l := &linear{budget: &e.budget, max: uint64(min(r.limits.Memory, maxMemory))}
-	ctx = experimental.WithMemoryAllocator(r.ctx, experimental.MemoryAllocatorFunc(func(uint64, uint64) experimental.LinearMemory { return l }))
 	var out bytes.Buffer
 	log := &lines{run: r}
 	config := wazero.NewModuleConfig().WithName("").WithArgs(p.Source.Name).
@@ -119,7 +117,7 @@ func (e *Engine) runModule(ctx context.Context, p *Program, in json.RawMessage, 
 			case <-time.After(time.Duration(ns)):
 			}
 		})
-	instance, err := e.guests.InstantiateModule(ctx, m.compiled, config)
+	instance, err := instantiate(r.ctx, e.guests, m.compiled, config, l)
 	if instance != nil {
 		_ = instance.Close(context.Background())
 	}

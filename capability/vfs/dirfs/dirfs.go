@@ -136,7 +136,7 @@ const tries = 10
 // try calls f with the directory that is at the path now, and again if what f has opened was
 // exchanged meanwhile. What f opens decides what is private; where f fails, a name that leads home
 // is private, also if nothing is there.
-func (d *directory) try(name string, f func(*opened) error) error {
+func (d *directory) try(ctx context.Context, name string, f func(*opened) error) error {
 	for range tries {
 		o, err := d.now()
 		if err != nil {
@@ -146,8 +146,10 @@ func (d *directory) try(name string, f func(*opened) error) error {
 		case errors.Is(err, fence.ErrMoved):
 		case err != nil && o.leadsHome(name):
 			return vfs.ErrPrivate
+		case err != nil:
+			return guarded(o.refused(ctx, name, err))
 		default:
-			return guarded(err)
+			return nil
 		}
 	}
 	return vfs.ErrMoved
@@ -176,12 +178,12 @@ func (o *opened) inspect(name string) (*os.File, state, error) {
 }
 
 // lookAt returns what a name leads to, if that is not private.
-func (o *opened) lookAt(name string) (state, error) {
+func (o *opened) lookAt(ctx context.Context, name string) (state, error) {
 	f, s, err := o.inspect(name)
 	if err != nil {
 		return s, err
 	}
-	return s, errors.Join(o.check(f, s, name), f.Close())
+	return s, errors.Join(cmp.Or(o.check(f, s, name), o.lands(ctx, f, name)), f.Close())
 }
 
 // check fails if what was opened by a name is private.
@@ -196,7 +198,7 @@ func (o *opened) check(f *os.File, s state, name string) error {
 }
 
 // openTo opens a file or a directory for reading, if it is not private.
-func (o *opened) openTo(name string, wanted func(fs.FileMode) error) (*os.File, state, error) {
+func (o *opened) openTo(ctx context.Context, name string, wanted func(fs.FileMode) error) (*os.File, state, error) {
 	// To open a device may do something. So it is inspected before; the check after is for what
 	// has changed between.
 	f, s, err := o.inspect(name)
@@ -212,7 +214,7 @@ func (o *opened) openTo(name string, wanted func(fs.FileMode) error) (*os.File, 
 	info, err := f.Stat()
 	if err == nil {
 		s = stateOf(info)
-		err = cmp.Or(wanted(s.mode), o.check(f, s, name))
+		err = cmp.Or(wanted(s.mode), o.check(f, s, name), o.lands(ctx, f, name))
 	}
 	if err != nil {
 		return nil, s, errors.Join(err, f.Close())
@@ -221,8 +223,8 @@ func (o *opened) openTo(name string, wanted func(fs.FileMode) error) (*os.File, 
 }
 
 func (d *directory) Read(ctx context.Context, name string) (read vfs.File, err error) {
-	err = d.try(name, func(o *opened) error {
-		f, s, err := o.openTo(name, regular)
+	err = d.try(ctx, name, func(o *opened) error {
+		f, s, err := o.openTo(ctx, name, regular)
 		if err != nil {
 			return err
 		}
@@ -304,9 +306,9 @@ func isDir(mode fs.FileMode) error {
 	return nil
 }
 
-func (d *directory) Stat(_ context.Context, name string) (info vfs.Info, err error) {
-	err = d.try(name, func(o *opened) error {
-		s, err := o.lookAt(name)
+func (d *directory) Stat(ctx context.Context, name string) (info vfs.Info, err error) {
+	err = d.try(ctx, name, func(o *opened) error {
+		s, err := o.lookAt(ctx, name)
 		if err == nil {
 			info, err = s.info()
 		}
@@ -321,7 +323,7 @@ func (d *directory) List(ctx context.Context, name, from string) iter.Seq2[vfs.I
 	return func(yield func(vfs.Info, error) bool) {
 		var found []vfs.Info
 		unnamed := 0
-		err := d.try(name, func(o *opened) (err error) {
+		err := d.try(ctx, name, func(o *opened) (err error) {
 			found, unnamed, err = o.list(ctx, name, from)
 			return err
 		})
@@ -345,7 +347,7 @@ func (d *directory) List(ctx context.Context, name, from string) iter.Seq2[vfs.I
 // list returns what is in a directory, in order, and how many of its entries no URI can name; only
 // the first page counts these.
 func (o *opened) list(ctx context.Context, name, from string) (found []vfs.Info, unnamed int, err error) {
-	f, _, err := o.openTo(name, isDir)
+	f, _, err := o.openTo(ctx, name, isDir)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -369,7 +371,7 @@ func (o *opened) list(ctx context.Context, name, from string) (found []vfs.Info,
 			}
 			continue
 		}
-		info, err := o.entry(f, name, e)
+		info, err := o.entry(ctx, f, name, e)
 		if err != nil {
 			continue // the file went away, leads out, or is private
 		}
@@ -383,10 +385,10 @@ func (o *opened) list(ctx context.Context, name, from string) (found []vfs.Info,
 
 // entry returns what an entry of a directory that is open is: that which a link leads to. A file is
 // not private, since its directory is not.
-func (o *opened) entry(dir *os.File, name string, e fs.DirEntry) (i vfs.Info, err error) {
+func (o *opened) entry(ctx context.Context, dir *os.File, name string, e fs.DirEntry) (i vfs.Info, err error) {
 	s, err := stateIn(dir, e.Name())
 	if err == nil && !s.mode.IsRegular() {
-		s, err = o.lookAt(vfs.Join(name, e.Name()))
+		s, err = o.lookAt(ctx, vfs.Join(name, e.Name()))
 	}
 	if err == nil {
 		i, err = s.info()
@@ -400,7 +402,7 @@ func (d *directory) Dir() string { return d.path }
 
 // Local implements [vfs.Locator].
 func (d *directory) Local(name string) (file string, ok bool) {
-	err := d.try(name, func(o *opened) error {
+	err := d.try(context.Background(), name, func(o *opened) error { // for the owner, who reaches all of it
 		f, s, err := o.inspect(name) // inspect follows no link that leads out
 		if err != nil {
 			return err

@@ -1,6 +1,7 @@
 package dirfs
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -63,12 +64,12 @@ func guarded(err error) error {
 
 // pin opens the directory of a name, for what is made or removed in it: it stays the same one,
 // whatever its path leads to by then. If make is set, it is made with those above it. A private
-// one is refused.
-func (o *opened) pin(dir string, make bool) (*os.Root, error) {
+// one is refused, and so is one that the caller reaches by a link only.
+func (o *opened) pin(ctx context.Context, dir string, make bool) (*os.Root, error) {
 	pinned, err := o.root.OpenRoot(local(dir))
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && make && dir != ".":
-		if pinned, err = o.makeDir(dir); err != nil {
+		if pinned, err = o.makeDir(ctx, dir); err != nil {
 			return nil, err
 		}
 	case errors.Is(err, syscall.ENOTDIR):
@@ -83,7 +84,7 @@ func (o *opened) pin(dir string, make bool) (*os.Root, error) {
 	}
 	self, err := pinned.Open(".")
 	if err == nil {
-		err = errors.Join(o.private.CheckDir(self), self.Close())
+		err = errors.Join(o.private.CheckDir(self), o.lands(ctx, self, dir), self.Close())
 	}
 	if err != nil {
 		_ = pinned.Close()
@@ -93,8 +94,8 @@ func (o *opened) pin(dir string, make bool) (*os.Root, error) {
 }
 
 // makeDir makes a directory, and those above it, so that they last.
-func (o *opened) makeDir(dir string) (*os.Root, error) {
-	above, err := o.pin(path.Dir(dir), true)
+func (o *opened) makeDir(ctx context.Context, dir string) (*os.Root, error) {
+	above, err := o.pin(ctx, path.Dir(dir), true)
 	if err != nil {
 		return nil, err
 	}

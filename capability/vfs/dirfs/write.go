@@ -25,7 +25,7 @@ func (d *directory) lock(name string) *sync.Mutex {
 
 // Write implements [vfs.Writer]: the content goes to a file beside the one that is meant, which
 // then takes its name. An existing file keeps its mode.
-func (d *directory) Write(_ context.Context, name string, data []byte, expect vfs.Expect) (string, error) {
+func (d *directory) Write(ctx context.Context, name string, data []byte, expect vfs.Expect) (string, error) {
 	o, err := d.at(name)
 	if err != nil {
 		return "", err
@@ -33,9 +33,9 @@ func (d *directory) Write(_ context.Context, name string, data []byte, expect vf
 	lock := d.lock(name)
 	lock.Lock()
 	defer lock.Unlock()
-	dir, err := o.pin(path.Dir(name), true)
+	dir, err := o.pin(ctx, path.Dir(name), true)
 	if err != nil {
-		return "", err
+		return "", guarded(o.refused(ctx, path.Dir(name), err))
 	}
 	defer func() { _ = dir.Close() }()
 	return writeIn(dir, path.Base(name), data, expect)
@@ -150,7 +150,7 @@ func syncDir(root *os.Root) error {
 }
 
 // Delete implements [vfs.Writer]. Of a link, the link goes.
-func (d *directory) Delete(_ context.Context, name string, recursive bool) error {
+func (d *directory) Delete(ctx context.Context, name string, recursive bool) error {
 	o, err := d.at(name)
 	if err != nil {
 		return err
@@ -158,12 +158,12 @@ func (d *directory) Delete(_ context.Context, name string, recursive bool) error
 	lock := d.lock(name)
 	lock.Lock()
 	defer lock.Unlock()
-	root, err := o.pin(path.Dir(name), false)
+	root, err := o.pin(ctx, path.Dir(name), false)
 	if errors.Is(err, vfs.ErrAbove) || errors.Is(err, vfs.ErrName) {
 		err = fs.ErrNotExist
 	}
 	if err != nil {
-		return err
+		return guarded(o.refused(ctx, path.Dir(name), err))
 	}
 	defer func() { _ = root.Close() }()
 	name = path.Base(name)

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 	"time"
 
@@ -118,8 +119,16 @@ func (s *server) redirect(r *http.Request, via []*http.Request) error {
 	if r.URL.Scheme != s.base.Scheme || r.URL.Host != s.base.Host || !strings.HasPrefix(r.URL.EscapedPath(), s.base.EscapedPath()) {
 		return errRedirect
 	}
+	if admit := vfs.Landing(r.Context()); admit != nil {
+		if err := admit(path.Clean("/" + strings.TrimPrefix(r.URL.Path, s.base.Path))[1:]); err != nil {
+			return landingError{err}
+		}
+	}
 	return nil
 }
+
+// A landingError is why a redirect isn't followed for the caller.
+type landingError struct{ error }
 
 // address returns where a file is. Whatever its name has in it, it stays one path.
 func (s *server) address(name string) string {
@@ -224,6 +233,9 @@ func (s *server) refusal(answer *http.Response, name string) error {
 func (s *server) failure(ctx, limited context.Context, err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
+	}
+	if refusal, ok := errors.AsType[landingError](err); ok {
+		return refusal.error
 	}
 	timeout, ok := errors.AsType[net.Error](err)
 	switch {

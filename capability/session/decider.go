@@ -1,0 +1,62 @@
+package session
+
+import (
+	"cmp"
+	"context"
+
+	"kernos/kernel"
+	"kernos/kernel/principal"
+	"kernos/message"
+)
+
+// mayAllow returns nil if the caller may allow a call that waits for a decision, and with whose rights the call runs
+// then: "" stands for those of the session alone. Else it returns a 403. No decision gives a call more rights than its decider has:
+//
+//   - the owner, and a caller for whom the session acts, may allow every call of the session: it has the session's rights;
+//   - others may allow what they could call themselves. A call of the owner's session then runs with their rights, and
+//     they can't have the decision remembered, since later calls would run with the owner's.
+//
+// Denying takes no right but that to see the session.
+func (x *Sessions) mayAllow(ctx context.Context, s *session, call *callState, remember string) (as principal.ID, err error) {
+	decider := kernel.PrincipalOf(ctx)
+	actsFor, err := x.opts.Find(s.Principal)
+	if err != nil {
+		return "", err
+	}
+	if decider.IsOwner() || actsFor != nil && actsFor.Narrower(decider) {
+		return "", nil
+	}
+	name, args := call.final()
+	k, err := x.running()
+	if err == nil {
+		_, err = k.Check(name, args, kernel.From(decider, ""))
+	}
+	if e, ok := message.ErrorOf(err); ok && err != nil && e.Code == 403 {
+		return "", message.Errorf(403, "The token %q may not allow a call that it couldn't make: %w", decider.Name(), e)
+	} else if err != nil {
+		return "", err
+	}
+	if s.Principal != principal.OwnerID {
+		return "", nil
+	}
+	if cmp.Or(remember, "once") != "once" {
+		return "", message.Errorf(403, "The token %q may allow calls of the owner's session %s one by one, and not with remember %s: later calls would have the owner's rights; leave remember out, or decide over the unix socket of the daemon, as its owner", decider.Name(), s.ID, remember)
+	}
+	return decider.ID(), nil
+}
+
+// senderOf returns the sender of a call: that of the session, narrowed to what the caller that allowed it may do. The
+// error is a 403 if that caller has ended.
+func (r *runner) senderOf(call *callState) (kernel.Sender, error) {
+	if call.As == "" {
+		return r.sender.In(r.id), nil
+	}
+	decider, err := r.x.opts.Find(call.As)
+	if err == nil && decider == nil {
+		err = message.Errorf(403, "The token that has allowed the call was revoked or has expired")
+	}
+	if err != nil {
+		return kernel.Sender{}, err
+	}
+	return r.sender.With(decider).In(r.id), nil
+}
