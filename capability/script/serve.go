@@ -56,7 +56,7 @@ func (s *Scripts) call(ctx context.Context, sp *split, v *version, m *message.Me
 	}
 	out, err := s.opts.Engine.Run(ctx, p, m.Data, h, v.Limits.engine())
 	if err != nil {
-		return nil, outcome(err)
+		return nil, outcome(err, true)
 	}
 	if err := checkOutput(v.definition.Type, v.definition.Output, out); err != nil {
 		return nil, err
@@ -78,11 +78,20 @@ func (s *Scripts) programOf(v *version) (*engine.Program, error) {
 	return v.program, nil
 }
 
-// outcome turns the error of a run into the one that the caller gets. An exception is a 500 that
-// names its place in the code.
-func outcome(err error) error {
+// outcome turns the error of a run into the one that the caller gets. An exception is a 500. The author of the code and
+// the owner are shown its place in the code, and the line, which may hold what the code keeps to itself.
+func outcome(err error, seesCode bool) error {
+	if late, ok := errors.AsType[*engine.OvertimeError](err); ok {
+		if seesCode {
+			return message.Errorf(504, "%s", late.Error())
+		}
+		return late.Public()
+	}
 	if fault, ok := errors.AsType[*engine.CodeError](err); ok {
-		return message.Errorf(500, "%s", fault.Error())
+		if seesCode {
+			return message.Errorf(500, "%s", fault.Error())
+		}
+		return message.Errorf(500, "%s", fault.Public())
 	}
 	return err
 }

@@ -141,7 +141,7 @@ func (s *Scripts) test(ctx context.Context, in testInput) (out testOutput, err e
 		out.Output = jsontext.Value(result)
 		return out, nil
 	}
-	out.Error = newTestError(outcome(err))
+	out.Error = newTestError(outcome(err, true))
 	return out, nil
 }
 

@@ -50,13 +50,17 @@ type Program struct {
 type CodeError struct {
 	Name         string // the name of the source
 	Line, Column int    // position in the source, from 1; 0 if it isn't known
-	Text         string // the line itself
+	Text         string // the line itself; without a position, the last line that the code has logged
 	Message      string // such as "TypeError: x is not a function"
 }
 
+// Public returns the error as callers see it that may not see the code: without the position, the line and the log. What
+// the code throws is its interface, and stays.
+func (e *CodeError) Public() string { return fmt.Sprintf("%s: %s", e.Name, e.Message) }
+
 func (e *CodeError) Error() string {
 	if e.Line == 0 {
-		return fmt.Sprintf("%s: %s", e.Name, e.Message)
+		return strings.TrimSpace(e.Public() + " " + e.Text)
 	}
 	text := fmt.Sprintf("%s:%d:%d: %s", e.Name, e.Line, e.Column, e.Message)
 	if line := strings.TrimSpace(e.Text); line != "" { // a place after the last line has none

@@ -117,12 +117,11 @@ func (r *run) overdue() bool {
 const haltAfter = 100 * time.Millisecond
 
 // Run calls the handler of a program with in, and returns its output. The error is a *[CodeError]
-// for an exception, and otherwise a *[message.Error]: what the handler threw with a code, or
+// for an exception, an *[OvertimeError] for a call that took longer than limits.Time, that of ctx if it has ended, and
+// otherwise a *[message.Error]: what the handler threw with a code, or
 //
-//	504  the call took longer than limits.Time, or than ctx allows
 //	413  it used more memory, or wrote more output or more lines of log, than its limits
 //	429  it made more nested calls than its limits
-//	499  ctx was cancelled
 func (e *Engine) Run(ctx context.Context, p *Program, in json.RawMessage, host Host, limits Limits) (json.RawMessage, error) {
 	if p.Source.Language == wasm {
 		return e.runModule(ctx, p, in, host, limits)
@@ -141,16 +140,35 @@ func (e *Engine) Run(ctx context.Context, p *Program, in json.RawMessage, host H
 	return r.until(v.image.run, v.string(in))
 }
 
+// An OvertimeError reports that a call took longer than its limit.
+type OvertimeError struct {
+	Name string
+	Time time.Duration
+	At   *CodeError // where the call was; nil if that isn't known
+}
+
+func (e *OvertimeError) Error() string {
+	if e.At == nil {
+		return e.Public().Message
+	}
+	return fmt.Sprintf("%s; it was in line %d: %s", e.Public().Message, e.At.Line, message.Clip(strings.TrimSpace(e.At.Text), 200))
+}
+
+// Public returns the error as callers see it that may not see the code.
+func (e *OvertimeError) Public() *message.Error {
+	return message.Errorf(504, "%s took longer than its %s", e.Name, e.Time)
+}
+
 // overtime returns the error of a call whose context has ended, with the place where it was if that is known.
 func (r *run) overtime() error {
 	if err := r.caller.Err(); err != nil {
 		return err
 	}
-	where := ""
+	late := &OvertimeError{Name: r.program.Source.Name, Time: r.limits.Time}
 	if at, ok := errors.AsType[*CodeError](r.failure); ok && at.Line > 0 {
-		where = fmt.Sprintf("; it was in line %d: %s", at.Line, message.Clip(strings.TrimSpace(at.Text), 200))
+		late.At = at
 	}
-	return message.Errorf(504, "%s took longer than its %s%s", r.program.Source.Name, r.limits.Time, where)
+	return late
 }
 
 // loaded returns what a program changes in an instance, and loads it if that isn't at hand.

@@ -132,7 +132,7 @@ func (e *Engine) runModule(ctx context.Context, p *Program, in json.RawMessage, 
 	case err != nil && l.refused:
 		return nil, r.tooMuchMemory(l)
 	case exited && exit.ExitCode() != 0:
-		return nil, &CodeError{Name: p.Source.Name, Message: strings.TrimSpace(fmt.Sprintf("the module ended with status %d %s", exit.ExitCode(), log.last))}
+		return nil, &CodeError{Name: p.Source.Name, Message: fmt.Sprintf("the module ended with status %d", exit.ExitCode()), Text: log.last}
 	case err != nil && !exited:
 		return nil, &CodeError{Name: p.Source.Name, Message: trap(err)}
 	}
