@@ -28,11 +28,14 @@ var adopt = kernel.DefineCommand[adoptInput, adoptOutput](kernel.Definition{
 		{Code: 403, When: "a session has caused the request, or the syscall belongs to another caller"},
 		{Code: 404, When: "no code has this name, or this version"},
 	},
-	Emits: []kernel.EventDefinition{{Type: Adopted, Summary: "Code is no longer under the rules of the session that it came from: {name, version}."}},
+	Emits: []kernel.EventDefinition{AdoptedEvent},
 })
 
-// Adopted is the event about an adoption.
+// Adopted is the type of the event about an adoption.
 const Adopted message.Type = "Syscall.Adopted"
+
+// AdoptedEvent is that event, which Syscall.Register emits too: its author adopts code by registering it again.
+var AdoptedEvent = kernel.EventDefinition{Type: Adopted, Summary: "Code is no longer under the rules of the session that it came from: {name, version}."}
 
 func (s *Scripts) adopt(ctx context.Context, in adoptInput) (adoptOutput, error) {
 	versions, commit, err := s.release(ctx, in)

@@ -28,8 +28,8 @@ unregister. The name is that of the file, or --name: Text.Count.ts is Text.Count
 exports handler, and may export kind, InputSchema, OutputSchema, description and version;
 what isn't exported is given as a parameter (kernos syscall register --help).
 
-Code that was registered in a session stays under the rules of that session, whoever calls
-it, until --adopt TYPE. Read it first: kernos versions TYPE --version VERSION.`,
+Code that was registered in a session stays under the rules of that session, also if the
+owner calls it, until --adopt TYPE. Read it first: kernos versions TYPE --version VERSION.`,
 		Example: `  kernos register Text.Count.ts
   kernos register count.ts --name Text.Count --kind query
   kernos register Text.Count.ts --version 1.1.0 weights:='{"1.0.0": 9, "1.1.0": 1}'

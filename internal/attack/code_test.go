@@ -201,7 +201,7 @@ func (w *talk) failedJob(what string, started outcome, why string) {
 	}
 }
 
-// Code that was registered in a session, with an approval, stays under the rules of that session, whoever calls it.
+// Code that was registered in a session, with an approval, stays under the rules of that session for all of its callers.
 func TestCodeOfASessionStaysUnderItsRules(t *testing.T) {
 	w := openTalk(t)
 	var taken atomic.Int32
