@@ -32,7 +32,7 @@ func (s *state) openTree(o *Files, variables []kernelfs.Variable, servers *mcpho
 		vfs.Mount{Path: "/proc", Driver: kernelfs.Proc(s.process.Files)},
 		vfs.Mount{Path: "/mcp", Driver: mcpfs.New(servers)},
 	)
-	s.tree, err = vfs.New(vfs.Options{Mounts: mounts, Blobs: s, Resolve: s.resolve})
+	s.tree, err = vfs.New(vfs.Options{Mounts: mounts, Blobs: s, Resolve: s.resolve, Code: codeFolders})
 	return err
 }
 

@@ -213,7 +213,7 @@ func TestWhatAReplayLeavesAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ofCode := []message.Type{"Syscall.Register", "Syscall.Unregister", "Syscall.Rollback", "Syscall.Test"}
+	ofCode := []message.Type{"Syscall.Register", "Syscall.Unregister", "Syscall.Rollback", "Syscall.Adopt", "Syscall.Test"}
 	for _, m := range r.All().Modules() {
 		for _, s := range m.Syscalls {
 			want := kernel.Reserved(s.Type) && s.Kind == message.KindCommand && !slices.Contains(ofCode, s.Type) || s.Type == "Mcp.Ask"

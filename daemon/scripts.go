@@ -24,6 +24,9 @@ import (
 // os://syscalls/Text.Count.ts is Text.Count.
 const scriptFolder = "os://syscalls"
 
+// codeFolders returns the folders whose files are registered as code.
+func codeFolders() []string { return []string{scriptFolder} }
+
 // scriptLanguages are the languages of script files, by file name extension.
 var scriptLanguages = map[string]string{".ts": "ts", ".js": "js", ".wasm": "wasm"}
 

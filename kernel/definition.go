@@ -76,6 +76,9 @@ type Definition struct {
 	// Author is who has registered it, if Provider is Code.
 	Author principal.Claim
 
+	// Sessions are those whose rules decide about what the code calls, since it came from them.
+	Sessions []string
+
 	// Timeout is how long a call may take. 0 means the kernel's default.
 	Timeout time.Duration
 }

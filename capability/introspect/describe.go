@@ -30,6 +30,8 @@ type description struct {
 	Errors  []failure      `json:"errors,omitempty" jsonschema_description:"The errors that it gives beside those of all syscalls, which a description without a name lists."`
 	Example jsontext.Value `json:"example,omitzero" jsonschema_description:"Data of a request."`
 	Timeout int64          `json:"timeout,omitzero" jsonschema_description:"How long a reply may take, in milliseconds, if that isn't the kernel's default."`
+
+	Sessions []string `json:"sessions,omitempty" jsonschema_description:"The sessions that its code came from: their rules decide about what the code calls, until Syscall.Adopt."`
 }
 
 type event struct {
@@ -60,7 +62,11 @@ func (c catalog) describe(ctx context.Context, in describeInput) (kernel.Raw, er
 	if err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(newDescription(in.Name, s))
+	d := newDescription(in.Name, s)
+	if kernel.PrincipalOf(ctx).Sees(s.Author.ID) {
+		d.Sessions = s.Sessions
+	}
+	text, err := json.Marshal(d)
 	return kernel.Raw(text), err
 }
 

@@ -51,17 +51,20 @@ func (d *directory) registerCode(ctx context.Context, in *registerInput) (out re
 	if err := d.claimCode(author, t, events); err != nil {
 		return out, err
 	}
-	version, commit, err := d.opts.Scripts.Register(ctx, author, prepared)
+	r, err := d.opts.Scripts.Register(ctx, author, prepared)
 	if err == nil {
 		err = d.claims.set(t, author.Claim())
 	}
 	if err == nil {
-		err = commit.Wait(ctx)
+		err = r.Commit.Wait(ctx)
+	}
+	if err == nil && r.Adopted {
+		err = kernel.Publish(ctx, script.Adopted, script.Announcement(t, r.Version))
 	}
 	if err != nil {
 		return out, err
 	}
-	return d.registered(ctx, t), kernel.Publish(ctx, Registered, script.Announcement(t, version))
+	return d.registered(ctx, t), kernel.Publish(ctx, Registered, script.Announcement(t, r.Version))
 }
 
 // claimCode returns why a principal may not register code under a name.

@@ -133,7 +133,10 @@ var register = kernel.DefineCommand[registerInput, registerOutput](kernel.Defini
 		}
 		return kernel.Transient
 	},
-	Emits: []kernel.EventDefinition{{Type: Registered, Summary: "A syscall was registered: {name, version} of code; {name, connections} if a connection serves it, where connections is how many serve it now."}},
+	Emits: []kernel.EventDefinition{
+		{Type: Registered, Summary: "A syscall was registered: {name, version} of code; {name, connections} if a connection serves it, where connections is how many serve it now."},
+		script.AdoptedEvent,
+	},
 })
 
 // olderRegister is the name in the older dialect, whose reply has an introspection.

@@ -22,6 +22,8 @@ type Described struct {
 	Summary string          `json:"summary"`
 	Input   json.RawMessage `json:"input"`
 	Output  json.RawMessage `json:"output"`
+
+	Sessions []string `json:"sessions"`
 }
 
 // Types returns declarations in TypeScript of what the code of a syscall has, with these syscalls.
@@ -30,7 +32,11 @@ func Types(syscalls []Described) string {
 	b.WriteString(handlerTypes)
 	b.WriteString("\ninterface KernosSyscalls {\n")
 	for _, s := range syscalls {
-		fmt.Fprintf(&b, "  %s\n  %q: {\n    kind: %q;\n    input: %s;\n    output: %s;\n  };\n", schema.Comment(s.Summary), s.Name, s.Kind,
+		about := s.Summary
+		if len(s.Sessions) > 0 {
+			about += fmt.Sprintf(" Under the rules of the session %s, which its code came from; kernos register --adopt %s ends that.", strings.Join(s.Sessions, " and of "), s.Name)
+		}
+		fmt.Fprintf(&b, "  %s\n  %q: {\n    kind: %q;\n    input: %s;\n    output: %s;\n  };\n", schema.Comment(about), s.Name, s.Kind,
 			schema.TypeScript(s.Input, "    "), schema.TypeScript(kernel.WithoutReference(s.Output), "    "))
 	}
 	b.WriteString("}\n")

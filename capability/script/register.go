@@ -20,6 +20,7 @@ import (
 
 	"kernos/capability/script/engine"
 	"kernos/internal/jsonscan"
+	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
@@ -213,13 +214,13 @@ func ReadSchema(field string, text jsontext.Value) (s *schema.Schema, canonical 
 }
 
 // Register makes prepared code a version of a script, which is called from now on. It is called
-// for the author; that the name is free for the author was checked. It returns the version and a commit to
-// wait for.
-func (s *Scripts) Register(ctx context.Context, author *principal.Principal, p *Prepared) (registered string, commit *store.Commit, err error) {
+// for the author; that the name is free for the author was checked. What a session registers is under
+// its rules.
+func (s *Scripts) Register(ctx context.Context, author *principal.Principal, p *Prepared) (r Registered, err error) {
 	err = s.lock()
 	defer s.mu.Unlock()
 	if err != nil {
-		return "", nil, err
+		return r, err
 	}
 	old := s.byName[p.name]
 	next := &script{name: p.name, head: head{Author: author.Claim(), File: fileOf(ctx)}}
@@ -228,22 +229,26 @@ func (s *Scripts) Register(ctx context.Context, author *principal.Principal, p *
 		next.all = slices.Clone(old.all)
 	} else if old != nil {
 		if p, err := s.opts.Find(old.Author.ID); err != nil || p != nil && p.Life().Err() == nil {
-			return "", nil, cmp.Or[error](err, message.Errorf(409, "%s belongs to %s, which registered it first; choose another name", old.name, old.Author))
+			return r, cmp.Or[error](err, message.Errorf(409, "%s belongs to %s, which registered it first; choose another name", old.name, old.Author))
 		}
 		batch.DeleteRange(codeKey(old.name, ""), store.After(codeKey(old.name, "")))
 	}
 	if old == nil && next.File == "" && s.names[author.ID()] >= s.opts.Names {
-		return "", nil, message.Errorf(429, "%s has registered %d scripts, and no more are allowed; remove some with Syscall.Unregister", author.Claim(), s.opts.Names)
+		return r, message.Errorf(429, "%s has registered %d scripts, and no more are allowed; remove some with Syscall.Unregister", author.Claim(), s.opts.Names)
 	}
-	v, isNew, err := next.version(p)
+	v, known, err := next.version(p)
 	if err != nil {
-		return "", nil, err
+		return r, err
 	}
-	if isNew {
+	from := kernel.SenderOf(ctx)
+	if known {
+		r.Adopted = next.rescope(v, v.scopeFrom(from))
+	} else {
+		v.Scope = from.Scope()
 		next.all = append(next.all, v)
 	}
 	if next.Weights, err = next.weigh(v.Version, p.weights); err != nil {
-		return "", nil, err
+		return r, err
 	}
 	for len(next.all) > maxVersions {
 		i := slices.IndexFunc(next.all, func(v *version) bool { return next.Weights[v.Version] == 0 })
@@ -251,26 +256,34 @@ func (s *Scripts) Register(ctx context.Context, author *principal.Principal, p *
 		next.all = slices.Delete(next.all, i, i+1)
 	}
 	added := v
-	if !isNew {
+	if known {
 		added = nil
 	}
 	if err := next.save(&batch, added, p.code); err != nil {
-		return "", nil, err
+		return r, err
 	}
-	commit, err = s.replace(old, next, author, &batch)
-	return v.Version, commit, err
+	r.Version = v.Version
+	r.Commit, err = s.replace(old, next, author, &batch)
+	return r, err
 }
 
-// version returns the version that prepared code becomes, and whether it is new: the same code is
+// A Registered is what a registration has come to.
+type Registered struct {
+	Version string
+	Adopted bool          // the version was under the rules of a session, and is no more
+	Commit  *store.Commit // to wait for
+}
+
+// version returns the version that prepared code becomes, and whether the script has it: the same code is
 // the same version.
-func (sc *script) version(p *Prepared) (v *version, isNew bool, err error) {
+func (sc *script) version(p *Prepared) (v *version, known bool, err error) {
 	for _, v := range slices.Backward(sc.all) {
 		same := v.Hash == p.edition.Hash
 		if v.Version == p.edition.Version && !same {
 			return nil, false, message.Errorf(409, "Version %s of %s has other code; register this code as another version", v.Version, sc.name)
 		}
 		if same && (p.edition.Version == "" || v.Version == p.edition.Version) {
-			return v, false, nil
+			return v, true, nil
 		}
 	}
 	e := p.edition
@@ -280,7 +293,7 @@ func (sc *script) version(p *Prepared) (v *version, isNew bool, err error) {
 	}
 	v = newVersion(sc.name, sc.Author, e)
 	v.program = p.program
-	return v, true, nil
+	return v, false, nil
 }
 
 // parseVersion returns a semantic version with all of its three numbers, or nil.

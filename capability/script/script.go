@@ -3,6 +3,7 @@
 //
 //	Syscall.Versions  the versions of a syscall that is code, with their calls counted
 //	Syscall.Rollback  go back to an earlier version
+//	Syscall.Adopt     take code out of the rules of the session that it came from
 //	Syscall.Test      run code without registering it
 //
 // Syscall.Register and Syscall.Unregister are those of package register, which decides which principal
@@ -11,7 +12,7 @@
 // A script is durable: its versions are in the store, and after a restart its definition is in
 // the registry without an engine having been started. Code is compiled when it is first called,
 // and runs in package engine, apart from the kernel. What it calls is called for both its caller
-// and its author ([principal.Both]).
+// and its author, under the rules of the session that it came from ([kernel.Call.Serving]).
 package script
 
 import (
@@ -103,13 +104,13 @@ func Definitions() kernel.Module {
 		Version:  "1.0.0",
 		Summary:  "Syscalls that are code: TypeScript, JavaScript or WebAssembly, registered while the kernel runs, in versions.",
 		Domains:  []string{"Syscall"},
-		Syscalls: kernel.Unbound(versions.Definition, rollback.Definition, test.Definition),
+		Syscalls: kernel.Unbound(versions.Definition, rollback.Definition, adopt.Definition, test.Definition),
 	}
 }
 
 // Module returns the module.
 func (s *Scripts) Module() kernel.Module {
-	return Definitions().Bind(versions.Bind(s.versions), rollback.Bind(s.rollback), test.Bind(s.test))
+	return Definitions().Bind(versions.Bind(s.versions), rollback.Bind(s.rollback), adopt.Bind(s.adopt), test.Bind(s.test))
 }
 
 // A script is a syscall that is code. It changes with mu held.
@@ -185,6 +186,15 @@ func (sp *split) pick() *version {
 	return sp.versions[i]
 }
 
+// sessions returns the sessions whose rules decide about what some of the versions call.
+func (sp *split) sessions() []string {
+	var all kernel.Sender
+	for _, v := range sp.versions {
+		all = all.In(v.Scope)
+	}
+	return all.Sessions()
+}
+
 // current returns the newest version that is called.
 func (sp *split) current() *version { return sp.versions[len(sp.versions)-1] }
 
@@ -192,10 +202,12 @@ func (sp *split) current() *version { return sp.versions[len(sp.versions)-1] }
 func (s *Scripts) addition(sc *script) kernel.Addition {
 	sp := sc.split()
 	now := sp.current()
+	definition := now.definition
+	definition.Sessions = sp.sessions()
 	domain := sc.name.Domain()
 	return kernel.Addition{
 		Module:  kernel.Module{Name: strings.ToLower(domain), Version: now.Version, Summary: fmt.Sprintf("%s.*, added at run time.", domain)},
-		Syscall: kernel.Syscall{Definition: now.definition, Handler: s.handler(sp)},
+		Syscall: kernel.Syscall{Definition: definition, Handler: s.handler(sp)},
 	}
 }
 

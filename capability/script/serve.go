@@ -9,7 +9,6 @@ import (
 	"kernos/capability/script/engine"
 	"kernos/internal/jsonvalue"
 	"kernos/kernel"
-	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
 )
@@ -45,13 +44,14 @@ func (s *Scripts) call(ctx context.Context, sp *split, v *version, m *message.Me
 	c, _ := kernel.CallOf(ctx)
 	k, _ := kernel.Of(ctx)
 	caller := c.Principal()
-	h := &host{k: k, call: c, request: m, stream: kernel.NewStream(m, emit), emit: emit, acts: principal.Both(caller, author)}
+	sends := c.Serving(author, c.Sender().Wire(), v.Scope)
+	h := &host{k: k, call: c, request: m, stream: kernel.NewStream(m, emit), emit: emit, sends: sends}
 	if !author.IsOwner() && author.ID() != caller.ID() {
 		if err := kernel.Reaching(ctx, kernel.ToOthers, "code of "+sp.author.String()); err != nil {
 			return nil, err
 		}
 	}
-	if err := k.Share(ctx, m.Data, nil, caller, h.acts); err != nil {
+	if err := k.Share(ctx, m.Data, nil, caller, sends.Principal()); err != nil {
 		return nil, err
 	}
 	out, err := s.opts.Engine.Run(ctx, p, m.Data, h, v.Limits.engine())
@@ -61,7 +61,7 @@ func (s *Scripts) call(ctx context.Context, sp *split, v *version, m *message.Me
 	if err := checkOutput(v.definition.Type, v.definition.Output, out); err != nil {
 		return nil, err
 	}
-	return out, k.Share(ctx, out, m.Data, h.acts, caller)
+	return out, k.Share(ctx, out, m.Data, sends.Principal(), caller)
 }
 
 // programOf returns the program of a version, which is read when it is first called.
@@ -115,13 +115,12 @@ type host struct {
 	request *message.Message
 	stream  *kernel.Stream
 	emit    kernel.Emit
-	acts    *principal.Principal // the principal of nested calls
+	sends   kernel.Sender // of nested calls
 }
 
 // Call implements [engine.Host].
 func (h *host) Call(ctx context.Context, typ string, data json.RawMessage) (json.RawMessage, error) {
-	sender := kernel.From(h.acts, h.call.Sender().Wire())
-	return kernel.InvokeAs(ctx, kernel.NewCall{Type: message.Type(typ), Data: data, Sender: &sender})
+	return kernel.InvokeAs(ctx, kernel.NewCall{Type: message.Type(typ), Data: data, Sender: &h.sends})
 }
 
 // Emit implements [engine.Host]. The items of a generator have the type of the syscall.

@@ -56,7 +56,11 @@ type edition struct {
 	SafeToRepeat bool           `json:"safeToRepeat,omitzero"`
 	Registered   int64          `json:"registered"` // milliseconds since 1970
 	Bytes        int            `json:"bytes"`      // bytes of code
-	Hash         string         `json:"hash"`       // hash of everything but the version and the time
+	Hash         string         `json:"hash"`       // hash of everything but the version, the time and the scope
+
+	// Scope is that of the sender that has registered the code, see [kernel.Sender.Scope]: the rules of these
+	// sessions decide about what it calls, until its author or the owner adopts it.
+	Scope string `json:"scope,omitzero"`
 }
 
 // An Event is an event that code emits.
@@ -86,7 +90,7 @@ func (l Limits) engine() engine.Limits {
 
 // fingerprint returns a text that differs between editions which do different things.
 func (e edition) fingerprint(code string) (string, error) {
-	e.Version, e.Registered, e.Hash = "", 0, ""
+	e.Version, e.Registered, e.Hash, e.Scope = "", 0, "", ""
 	e.Input, e.Output = jsonscan.AppendCanonical(nil, e.Input), jsonscan.AppendCanonical(nil, e.Output)
 	text, err := json.Marshal(&e, json.Deterministic(true))
 	if err != nil {

@@ -23,16 +23,17 @@ type versionsOutput struct {
 }
 
 type versionInfo struct {
-	Version    string  `json:"version" jsonschema_description:"The version."`
-	Weight     int     `json:"weight,omitzero" jsonschema_description:"Its part of the calls, beside the weights of the others; none if it isn't called."`
-	Registered int64   `json:"registered" jsonschema_description:"When it was registered, in milliseconds since 1970."`
-	Language   string  `json:"language" jsonschema_description:"ts, js or wasm."`
-	Bytes      int     `json:"bytes" jsonschema_description:"The length of its code."`
-	Calls      int64   `json:"calls" jsonschema_description:"How many calls have ended since the kernel started."`
-	Failures   int64   `json:"failures" jsonschema_description:"How many of them ended with an error."`
-	Mean       float64 `json:"meanMs" jsonschema_description:"How long a call took on average, in milliseconds."`
-	Longest    float64 `json:"longestMs" jsonschema_description:"How long the longest call took, in milliseconds."`
-	Code       string  `json:"code,omitzero" jsonschema_description:"The code."`
+	Version    string   `json:"version" jsonschema_description:"The version."`
+	Weight     int      `json:"weight,omitzero" jsonschema_description:"Its part of the calls, beside the weights of the others; none if it isn't called."`
+	Registered int64    `json:"registered" jsonschema_description:"When it was registered, in milliseconds since 1970."`
+	Language   string   `json:"language" jsonschema_description:"ts, js or wasm."`
+	Bytes      int      `json:"bytes" jsonschema_description:"The length of its code."`
+	Calls      int64    `json:"calls" jsonschema_description:"How many calls have ended since the kernel started."`
+	Failures   int64    `json:"failures" jsonschema_description:"How many of them ended with an error."`
+	Mean       float64  `json:"meanMs" jsonschema_description:"How long a call took on average, in milliseconds."`
+	Longest    float64  `json:"longestMs" jsonschema_description:"How long the longest call took, in milliseconds."`
+	Sessions   []string `json:"sessions,omitzero" jsonschema_description:"The sessions that it came from: their rules decide about what it calls, until Syscall.Adopt."`
+	Code       string   `json:"code,omitzero" jsonschema_description:"The code."`
 }
 
 var versions = kernel.DefineQuery[versionsInput, versionsOutput](kernel.Definition{
@@ -63,6 +64,7 @@ func (s *Scripts) versions(ctx context.Context, in versionsInput) (versionsOutpu
 		info := versionInfo{
 			Version: v.Version, Weight: sc.Weights[v.Version], Registered: v.Registered, Language: v.Language, Bytes: v.Bytes,
 			Calls: v.calls.Load(), Failures: v.failures.Load(), Longest: milliseconds(time.Duration(v.longest.Load())),
+			Sessions: v.sessions(),
 		}
 		if info.Calls > 0 {
 			info.Mean = milliseconds(time.Duration(v.total.Load() / info.Calls))
@@ -144,18 +146,29 @@ func (s *Scripts) goBack(ctx context.Context, in rollbackInput) (to string, comm
 	case i < 0:
 		return "", nil, message.Errorf(409, "%s has no version before %s", old.name, newest.Version)
 	}
+	next := old.changed()
+	next.Weights = map[string]int{old.all[i].Version: 1}
+	commit, err = s.put(old, next)
+	return old.all[i].Version, commit, err
+}
+
+// changed returns a copy of a script that is to be changed, and put in its place.
+func (sc *script) changed() *script {
+	return &script{name: sc.name, head: sc.head, all: slices.Clone(sc.all)}
+}
+
+// put puts a script in the place of another one that has the same code. mu is held.
+func (s *Scripts) put(old, next *script) (*store.Commit, error) {
 	author, err := s.opts.Find(old.Author.ID)
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	if author == nil {
-		return "", nil, message.Errorf(409, "%s belongs to %s, which was revoked; its code is no longer called", old.name, old.Author)
+		return nil, message.Errorf(409, "%s belongs to %s, which was revoked; its code is no longer called", old.name, old.Author)
 	}
-	next := &script{name: old.name, head: head{Author: old.Author, File: old.File, Weights: map[string]int{old.all[i].Version: 1}}, all: old.all}
 	var b store.Batch
 	if err := next.save(&b, nil, ""); err != nil {
-		return "", nil, err
+		return nil, err
 	}
-	commit, err = s.replace(old, next, author, &b)
-	return old.all[i].Version, commit, err
+	return s.replace(old, next, author, &b)
 }

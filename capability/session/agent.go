@@ -122,8 +122,19 @@ func (x *Sessions) announce(ctx context.Context, c *change) error {
 // maxDepth is how deep sessions may ask others.
 const maxDepth = 8
 
-// adopt makes a session the child of another one, whose rules and budget hold for it too.
-func (x *Sessions) adopt(h *head, parent string) error {
+// adopt makes a session the child of the one that has caused it, if there is one, whose rules and budget hold for
+// it too: a session that a session creates never has more rights. It has one parent, so code that came from one
+// session begins no sessions in another one.
+func (x *Sessions) adopt(h *head, from kernel.Sender) error {
+	above := from.Sessions()
+	switch len(above) {
+	case 0:
+		return nil
+	case 1:
+	default:
+		return message.Errorf(403, "Code that came from the session %s can't begin a session in the session %s, since a session is under the rules of one other; the owner can adopt the code: kernos register --adopt TYPE", above[1], above[0])
+	}
+	parent := above[0]
 	p, err := x.load(parent)
 	if err != nil {
 		return err

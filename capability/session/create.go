@@ -78,10 +78,8 @@ func (x *Sessions) newSession(ctx context.Context, in createInput) (*change, err
 			}
 		}
 	}
-	if parent := from.Session(); parent != "" { // a session that a session creates never has more rights
-		if err := x.adopt(&h, parent); err != nil {
-			return nil, err
-		}
+	if err := x.adopt(&h, from); err != nil {
+		return nil, err
 	}
 	if in.Agent != "" {
 		text, err := x.hire(ctx, &h, in.Agent)

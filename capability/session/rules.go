@@ -56,6 +56,7 @@ var defaults = []rule{
 	{Match: "Mcp.Remove", Decide: deny},
 	{Match: "Mcp.Allow", Decide: deny},
 	{Match: "Mcp.Refresh", Decide: deny},
+	{Match: "Syscall.Adopt", Decide: deny},
 	{Match: "Crypto.Open", Decide: askUs},
 	{Match: "*", Kind: "allowed", Decide: allow},
 	{Match: "*", Reach: anyReach, Decide: askUs},
@@ -240,12 +241,15 @@ func (x rules) Call(id string, s *kernel.Syscall, m *message.Message, nested boo
 	case verdict == deny:
 		return message.Errorf(403, "The rules of the session %s deny %s (%s)", id, s.Type, why)
 	}
-	return message.Errorf(403, "%s needs an approval (%s), and can't wait for one here: call %s itself in the session %s, and allow it with Session.Decide and remember: session", s.Type, why, s.Type, id)
+	return message.Errorf(403, "%s needs an approval (%s), and can't wait for one here: call %s itself in the session %s, and allow it with Session.Decide and remember: session; "+adoptHint, s.Type, why, s.Type, id)
 }
+
+// adoptHint is what errors add about code, which is called outside of the session that it came from.
+const adoptHint = "if code that came from the session has called it, the owner can adopt the code (kernos register --adopt TYPE)"
 
 // gone returns the error for what comes from a session that was removed: nothing decides about it any more.
 func gone(id string, t message.Type) error {
-	return message.Errorf(403, "%s was caused by the session %s, which no longer exists; code that came from it can be adopted by the owner (kernos register --adopt TYPE)", t, id)
+	return message.Errorf(403, "%s was caused by the session %s, which no longer exists; "+adoptHint, t, id)
 }
 
 // Reach implements [kernel.Rules]. A call of the turn itself may wait for an approval: then it fails, and
@@ -275,5 +279,5 @@ func (x rules) Reach(id string, c *kernel.Call, to kernel.Reached) error {
 		a.ask(s, to, why)
 		return message.Errorf(403, "%s waits for an approval, since it reaches %s (%s)", s.Type, to, why)
 	}
-	return message.Errorf(403, "%s reaches %s, which needs an approval (%s), and can't wait for one here: call %s itself in the session %s, or allow it with a rule that has reach: %s", s.Type, to, why, s.Type, id, to.Reach)
+	return message.Errorf(403, "%s reaches %s, which needs an approval (%s), and can't wait for one here: call %s itself in the session %s, or allow it with a rule that has reach: %s; "+adoptHint, s.Type, to, why, s.Type, id, to.Reach)
 }

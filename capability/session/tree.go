@@ -137,10 +137,8 @@ func (x *Sessions) fork(ctx context.Context, in forkInput) (out createOutput, er
 		Principal: from.Principal().ID(), Token: from.Principal().Name(), Wire: from.Wire(), Created: now.UnixMilli(),
 		Seq: at, Leaf: at, LastID: m.ID, Parent: origin.Parent, Fork: &forkedAt{origin.ID, at},
 	}
-	if parent := from.Session(); parent != "" {
-		if err := x.adopt(&h, parent); err != nil {
-			return out, err
-		}
+	if err := x.adopt(&h, from); err != nil {
+		return out, err
 	}
 	var b store.Batch
 	b.Set(key(keyFork, origin.ID, h.ID), nil)

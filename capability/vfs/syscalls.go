@@ -116,10 +116,7 @@ func (t *Tree) writeCall(ctx context.Context, in writeInput) (writeOutput, error
 		return writeOutput{}, message.Errorf(422, "VFS.Write takes either content or contentRef: give exactly one of them")
 	}
 	// Nothing is fetched for a place that can't be written to.
-	at, err := t.reach(ctx, in.URI, true)
-	if err == nil {
-		_, err = at.writer("written")
-	}
+	at, _, err := t.change(ctx, in.URI, "written")
 	if err != nil {
 		return writeOutput{}, err
 	}

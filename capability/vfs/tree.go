@@ -64,6 +64,17 @@ func (t *Tree) reach(ctx context.Context, uri string, write bool) (resolved, err
 
 func (at *resolved) readable() error { return at.allow("read", func(c Can) bool { return c.Read }) }
 
+// change is reach for what changes a file, or deletes one.
+func (t *Tree) change(ctx context.Context, uri, what string) (at resolved, w Writer, err error) {
+	if at, err = t.reach(ctx, uri, true); err == nil {
+		w, err = at.writer(what)
+	}
+	if err == nil {
+		err = t.reachesCode(ctx, &at)
+	}
+	return at, w, err
+}
+
 func (at *resolved) writer(what string) (w Writer, err error) {
 	err = at.allow(what, func(c Can) (ok bool) {
 		w, ok = at.mount.Driver.(Writer)
@@ -158,11 +169,7 @@ func (m *Mount) complete(info *Info, p string) {
 //
 // The memory mount is written to by a call, so ctx must be that of a command.
 func (t *Tree) Write(ctx context.Context, uri string, data []byte, expect Expect) (Info, error) {
-	at, err := t.reach(ctx, uri, true)
-	if err != nil {
-		return Info{}, err
-	}
-	w, err := at.writer("written")
+	at, w, err := t.change(ctx, uri, "written")
 	switch {
 	case err != nil:
 		return Info{}, err
@@ -184,11 +191,7 @@ func (t *Tree) Write(ctx context.Context, uri string, data []byte, expect Expect
 // Delete removes a file or a directory. Its errors are those of Write; a directory that is
 // not empty is a 409 unless recursive.
 func (t *Tree) Delete(ctx context.Context, uri string, recursive bool) error {
-	at, err := t.reach(ctx, uri, true)
-	if err != nil {
-		return err
-	}
-	w, err := at.writer("deleted")
+	at, w, err := t.change(ctx, uri, "deleted")
 	if err != nil {
 		return err
 	}

@@ -45,6 +45,10 @@ type Options struct {
 	// Resolve fetches what a contentRef points to; see [blobs.Resolver]. Nil takes data
 	// pointers only.
 	Resolve func(context.Context, message.BlobPointer) ([]byte, error)
+
+	// Code returns the folders whose files are registered as code, as URIs, or as paths of this machine.
+	// What changes them reaches code. Nil means none.
+	Code func() []string
 }
 
 // A Tree is a set of mounts seen as one tree of files. It is safe for concurrent use and

@@ -26,10 +26,14 @@ func scriptCommands(k *kernels) []*cobra.Command {
 		Long: `Register the code of a file as a syscall, which can be called at once and stays until kernos
 unregister. The name is that of the file, or --name: Text.Count.ts is Text.Count. The code
 exports handler, and may export kind, InputSchema, OutputSchema, description and version;
-what isn't exported is given as a parameter (kernos syscall register --help).`,
+what isn't exported is given as a parameter (kernos syscall register --help).
+
+Code that was registered in a session stays under the rules of that session, also if the
+owner calls it, until --adopt TYPE. Read it first: kernos versions TYPE --version VERSION.`,
 		Example: `  kernos register Text.Count.ts
   kernos register count.ts --name Text.Count --kind query
-  kernos register Text.Count.ts --version 1.1.0 weights:='{"1.0.0": 9, "1.1.0": 1}'`,
+  kernos register Text.Count.ts --version 1.1.0 weights:='{"1.0.0": 9, "1.1.0": 1}'
+  kernos register --adopt Text.Count`,
 	})
 	test := fileCommand(k, "test", &cobra.Command{
 		Use:   "test FILE [--data JSON] [--PARAMETER VALUE …]",
@@ -64,6 +68,10 @@ func fileCommand(k *kernels, method string, c *cobra.Command) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if slices.Contains(args, "-h") || slices.Contains(args, "--help") {
 			return c.Help()
+		}
+		if method == "register" && slices.Contains(args, "--adopt") {
+			rest := slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "--adopt" })
+			return calling.Run(c, slices.Concat([]string{"syscall", "adopt"}, rest))
 		}
 		check := !slices.Contains(args, "--no-check")
 		args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "--no-check" })

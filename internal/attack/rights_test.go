@@ -171,7 +171,7 @@ func attempt(s *kernel.Syscall, name string) string {
 		return `{"uri":"os://memory/notes/absent"}`
 	case "VFS.List", "VFS.Read", "VFS.Resolve", "Content.Hydrate", "Content.Index":
 		return `{"uri":"os://memory/notes/canary"}`
-	case "Syscall.Rollback", "Syscall.Unregister":
+	case "Syscall.Adopt", "Syscall.Rollback", "Syscall.Unregister":
 		return `{"name":"Absent.Type"}` // what a principal has is its own
 	case "Job.Start":
 		return `{"name":"Ping","payload":{"payload":1},"delay":"1h"}`
