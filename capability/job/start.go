@@ -117,7 +117,7 @@ func (j *Jobs) read(ctx context.Context, k *kernel.Kernel, in *startInput, now t
 		ID: j.ids.Next(now), Name: in.Name, Payload: in.Payload, Repeat: in.Repeat,
 		Priority: work.DefaultPriority, Group: in.ConcurrencyKey, Limit: max(in.ConcurrencyLimit, 1), Unique: in.UniqueKey,
 		Schedule: in.Schedule, Zone: in.TimeZone, CatchUp: in.CatchUp,
-		Principal: call.Principal().ID(), Token: call.Principal().Name(), Wire: call.Wire(), Session: call.Session(),
+		Principal: call.Principal().ID(), Token: call.Principal().Name(), Wire: call.Wire(), Session: call.Scope(),
 		Remote:  blobs.RemoteOf(ctx) != nil,
 		Starter: request.Metadata.ID, Created: now.UnixMilli(),
 		Correlation: cmp.Or(in.Correlation, request.Caused().Correlation),

@@ -67,7 +67,7 @@ type spec struct {
 	Principal   principal.ID `json:"principal"`
 	Token       string       `json:"token,omitzero"` // the name of the principal
 	Wire        string       `json:"wire,omitzero"`
-	Session     string       `json:"session,omitzero"` // the session whose rules decide about what the job calls
+	Session     string       `json:"session,omitzero"` // the sessions whose rules decide about what the job calls, as a scope
 	Remote      bool         `json:"remote,omitzero"`  // its starter may not point to files of this machine
 	Starter     message.ID   `json:"starter"`
 	Correlation string       `json:"correlation"`
