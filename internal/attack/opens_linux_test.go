@@ -8,6 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// opensAreCounted states that watchOpens counts.
+const opensAreCounted = true
+
 // watchOpens returns how often a file was opened, as the system reports it.
 func watchOpens(t testing.TB, path string) func() int64 {
 	t.Helper()
