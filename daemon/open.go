@@ -204,6 +204,7 @@ func newState(home Home, o *Options, socket string) (*state, error) {
 	confined := *own
 	confined.Confined, confined.Reaches = true, s.callerReaches
 	s.resolve = func(ctx context.Context, p message.BlobPointer) ([]byte, error) {
+		ctx = kernel.Besides(ctx)
 		if kernel.PrincipalOf(ctx).IsOwner() {
 			return own.Resolve(ctx, p)
 		}

@@ -333,6 +333,7 @@ func (m *Message) Validate() error {
 		e, _ := ErrorOf(err)
 		return &Error{Code: 422, Message: e.Message, Field: e.Field, Expected: e.Expected, Reason: ErrEnvelope}
 	}
+	got.Metadata.Inherited = m.Metadata.Inherited // no line has it
 	if got.Kind != m.Kind || got.Type != m.Type || got.Metadata != m.Metadata {
 		return &Error{Code: 422, Message: "Schema validation failed: the envelope has text that is not UTF-8, or escapes where none belong", Reason: ErrEnvelope}
 	}

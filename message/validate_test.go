@@ -24,6 +24,7 @@ func TestValidateHasTheRulesOfDecode(t *testing.T) {
 		{"all metadata", func(m *message.Message) {
 			m.Metadata.Correlation, m.Metadata.Causation, m.Metadata.IdempotencyKey, m.Metadata.SchemaVersion = "c", "p", "k", "0.3"
 		}, ""},
+		{"a workflow that its cause belongs to", func(m *message.Message) { m.Metadata.Causation, m.Metadata.Inherited = "p", "w" }, ""},
 		{"an id of 256 bytes", func(m *message.Message) { m.Metadata.ID = message.ID(strings.Repeat("x", 256)) }, ""},
 		{"no kind", func(m *message.Message) { m.Kind = "" }, "kind"},
 		{"other kind", func(m *message.Message) { m.Kind = "response" }, "kind"},

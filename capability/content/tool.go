@@ -33,6 +33,9 @@ func (c *Content) description(ctx context.Context, uri string) (string, problem)
 	if !ok {
 		return "", executionSkipped
 	}
+	if kernel.Reaching(ctx, kernel.ToProgram, uri) != nil {
+		return "", executionSkipped
+	}
 	text, problem := c.describe(ctx, path)
 	if problem != "" {
 		return "", problem // the problem isn't cached, since it may pass

@@ -70,14 +70,15 @@ var defaults = []rule{
 // anyReach is the reach of a rule that is about all of them.
 const anyReach = "*"
 
-// matches reports whether the rule is about a call, or about what the call reaches if to isn't "". A
-// rule that names no reach is also about what calls of the syscall are there to reach.
-func (r *rule) matches(x *Sessions, s *kernel.Syscall, args []byte, to kernel.Reach) bool {
+// matches reports whether the rule is about a call, or about what the call reaches. A rule that names no
+// reach is also about what calls of the syscall are there to reach.
+func (r *rule) matches(x *Sessions, j *judged) bool {
+	s, args, to := j.syscall, j.args, j.Reach
 	if !principal.Matches(r.Match, s.Type) {
 		return false
 	}
 	switch {
-	case r.Reach == "" && to != "" && !slices.Contains(s.Reaches, to):
+	case r.Reach == "" && !j.call():
 		return false
 	case r.Reach != "" && (to == "" || r.Reach != anyReach && r.Reach != string(to)):
 		return false
@@ -130,6 +131,10 @@ type judged struct {
 	kernel.Reached
 }
 
+// call reports whether it is the call that is decided about, with what the syscall is there to reach. What
+// one of its parameters leads to has a target.
+func (j *judged) call() bool { return j.Target == "" }
+
 // verdict decides about a call of a session with what the call is there to reach, and names the rule.
 func (x *Sessions) verdict(h *head, s *kernel.Syscall, args []byte) (verdict, why string, err error) {
 	if len(s.Reaches) == 0 {
@@ -151,7 +156,7 @@ func (x *Sessions) verdict(h *head, s *kernel.Syscall, args []byte) (verdict, wh
 func (x *Sessions) decision(h *head, j judged) (verdict, why string, err error) {
 	verdict = deny
 	for _, r := range append(slices.Clip(slices.Clone(h.Policy)), defaults...) {
-		if r.matches(x, j.syscall, j.args, j.Reach) {
+		if r.matches(x, &j) {
 			if r.Reach == anyReach {
 				r.Reach = string(j.Reach)
 			}
@@ -188,7 +193,7 @@ func (x *Sessions) decision(h *head, j judged) (verdict, why string, err error) 
 // remembered returns the text that stands for what was allowed once and for all: a syscall with what
 // it is there to reach, or one thing that its calls reach besides.
 func (j *judged) remembered() string {
-	if j.Reach == "" || slices.Contains(j.syscall.Reaches, j.Reach) {
+	if j.call() {
 		return string(j.syscall.Type)
 	}
 	return reachedBy(j.syscall.Type, j.Reached)

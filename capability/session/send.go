@@ -106,8 +106,11 @@ func (x *Sessions) writable(ctx context.Context, id string) (*session, error) {
 		return nil, err
 	}
 	p := kernel.PrincipalOf(ctx)
-	if p.ID() == s.Principal || p.IsOwner() {
+	if p.ID() == s.Principal {
 		return s, nil
+	}
+	if p.IsOwner() {
+		return s, kernel.Reaching(ctx, kernel.ToOthers, fmt.Sprintf("the session %s of %s", s.ID, s.Token))
 	}
 	whose := "the owner, who alone can change it"
 	if s.Principal != principal.OwnerID {

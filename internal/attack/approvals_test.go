@@ -12,8 +12,8 @@ import (
 	"kernos/message"
 )
 
-// A puppet is a language model that calls what it is told to, and is done then.
-type puppet struct {
+// An asker is a language model that calls what it is told to, and is done then.
+type asker struct {
 	w       *world
 	session string
 	calls   chan string   // the next call, as JSON
@@ -21,10 +21,10 @@ type puppet struct {
 	seen    int           // the last message that was looked at
 }
 
-// puppet begins a session of the owner with such a model, in which every call asks.
-func (w *world) puppet(create func(data string) outcome) *puppet {
+// asker begins a session of the owner with such a model, in which every call asks.
+func (w *world) asker(create func(data string) outcome) *asker {
 	w.t.Helper()
-	p := &puppet{w: w, calls: make(chan string, 1)}
+	p := &asker{w: w, calls: make(chan string, 1)}
 	serving := w.ownersLink()
 	if o := serving.ask("Syscall.Register", newID(), `{"name":"Puppet.Generate","kind":"command","description":"A model.","inputSchema":{"type":"object"},"outputSchema":{"type":"object"},"handler":"connection"}`); o.code != 0 {
 		w.t.Fatal(o)
@@ -54,7 +54,7 @@ func (w *world) puppet(create func(data string) outcome) *puppet {
 }
 
 // asks makes the model call a syscall, and returns the call, which waits for a decision.
-func (p *puppet) asks(what message.Type, args string) (call string) {
+func (p *asker) asks(what message.Type, args string) (call string) {
 	p.w.t.Helper()
 	p.calls <- fmt.Sprintf(`{"id":"c","name":%q,"args":%s}`, what, args)
 	send := message.Message{Kind: message.KindCommand, Type: "Session.Send", Data: fmt.Appendf(nil, `{"session":%q,"text":"go","wait":true}`, p.session)}
@@ -81,7 +81,7 @@ func (p *puppet) asks(what message.Type, args string) (call string) {
 }
 
 // over waits until the turn has ended, and returns the last result.
-func (p *puppet) over() (result string) {
+func (p *asker) over() (result string) {
 	p.w.t.Helper()
 	<-p.ended
 	var list struct {
@@ -101,7 +101,7 @@ func (p *puppet) over() (result string) {
 	return result
 }
 
-func (p *puppet) decision(call, more string) string {
+func (p *asker) decision(call, more string) string {
 	return fmt.Sprintf(`{"session":%q,"call":%q,%s}`, p.session, call, more)
 }
 
@@ -109,9 +109,9 @@ func (p *puppet) decision(call, more string) string {
 // and gets nothing out of it that it couldn't have called itself.
 func TestADecisionGivesNoMoreThanItsDeciderHas(t *testing.T) {
 	files := t.TempDir()
-	w := open(t, func(o *daemon.Options) { o.Files.Mounts = []string{"/=" + files} })
+	w := openWith(t, &daemon.Options{Files: daemon.Files{Mounts: []string{"/=" + files}}})
 	console := w.token("browser", `"preset":"console"`)
-	p := w.puppet(func(data string) outcome { return w.owner("Session.Create", data) })
+	p := w.asker(func(data string) outcome { return w.owner("Session.Create", data) })
 	w.must("Memory.Set", `{"key":"models/default","value":"puppet"}`, nil)
 
 	for _, c := range []struct {

@@ -115,17 +115,17 @@ func (w *talk) says(session string, what message.Type, data, decision string) (r
 	return result, asked
 }
 
-// puppet is the code of a syscall that calls what its caller wants.
-const puppet = `export const handler = async ({type, data}) => await kernos.call(type, data);`
+// callsAnything is the code of a syscall that calls what its caller wants.
+const callsAnything = `export const handler = async ({type, data}) => await kernos.call(type, data);`
 
 func registration(name, code, more string) string {
 	return fmt.Sprintf(`{"name":%q,"kind":"command","inputSchema":{},"outputSchema":{},"code":%q%s}`, name, code, more)
 }
 
-// plant lets the owner allow that a session registers the puppet.
+// plant lets the owner allow that a session registers code that calls anything.
 func (w *talk) plant(session, name string) {
 	w.t.Helper()
-	if o, asked := w.says(session, "Syscall.Register", registration(name, puppet, ""), "allow"); o.code != 0 || len(asked) != 1 {
+	if o, asked := w.says(session, "Syscall.Register", registration(name, callsAnything, ""), "allow"); o.code != 0 || len(asked) != 1 {
 		w.t.Fatalf("registering %s: %v, asked %v", name, o, asked)
 	}
 }
@@ -153,13 +153,13 @@ func TestASessionChangesNoCodeOnItsOwn(t *testing.T) {
 	}
 	before := w.versions("Own.Code")
 	session := w.session(``)
-	trojan := registration("Own.Code", puppet, "")
+	trojan := registration("Own.Code", callsAnything, "")
 	for _, c := range []struct {
 		what message.Type
 		data string
 	}{
 		{"Syscall.Register", trojan},
-		{"Syscall.Register", registration("Own.Other", puppet, "")},
+		{"Syscall.Register", registration("Own.Other", callsAnything, "")},
 		{"Syscall.Register", registration("Own.Code", "export const handler = () => 1", "")}, // it would be current again
 		{"Syscall.Register", registration("Own.Code", "export const handler = () => 2", `,"weights":{"1.0.0":1}`)},
 		{"Syscall.Rollback", `{"name":"Own.Code"}`},
@@ -222,7 +222,7 @@ func TestCodeOfASessionStaysUnderItsRules(t *testing.T) {
 		fmt.Sprintf(`{"type":"Memory.Set","data":{"key":"stolen","valueRef":{"scheme":"file","path":%q}}}`, file),
 		`{"type":"Memory.Set","data":{"key":"models/default","value":"evil"}}`,
 		`{"type":"Token.Create","data":{"name":"forged","preset":"console"}}`,
-		fmt.Sprintf(`{"type":"Syscall.Register","data":%s}`, registration("Own.More", puppet, "")),
+		fmt.Sprintf(`{"type":"Syscall.Register","data":%s}`, registration("Own.More", callsAnything, "")),
 		`{"type":"Syscall.Unregister","data":{"name":"Own.Second"}}`,
 		`{"type":"Syscall.Adopt","data":{"name":"Own.Puppet"}}`,
 		`{"type":"Session.Create","data":{"policy":[{"match":"*","decide":"allow"}]}}`,

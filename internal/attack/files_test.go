@@ -33,7 +33,7 @@ func TestALinkLeadsNoFurtherThanTheToken(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w := open(t, func(o *daemon.Options) { o.Files.Mounts = []string{"/=" + dir + ":tokens=write"} })
+	w := openWith(t, &daemon.Options{Files: daemon.Files{Mounts: []string{"/=" + dir + ":tokens=write"}}})
 	ci := w.token("ci", `"preset":"agent","files":["os://shared/ci","os://shared/read:ro"]`)
 	const pointer = `{"scheme":"file","path":%q}`
 

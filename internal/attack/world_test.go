@@ -58,17 +58,21 @@ type world struct {
 	clock   testkit.Clock
 }
 
-func open(t testing.TB, change ...func(*daemon.Options)) *world {
+// open opens a world with default options.
+func open(t testing.TB) *world {
+	t.Helper()
+	return openWith(t, &daemon.Options{})
+}
+
+// openWith opens a world; its home, doors and clock are not those of the options.
+func openWith(t testing.TB, o *daemon.Options) *world {
 	t.Helper()
 	if t, ok := t.(*testing.T); ok {
 		t.Setenv("XDG_RUNTIME_DIR", testkit.ShortDir(t))
 	}
 	w := &world{t: t, home: t.TempDir(), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
-	options := &daemon.Options{Home: w.home, Socket: &daemon.Socket{}, Web: &daemon.Web{Address: "127.0.0.1:0"}, Now: w.clock.Now}
-	for _, f := range change {
-		f(options)
-	}
-	d := daemontest.Serve(t, options)
+	o.Home, o.Socket, o.Web, o.Now = w.home, &daemon.Socket{}, &daemon.Web{Address: "127.0.0.1:0"}, w.clock.Now
+	d := daemontest.Serve(t, o)
 	t.Cleanup(w.client.CloseIdleConnections)
 	w.d, w.address = d.Daemon, d.Address
 	var err error
