@@ -132,6 +132,9 @@ func (s *Scripts) goBack(ctx context.Context, in rollbackInput) (to string, comm
 	if err != nil {
 		return "", nil, err
 	}
+	if old.away {
+		return "", nil, message.Errorf(409, "%s isn't served: its file is in a folder that isn't trusted now; kernos trust DIR brings it back", old.name)
+	}
 	newest := old.split().current()
 	i := slices.Index(old.all, newest) - 1
 	if in.Version != "" {
@@ -150,7 +153,7 @@ func (s *Scripts) goBack(ctx context.Context, in rollbackInput) (to string, comm
 	if author == nil {
 		return "", nil, message.Errorf(409, "%s belongs to %s, which was revoked; its code is no longer called", old.name, old.Author)
 	}
-	next := &script{name: old.name, head: head{Author: old.Author, File: old.File, Weights: map[string]int{old.all[i].Version: 1}}, all: old.all}
+	next := &script{name: old.name, head: head{Author: old.Author, File: old.File, Folder: old.Folder, Weights: map[string]int{old.all[i].Version: 1}}, all: old.all}
 	var b store.Batch
 	if err := next.save(&b, nil, ""); err != nil {
 		return "", nil, err
