@@ -92,7 +92,7 @@ func (r *root) now() (layers []layer, err error) {
 func (r *root) layer(f *Folder) (*layer, error) {
 	info, err := os.Stat(f.Path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), err == nil && !info.IsDir():
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), err == nil && !info.IsDir():
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("vfs: the folder os can't be looked at: %w", err)

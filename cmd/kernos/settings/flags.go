@@ -33,7 +33,7 @@ func AddKernelFlags(c *cobra.Command, o *daemon.Options) {
 	f.Var((*quantity.Bytes)(&o.Retention.MaxBytes), "journal-size", "how large the journal may become before the oldest messages are dropped, such as 500MB; 0 means no limit (KERNOS_JOURNAL_SIZE)")
 	f.Var((*quantity.PositiveDuration)(&o.Retention.Outcomes), "idempotency-ttl", "how long a command with an idempotency key is remembered, so that it does not run twice, such as 12h or 7d (KERNOS_IDEMPOTENCY_TTL)")
 	f.StringArrayVar(&o.Files.Mounts, "mount", nil, "for this run, show a directory or an https server in the tree of files: `PATH=TARGET[:ro][:exec]`; with exec, its tools are executed to describe themselves; can be repeated")
-	f.StringVar((*string)(&o.Execute), "execute", string(o.Execute), "which `TOOLS` may be executed to describe themselves: local (those of kernos trust --execute and of mounts with :exec) or none")
+	f.StringVar((*string)(&o.Execute), "execute", string(o.Execute), "which `TOOLS` may be executed to describe themselves: local (of folders that are trusted or mounted for that) or none")
 	f.StringVar(&o.Keys.Seal, "seal-key", "", "the `KEY` that seals: a fingerprint as ssh-add -l prints it; by default, the agent's first usable one")
 	f.BoolVar(&o.Keys.RequireAgent, "require-agent", false, "seal and open with ssh-agent only, never with a key file")
 	f.BoolVar(&o.Keys.OpenUnbound, "open-unbound-secrets", false, "let tokens use sealed strings that name no destination, as the owner may")
