@@ -68,7 +68,8 @@ func (c *conversation) wantsFiles() bool {
 // tree returns the tree of files of a conversation: its own at the root, and the memory.
 func (c *conversation) tree(t *testing.T, m *memory.Memory, b kernel.BlobPutter) *vfs.Tree {
 	t.Helper()
-	root, err := mounts.DefaultRoot(c.makeFiles(t), nil)
+	folder := mounts.Folder{Path: filepath.Join(c.makeFiles(t), "os"), New: true, Programs: false}
+	root, err := mounts.Root(func() []mounts.Folder { return []mounts.Folder{folder} })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func (v *killedScripts) work(dir string, report func(string)) error {
 	if err != nil {
 		return err
 	}
-	ctx := script.FromFile(context.Background(), "os://syscalls/killed") // without a limit of rate
+	ctx := script.FromFile(context.Background(), script.File{URI: "os://syscalls/killed"}) // without a limit of rate
 	for i := 0; ; i++ {
 		name := fmt.Sprintf("Killed.At%dN%d", time.Now().UnixNano(), i)
 		for n := 1; n <= 3; n++ {

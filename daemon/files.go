@@ -1,14 +1,17 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 
 	"kernos/capability/content"
 	"kernos/capability/mcphost"
@@ -37,7 +40,7 @@ func (s *state) openTree(o *Files, variables []kernelfs.Variable, servers *mcpho
 }
 
 // mounts returns the mounts of the options, with a root if none of them is one. None shows
-// anything of the home directory.
+// anything of the home directory but its folder os.
 func (s *state) mounts(o *Files) (all []vfs.Mount, err error) {
 	root := false
 	for _, text := range o.Mounts {
@@ -54,11 +57,84 @@ func (s *state) mounts(o *Files) (all []vfs.Mount, err error) {
 	if root {
 		return all, nil
 	}
-	if s.directory, err = filepath.Abs(cmp.Or(o.Directory, ".")); err != nil {
-		return nil, err
+	if o.Directory != "" {
+		if s.directory, err = filepath.Abs(o.Directory); err != nil {
+			return nil, err
+		}
 	}
-	m, err := mounts.DefaultRoot(s.directory, s.private)
+	s.files = s.home.Files()
+	m, err := mounts.Root(s.folders)
 	return append(all, m), err
+}
+
+// folders returns the folders whose files are the root of the tree, unless a root is mounted: that of the home, whose files
+// none of the others hides; that of Files.Directory, where new files are made then; and those that the owner trusts.
+func (s *state) folders() []mounts.Folder {
+	own := mounts.Folder{Path: s.home.Files(), New: s.directory == "", Private: s.besideFiles()}
+	all := []mounts.Folder{own}
+	if s.directory != "" {
+		all = append(all, mounts.Folder{Path: filepath.Join(s.directory, filesName), New: true, Private: s.private})
+	}
+	trusted, err := s.home.Trusted()
+	s.untrusted.report(s.log, trusted, err)
+	for _, t := range trusted {
+		if t.Problem == "" {
+			all = append(all, mounts.Folder{Path: t.Files(), Optional: true, Programs: t.Execute, Private: s.private})
+		}
+	}
+	return all
+}
+
+// isTrusted reports whether a folder with files is at the root because the owner trusts its directory.
+func (s *state) isTrusted(folder string) bool {
+	trusted, _ := s.home.Trusted()
+	return slices.ContainsFunc(trusted, func(t TrustedFolder) bool { return t.Problem == "" && t.Files() == folder })
+}
+
+// besideFiles returns what of the home its folder os must not lead to: all else, or all if the folder is a link to
+// another place in the home.
+func (s *state) besideFiles() []string {
+	files := s.home.Files()
+	if at, err := filepath.EvalSymlinks(files); err == nil && at != files {
+		home, err := filepath.EvalSymlinks(s.home.Dir)
+		if err != nil || at != filepath.Join(home, filesName) {
+			return s.private
+		}
+	}
+	private := slices.Clone(s.private[1:]) // without the home itself
+	entries, _ := os.ReadDir(s.home.Dir)
+	for _, e := range entries {
+		if e.Name() != filesName {
+			private = append(private, filepath.Join(s.home.Dir, e.Name()))
+		}
+	}
+	return private
+}
+
+// A problemLog logs problems of trusted folders, each once.
+type problemLog struct {
+	mu   sync.Mutex
+	last map[string]bool
+}
+
+func (l *problemLog) report(log *slog.Logger, trusted []TrustedFolder, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := make(map[string]bool)
+	note := func(text string) {
+		if now[text] = true; !l.last[text] {
+			log.Warn("a trusted folder isn't used", "error", text)
+		}
+	}
+	if err != nil {
+		note(err.Error())
+	}
+	for _, t := range trusted {
+		if t.Problem != "" {
+			note(t.Path + ": " + t.Problem)
+		}
+	}
+	l.last = now
 }
 
 // proc returns the value of a key under proc: the text of the file of this name.

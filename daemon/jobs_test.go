@@ -107,7 +107,7 @@ func TestACanceledJobStopsWhatItHasCalled(t *testing.T) {
 		}
 	}
 	d := serveJobs(t, &daemon.Options{
-		Home: t.TempDir(), Modules: []kernel.Module{nested}, Files: daemon.Files{Mounts: []string{"/=" + dir}}, Fetch: daemon.Fetch{Allow: []string{"127.0.0.1"}},
+		Home: t.TempDir(), Modules: []kernel.Module{nested}, Files: daemon.Files{Mounts: []string{"/=" + dir + ":exec"}}, Fetch: daemon.Fetch{Allow: []string{"127.0.0.1"}},
 	})
 	program := kerneltest.Connect(d.Kernel())
 	defer close(program.In)

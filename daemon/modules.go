@@ -115,7 +115,7 @@ func (d *Daemon) prepare(r *kernel.Registry) error {
 		Mounts: func() []vfs.Mount { return s.tree.Mounts() },
 	}
 	d.engine = engine.New(&engine.Options{Cache: filepath.Join(d.home.State(), "engine")})
-	d.scripts = script.New(r, &script.Options{Store: s.store, Find: d.tokens.Find, Open: s.resolve, Engine: d.engine, Log: o.Log})
+	d.scripts = script.New(r, &script.Options{Store: s.store, Find: d.tokens.Find, Open: s.resolve, Engine: d.engine, IsRoot: d.isRoot, Log: o.Log})
 	d.mcp = mcphost.New(r, &mcphost.Options{
 		Store: s.store, Seal: s.keys.Seal, Open: s.keys.Open, HTTP: s.asking, Taken: d.registered, Schemas: d.scripts.Schemas(), Version: o.Version, Log: o.Log,
 	})

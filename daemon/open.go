@@ -73,7 +73,7 @@ func Open(o *Options) (_ *Daemon, err error) {
 	}
 	d.tokens = token.New(&token.Options{Store: d.state.store, Ended: func(id principal.ID) { d.jobs.Ended(id) }, Now: d.opts.Now})
 	d.jobs = job.New(&job.Options{
-		Store: d.state.store, Find: d.tokens.Find, Blobs: d.state, Open: d.state.resolve, Known: d.registered, Opened: d.state.opened, Slots: d.opts.Limits.Jobs, Grace: jobGrace, Now: d.opts.Now, Log: d.opts.Log,
+		Store: d.state.store, Find: d.tokens.Find, Blobs: d.state, Open: d.state.resolve, Known: d.registered, Away: d.absent, Opened: d.state.opened, Slots: d.opts.Limits.Jobs, Grace: jobGrace, Now: d.opts.Now, Log: d.opts.Log,
 	})
 	d.vectors = vector.New(&vector.Options{Store: d.state.store, Models: d.state.embed, Cache: d.state.vectors, Opened: d.state.opened, Log: d.opts.Log})
 	d.sessions = session.New(&session.Options{
@@ -89,7 +89,7 @@ func Open(o *Options) (_ *Daemon, err error) {
 // openKernel builds the kernel, with the journal unless it is turned off.
 func (d *Daemon) openKernel() error {
 	settings := kernel.Options{
-		Timeout: d.opts.Limits.Timeout, Store: d.state.store, Blobs: d.state, ReadBlob: blob.ReadType, IdempotencyTTL: d.state.outcomes, Rules: d.sessions.Rules(), Needs: introspect.Needs,
+		Timeout: d.opts.Limits.Timeout, Store: d.state.store, Blobs: d.state, ReadBlob: blob.ReadType, IdempotencyTTL: d.state.outcomes, Rules: d.sessions.Rules(), Needs: introspect.Needs, Absent: func(t message.Type, p *principal.Principal) string { return d.absent(t, p.IsOwner()) },
 		InFlight: d.opts.Limits.InFlight, InFlightAll: d.opts.Limits.InFlightAll, Log: d.opts.Log,
 	}
 	if !d.opts.Unrecorded {

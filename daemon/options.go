@@ -114,11 +114,11 @@ type Retention struct {
 
 // Files lists what is in the tree of files.
 type Files struct {
-	// Mounts are directories and https servers in the tree: PATH=TARGET[:ro][:noexec].
+	// Mounts are directories and https servers in the tree: PATH=TARGET[:ro][:noexec | :exec].
 	Mounts []string
 
-	// Directory is the one whose folder os is the root of the tree, unless a root is mounted.
-	// "" means the working directory.
+	// Directory is one whose folder os becomes a part of the root of the tree, beside the folder os of the home and those of
+	// trusted directories; new files are made in it. "" means none. It has no meaning if a root is mounted.
 	Directory string
 
 	// Development lets plain http be mounted.

@@ -27,6 +27,7 @@ func newWorld(t *testing.T) *world {
 	for name, text := range map[string]string{
 		"root/docs/a.md": "---\nname: a\ndescription: d\nskills: [../private/s.md, b.md]\ntools: [tool.sh]\n---\nTEXT", "root/docs/b.md": "---\nname: b\ndescription: of b\n---\n",
 		"root/docs/tool.sh": tool, "root/private/s.md": "---\nname: SECRET\ndescription: SECRET\n---\nSECRET",
+		"run/a.md": "---\nname: r\ndescription: d\ntools: [tool.sh]\n---\n", "run/tool.sh": tool,
 		"open/file": "open", "open/x.sh": tool, "closed/file": "SECRET", "outside": "SECRET",
 	} {
 		path := filepath.Join(w.dir, name)
@@ -39,6 +40,7 @@ func newWorld(t *testing.T) *world {
 	}
 	d, err := Open(&Options{Home: filepath.Join(w.dir, "home"), Files: Files{Mounts: []string{
 		"/=" + w.dir + "/root", "/open=" + w.dir + "/open:tokens=write", "/again=" + w.dir + "/open", "/closed=" + w.dir + "/closed:tokens=none",
+		"/run=" + w.dir + "/run:exec",
 	}}})
 	if err != nil {
 		t.Fatal(err)
@@ -225,12 +227,12 @@ func TestAMountSaysWhatTokensMay(t *testing.T) {
 // for tools of others.
 func TestToolsAreRunForTheOwner(t *testing.T) {
 	w := newWorld(t)
-	p := caller(t, principal.Grant{Files: []string{"os://docs"}})
-	w.call(t, p, "Content.Hydrate", `{"uri":"os://docs/a.md"}`, `"description":"ERROR: EXECUTION_SKIPPED"}]},"note":"The tools are not described`)
+	p := caller(t, principal.Grant{Files: []string{"os://docs", "os://run"}})
+	w.call(t, p, "Content.Hydrate", `{"uri":"os://run/a.md"}`, `"description":"ERROR: EXECUTION_SKIPPED"}]},"note":"The tools are not described`)
 	if _, err := os.Stat(filepath.Join(w.dir, "ran")); err == nil {
 		t.Error("a tool was executed for a token")
 	}
-	w.call(t, nil, "Content.Hydrate", `{"uri":"os://docs/a.md"}`, `"description":"described"`)
+	w.call(t, nil, "Content.Hydrate", `{"uri":"os://run/a.md"}`, `"description":"described"`)
 }
 
 // TestSearchForMakingATool: a model that is asked to make a tool finds how, in the first place.

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,10 +59,10 @@ func (f *scriptFiles) watch(ctx context.Context) {
 	}
 }
 
-// scan registers the files that have changed, and removes the scripts of those that are gone. A
-// folder that can't be listed changes nothing: the daemon may have been started in another
-// directory.
+// scan registers the files that have changed, and removes the scripts of those that are gone. Those whose folder has left the
+// tree are withdrawn. A folder that can't be listed changes nothing else.
 func (f *scriptFiles) scan(ctx context.Context) {
+	f.withdraw(ctx)
 	present := make(map[string]bool)
 	for info, err := range f.d.state.tree.Walk(ctx, scriptFolder) {
 		if errors.Is(err, vfs.ErrUnnamed) {
@@ -74,12 +75,29 @@ func (f *scriptFiles) scan(ctx context.Context) {
 			continue
 		}
 		present[info.URI] = true
-		if version := info.Version + info.Modified.String(); f.seen[info.URI] != version {
+		place, err := f.trusted(info.URI)
+		version := info.Version + info.Modified.String() + "\x00" + place.Root
+		if err == nil && f.seen[info.URI] != version {
 			f.seen[info.URI] = version
-			f.report(info.URI, f.register(ctx, info.URI))
+			err = f.register(ctx, info.URI, place)
+			f.report(info.URI, err)
+		} else if err != nil { // it is tried again with each scan: what is wrong with its mode doesn't change its version
+			delete(f.seen, info.URI)
+			f.report(info.URI, err)
 		}
 	}
 	f.forget(ctx, present)
+}
+
+// withdraw stops serving the scripts whose folders have left the tree.
+func (f *scriptFiles) withdraw(ctx context.Context) {
+	names, err := f.d.scripts.Withdraw()
+	if err != nil {
+		return // the store can't be read, which is logged elsewhere
+	}
+	for _, t := range names {
+		f.d.opts.Log.Info("a script is no longer served: its folder has left os://", "name", t, "why", f.d.away(t))
+	}
 }
 
 // report keeps the outcome of loading a file, and logs an error.
@@ -88,6 +106,9 @@ func (f *scriptFiles) report(uri string, err error) {
 	defer f.mu.Unlock()
 	if err == nil {
 		delete(f.failed, uri)
+		return
+	}
+	if f.failed[uri] == err.Error() {
 		return
 	}
 	f.failed[uri] = err.Error()
@@ -106,9 +127,13 @@ func (f *scriptFiles) forget(ctx context.Context, present map[string]bool) {
 	if err != nil {
 		return // the store can't be read, which is logged elsewhere
 	}
-	for uri, t := range files {
-		if present[uri] {
+	for t, file := range files {
+		uri := file.URI
+		if present[uri] || !f.d.isRoot(file.Folder, uri) {
 			continue
+		}
+		if _, err := f.d.state.tree.Stat(ctx, uri); !missing(err) {
+			continue // it can't be seen at the moment
 		}
 		if err := f.send(ctx, "Syscall.Unregister", map[string]any{"name": t}); err != nil {
 			f.d.opts.Log.Warn("a script whose file is gone can't be removed", "name", t, "file", uri, "error", err)
@@ -116,16 +141,20 @@ func (f *scriptFiles) forget(ctx context.Context, present map[string]bool) {
 	}
 }
 
+// missing reports whether an error means that a file doesn't exist.
+func missing(err error) bool {
+	e, ok := errors.AsType[*message.Error](err)
+	return ok && e.Code == 404
+}
+
 // register registers a file.
-func (f *scriptFiles) register(ctx context.Context, uri string) error {
+func (f *scriptFiles) register(ctx context.Context, uri string, place vfs.Place) error {
 	if path.Ext(uri) == ".wasm" {
 		return fmt.Errorf("a WebAssembly module doesn't say its kind and schemas; register it by hand: kernos register %s --kind query inputSchema:={} outputSchema:={}", path.Base(uri))
 	}
-	if err := f.trusted(uri); err != nil {
-		return err
-	}
 	file, err := f.d.state.tree.Read(ctx, uri)
 	if err != nil {
+		delete(f.seen, uri) // a chmod that makes it readable doesn't change its version
 		return err
 	}
 	if len(file.Data) > script.MaxCode {
@@ -133,28 +162,85 @@ func (f *scriptFiles) register(ctx context.Context, uri string) error {
 	}
 	ext := path.Ext(uri)
 	name, language, code := strings.TrimSuffix(path.Base(uri), ext), scriptLanguages[ext], string(file.Data)
-	if current, err := f.d.scripts.IsCurrent(message.Type(name), uri, language, code); current || err != nil {
+	source := script.File{URI: uri, Folder: place.Root}
+	if current, err := f.d.scripts.IsCurrent(message.Type(name), source, language, code); current || err != nil {
 		return err
 	}
-	return f.send(script.FromFile(ctx, uri), "Syscall.Register", map[string]any{"name": name, "language": language, "code": code})
+	if was, ok, err := f.d.scripts.FileOf(message.Type(name)); err != nil || ok && was.URI == "" && f.d.state.isTrusted(place.Root) {
+		return cmp.Or(err, fmt.Errorf("code that came without a file is registered as %s; a file of a trusted folder takes its place when it is removed: kernos unregister %s", name, name))
+	}
+	return f.send(script.FromFile(ctx, source), "Syscall.Register", map[string]any{"name": name, "language": language, "code": code})
 }
 
-// trusted returns nil if the owner alone can write a file.
-func (f *scriptFiles) trusted(uri string) error {
-	local, ok := f.d.state.tree.Local(uri)
-	if !ok {
-		return errors.New("its mount isn't a directory of this machine that the owner alone can write; mount one without tokens=write and noexec")
+// trusted returns where a file is, if the owner alone can write it.
+func (f *scriptFiles) trusted(uri string) (p vfs.Place, err error) {
+	p, ok := f.d.state.tree.Local(uri)
+	if !ok || !p.Can.Code {
+		return p, errors.New("its mount isn't a directory of this machine that the owner alone can write; mount one without tokens=write and noexec")
 	}
-	for _, p := range []string{local, filepath.Dir(local)} {
-		info, err := os.Stat(p)
+	for _, path := range []string{p.Path, filepath.Dir(p.Path)} {
+		info, err := os.Stat(path)
 		if err == nil {
 			err = owned.Check(info)
 		}
 		if err != nil {
-			return fmt.Errorf("%s %w", p, err)
+			return p, fmt.Errorf("%s %w", path, err)
 		}
 	}
-	return nil
+	return p, nil
+}
+
+// isRoot reports whether a directory has its files at a URI of the tree now.
+func (d *Daemon) isRoot(folder, uri string) bool { return d.state.tree.IsRoot(folder, uri) }
+
+// away returns why code whose folder has left the tree isn't served, as a clause that ends with what brings it back; "" if
+// the type isn't such code.
+func (d *Daemon) away(t message.Type) string {
+	f, away := d.scripts.Away(t)
+	switch {
+	case !away:
+		return ""
+	case f.Folder == "":
+		return fmt.Sprintf("it is code of the file %s of a folder that isn't trusted; kernos trust DIR brings it back, where DIR is the directory whose folder os has the file", f.URI)
+	}
+	dir := filepath.Dir(f.Folder)
+	if filepath.Base(f.Folder) != filesName {
+		return fmt.Sprintf("it is code of the file %s of %s, which isn't mounted now; start the daemon with --mount, or move the folder to DIR/os and use kernos trust DIR", f.URI, f.Folder)
+	}
+	trusted, err := d.home.Trusted()
+	if err != nil {
+		return fmt.Sprintf("it is code of %s, and %v", dir, err)
+	}
+	for _, folder := range trusted {
+		if folder.Path == dir && folder.Problem != "" {
+			return fmt.Sprintf("it is code of %s, which isn't used now: %s", dir, folder.Problem)
+		}
+	}
+	return fmt.Sprintf("it is code of %s, which isn't trusted now; kernos trust %s brings it back", dir, dir)
+}
+
+// AwayNames returns the names of code that isn't served, since its folder isn't a part of os:// now.
+func (d *Daemon) AwayNames() (names []string) {
+	files, err := d.scripts.Files()
+	if err != nil {
+		return nil
+	}
+	for t := range files {
+		if _, away := d.scripts.Away(t); away {
+			names = append(names, string(t))
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// absent is away for the owner, or for others: a token isn't told where the owner's folders are.
+func (d *Daemon) absent(t message.Type, owner bool) string {
+	why := d.away(t)
+	if why != "" && !owner {
+		return "it is code of a folder that the owner doesn't trust now; the owner brings it back with kernos trust DIR"
+	}
+	return why
 }
 
 // send sends a request for the owner.

@@ -49,7 +49,9 @@ type state struct {
 
 	// These exist when the modules do.
 	tree      *vfs.Tree
-	directory string // the folder os in it is the root of the tree; "" if a root is mounted
+	files     string     // the folder of the home at the root of the tree; "" if a root is mounted
+	directory string     // its folder os is a part of the root of the tree, by Files.Directory; "" if there is none
+	untrusted problemLog // why trusted folders aren't used
 	process   *kernelfs.Process
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"kernos/capability/lifecycle"
+	"kernos/message"
 )
 
 // Status reports how the daemon is doing, as Kernel.Status does.
@@ -19,7 +20,9 @@ func (d *Daemon) Status() lifecycle.Status {
 		Uptime:      now.Sub(d.started).Round(time.Millisecond).Seconds(),
 		Home:        d.home.Dir,
 		Origin:      string(d.home.Origin),
+		Files:       d.state.files,
 		Directory:   d.state.directory,
+		Trusted:     d.trustedFolders(),
 		Connections: k.Connections,
 		Messages: lifecycle.Traffic{
 			Total:     k.Messages,
@@ -53,6 +56,24 @@ func (d *Daemon) Status() lifecycle.Status {
 		}
 	}
 	return s
+}
+
+// maxTrusted is how many folders a status lists: with long paths they still fit into a line.
+const maxTrusted = 20
+
+// trustedFolders lists the folders that the owner trusts, unless a root is mounted.
+func (d *Daemon) trustedFolders() (folders []lifecycle.Folder) {
+	if d.state.files == "" {
+		return nil
+	}
+	all, err := d.home.Trusted()
+	if err != nil {
+		return []lifecycle.Folder{{Path: d.home.trustFile(), Problem: message.Clip(err.Error(), 300)}}
+	}
+	for _, t := range all[:min(len(all), maxTrusted)] {
+		folders = append(folders, lifecycle.Folder{Path: message.Clip(t.Path, 300), Execute: t.Execute, Problem: message.Clip(t.Problem, 300)})
+	}
+	return folders
 }
 
 // tenth rounds to one decimal.

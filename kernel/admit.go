@@ -164,7 +164,7 @@ func (k *Kernel) resolve(m *message.Message, from Sender) (*Syscall, error) {
 	if !ok {
 		c = k.registry.complete()
 		if s, ok = c.lookup(m.Type); !ok {
-			return nil, unknown(m, c, k.registry.BuiltIn(m.Type), k.opts.Needs, from)
+			return nil, k.unknown(m, c, from)
 		}
 	}
 	if m.Kind == message.KindQuery && s.Kind == message.KindCommand {
@@ -180,9 +180,15 @@ var ErrUnknownType = errors.New("no handler for the type")
 
 // unknown returns the error for a type that has no handler. It names the types that were probably
 // meant, of those that the sender may call, and the way to add a handler.
-func unknown(m *message.Message, c *catalog, builtIn bool, needs []Need, from Sender) error {
+func (k *Kernel) unknown(m *message.Message, c *catalog, from Sender) error {
 	t := m.Type
 	text := fmt.Sprintf("No handler for %s", t)
+	if k.opts.Absent != nil {
+		if why := k.opts.Absent(t, from.Principal()); why != "" {
+			return &message.Error{Code: 404, Message: text + ": " + why, Reason: ErrUnknownType}
+		}
+	}
+	builtIn, needs := k.registry.BuiltIn(t), k.opts.Needs
 	c = c.of(from.Principal())
 	near := View{c}.Near(string(t))
 	slices.SortStableFunc(near, func(a, b message.Type) int { return c.misfit(a, m.Data) - c.misfit(b, m.Data) })

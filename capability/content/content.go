@@ -73,8 +73,12 @@ type Files interface {
 	// is a *message.Error.
 	Walk(ctx context.Context, uri string) iter.Seq2[Entry, error]
 
-	// Local returns the path of a file of this machine that may be executed.
-	Local(uri string) (path string, ok bool)
+	// Program returns the path of a file of this machine that may be executed.
+	Program(uri string) (path string, ok bool)
+
+	// Owned reports whether a file is the owner's: a file of this machine that tokens can't write. Only such a document
+	// causes the tools that it names to be executed.
+	Owned(uri string) bool
 }
 
 // A File is a file that was read.

@@ -101,4 +101,6 @@ func (s *shelf) Walk(_ context.Context, uri string) iter.Seq2[Entry, error] {
 	}
 }
 
-func (s *shelf) Local(string) (string, bool) { return "", false }
+func (s *shelf) Program(string) (string, bool) { return "", false }
+
+func (s *shelf) Owned(string) bool { return true }

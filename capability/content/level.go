@@ -31,6 +31,7 @@ type hydrating struct {
 type lead struct {
 	*dependency
 	folder string // skillFolder or toolFolder
+	owned  bool   // the document that names it is the owner's
 
 	target target
 	skill  skill
@@ -42,6 +43,7 @@ type lead struct {
 func (h *hydrating) add(level []*document) (next []*document) {
 	var leads []lead
 	for _, d := range level {
+		owned := len(d.tools) > 0 && h.c.files.Owned(d.uri)
 		for i := range d.skills {
 			leads = append(leads, lead{dependency: &d.skills[i], folder: skillFolder})
 		}
@@ -53,7 +55,7 @@ func (h *hydrating) add(level []*document) (next []*document) {
 			}
 		}
 		for i := range d.tools {
-			leads = append(leads, lead{dependency: &d.tools[i], folder: toolFolder})
+			leads = append(leads, lead{dependency: &d.tools[i], folder: toolFolder, owned: owned})
 		}
 	}
 	inParallel(len(leads), func(i int) { leads[i].target = h.lookup.find(leads[i].dependency, leads[i].folder) })
@@ -65,7 +67,7 @@ func (h *hydrating) add(level []*document) (next []*document) {
 			l.skill, l.next = h.skill(&l.target)
 			return
 		}
-		l.tool = h.tool(&l.target)
+		l.tool = h.tool(&l.target, l.owned)
 		if l.target.isFile() && !kernel.PrincipalOf(h.ctx).RunsTools() {
 			unrun.Store(true)
 		}
@@ -141,8 +143,9 @@ func (h *hydrating) skill(t *target) (skill, *document) {
 	return skill{URI: t.uri, Name: string(p), Description: string(p)}, nil
 }
 
-// tool looks a tool up.
-func (h *hydrating) tool(t *target) tool {
+// tool looks a tool up. It is executed only if a document of the owner names it: others could have a program run that isn't
+// meant to be a tool.
+func (h *hydrating) tool(t *target, owned bool) tool {
 	switch {
 	case t.foreign:
 		return tool{URI: t.uri, Description: foreign}
@@ -150,7 +153,11 @@ func (h *hydrating) tool(t *target) tool {
 		return tool{URI: t.uri, Description: t.syscall.Summary}
 	}
 	description, p := "", t.problem
-	if p == "" {
+	switch {
+	case p != "":
+	case !owned && t.isFile():
+		p = executionSkipped
+	default:
 		description, p = h.c.description(h.ctx, t.uri)
 	}
 	found := tool{URI: t.uri, Description: cmp.Or(string(p), description)}

@@ -26,6 +26,7 @@ const settled = 100 * time.Millisecond
 // A document is a Markdown file that was read.
 type document struct {
 	front
+	uri           string
 	version       string
 	err           error  // why the front matter can't be read, or nil
 	text          string // the text after the front matter; all of the file if err is set
@@ -76,7 +77,7 @@ func (c *Content) load(ctx context.Context, uri string, withText bool) (*documen
 }
 
 func (c *Content) newDocument(uri string, file *File, withText bool) *document {
-	d := &document{version: file.Version, hasText: withText, sum: sha256.Sum256(file.Data)}
+	d := &document{uri: uri, version: file.Version, hasText: withText, sum: sha256.Sum256(file.Data)}
 	var body []byte
 	if d.front, body, d.err = parse(file.Data); d.err != nil {
 		d.front, body = front{present: true}, file.Data // the end of the front matter isn't known

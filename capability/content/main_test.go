@@ -78,7 +78,7 @@ func directory(t testing.TB, files map[string]string) (tree, string) {
 	t.Helper()
 	dir := t.TempDir()
 	put(t, dir, files)
-	driver, err := dirfs.Open(dir, dirfs.Options{})
+	driver, err := dirfs.Open(dir, dirfs.Options{Programs: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,12 +26,12 @@ func (c *Content) description(ctx context.Context, uri string) (string, problem)
 		c.tools.Drop(uri)
 		return "", toolProblem(err)
 	}
+	path, ok := c.files.Program(uri)
+	if !ok { // neither is what an earlier execution has printed shown
+		return "", executionSkipped
+	}
 	if kept, ok := c.tools.Get(uri); ok && kept.version == version {
 		return kept.description, ""
-	}
-	path, ok := c.files.Local(uri)
-	if !ok {
-		return "", executionSkipped
 	}
 	if kernel.Reaching(ctx, kernel.ToProgram, uri) != nil {
 		return "", executionSkipped

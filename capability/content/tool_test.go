@@ -148,7 +148,7 @@ func TestTimeoutKillsTheWholeGroup(t *testing.T) {
 	defer cancel()
 	c := New(files, nil)
 	done := make(chan problem, 1)
-	path, _ := files.Local("os://it")
+	path, _ := files.Program("os://it")
 	go func() {
 		_, problem := c.describe(ctx, path)
 		done <- problem
@@ -242,7 +242,7 @@ func TestScriptsRunWithWhatIsInstalled(t *testing.T) {
 			put(t, bin, test.programs)
 			t.Setenv("PATH", bin)
 			files, _ := directory(t, map[string]string{"agent.md": agentOf(test.tool), test.tool: test.script})
-			path, _ := files.Local("os://" + test.tool)
+			path, _ := files.Program("os://" + test.tool)
 			if got := strings.ReplaceAll(tool1(t, New(files, nil), "os://agent.md"), path, "IT"); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}

@@ -21,7 +21,7 @@ import (
 // a kernel that has some syscalls.
 func wild(t *testing.T) *Content {
 	t.Helper()
-	driver, err := dirfs.Open("testdata/wild", dirfs.Options{ReadOnly: true})
+	driver, err := dirfs.Open("testdata/wild", dirfs.Options{ReadOnly: true, Programs: true})
 	if err != nil {
 		t.Fatal(err)
 	}

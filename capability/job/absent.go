@@ -45,13 +45,21 @@ func (j *Jobs) checkAbsent(from kernel.Sender, field string, t message.Type, dat
 	return checkSecrets(unknownSyscall(t), field, data)
 }
 
-// waitUntil returns when a job looks again whether its syscall is served. since is when it
+// away returns why a syscall isn't served until the owner does something.
+func (s *spec) away(j *Jobs, t message.Type) string {
+	if j.opts.Away == nil {
+		return ""
+	}
+	return j.opts.Away(t, s.Principal == principal.OwnerID)
+}
+
+// waitUntil returns when a job looks again whether a syscall is served. since is when it
 // looked first, and is set then. A job waits as long as its call may take, and then fails with
-// notServed.
-func (a *run) waitUntil(since *int64, now time.Time) (due time.Time, ok bool) {
+// notServed; while the syscall is away, it waits without limit.
+func (a *run) waitUntil(t message.Type, since *int64, now time.Time) (due time.Time, ok bool) {
 	*since = cmp.Or(*since, now.UnixMilli())
 	waited := now.Sub(time.UnixMilli(*since))
-	if waited >= a.timeout() {
+	if waited >= a.timeout() && a.away(a.j, t) == "" {
 		return due, false
 	}
 	pause := min(max(waited/2, shortestWait), longestWait)

@@ -51,6 +51,10 @@ type Options struct {
 	// wait for it. Nil means that no program does.
 	Known func(message.Type) (bool, error)
 
+	// Away returns why a syscall isn't served until the owner does something, as a clause for the owner or for others; ""
+	// if that isn't so. A job waits for it without limit. Nil means that none is away.
+	Away func(t message.Type, owner bool) string
+
 	// Opened is closed when the store has been opened: before that there is nothing to run. Nil
 	// means that it is open.
 	Opened <-chan struct{}

@@ -206,7 +206,7 @@ func (w *stepAttempt) Settle(b *store.Batch, outcome *message.Message) ([]messag
 	st := w.done[w.step.ID]
 	due, waits := now, false
 	if w.unserved {
-		due, waits = w.waitUntil(&st.Absent, now)
+		due, waits = w.waitUntil(w.step.Name, &st.Absent, now)
 	}
 	switch {
 	case waits:

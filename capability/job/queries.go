@@ -46,6 +46,7 @@ type Info struct {
 	Paused         string `json:"paused,omitzero" jsonschema_description:"Why it is paused; Job.Resume resumes it."`
 	Of             string `json:"scheduleId,omitzero" jsonschema_description:"The schedule that has started it."`
 	WaitsFor       string `json:"waitsFor,omitzero" jsonschema_description:"The syscall that no program serves at the moment: the job begins when one does."`
+	Why            string `json:"why,omitzero" jsonschema_description:"Why that syscall, or the one of a schedule, isn't served before the owner does something."`
 	ConcurrencyKey string `json:"concurrencyKey,omitzero" jsonschema_description:"The key of the limit that it shares."`
 	Correlation    string `json:"correlation" jsonschema_description:"The workflow that it belongs to: Message.Graph draws it."`
 	Principal      string `json:"principal" jsonschema_description:"The principal that started it, and with whose rights it runs."`
@@ -72,6 +73,7 @@ func (j *Jobs) info(r *record) Info {
 	}
 	if i.Status == statusPending {
 		i.WaitsFor = string(r.waitsFor())
+		i.Why = j.why(r)
 	}
 	if r.queued == work.Held {
 		i.Paused = restored
@@ -88,6 +90,19 @@ func (j *Jobs) info(r *record) Info {
 		}
 	}
 	return i
+}
+
+// why returns why a syscall of a job is away.
+func (j *Jobs) why(r *record) string {
+	if why := r.away(j, r.Name); why != "" {
+		return why
+	}
+	for _, s := range r.spec.Steps {
+		if why := r.away(j, s.Name); why != "" && !r.done[s.ID].ended() {
+			return why
+		}
+	}
+	return ""
 }
 
 // waitsFor returns the syscall that the job waits for, or the first of those that its steps wait

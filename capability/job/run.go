@@ -231,7 +231,7 @@ func (w *attempt) Settle(b *store.Batch, outcome *message.Message) ([]message.Me
 	now := w.j.opts.Now()
 	w.live.keep(b, &r)
 	if w.unserved {
-		if due, ok := w.waitUntil(&r.Absent, now); ok {
+		if due, ok := w.waitUntil(w.Name, &r.Absent, now); ok {
 			r.TakenOver = r.TakenOver || w.lease.TakenOver
 			w.Then(w.lease.Again(b, due))
 			r.store(b)

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	"kernos/kernel"
@@ -17,7 +18,9 @@ type Status struct {
 	Uptime    float64  `json:"uptime" jsonschema_description:"Seconds since then."`
 	Home      string   `json:"home" jsonschema_description:"Directory that holds the state of all origins."`
 	Origin    string   `json:"origin" jsonschema_description:"Origin whose state it serves."`
-	Directory string   `json:"directory,omitempty" jsonschema_description:"Directory whose folder os is the root of the os:// tree, if there is one; absent if a root is mounted."`
+	Files     string   `json:"files,omitempty" jsonschema_description:"Folder of the home that is os://; absent if a root is mounted."`
+	Directory string   `json:"directory,omitempty" jsonschema_description:"Directory whose folder os is a part of os:// for this run, if one was given."`
+	Trusted   []Folder `json:"trusted,omitzero" jsonschema_description:"Directories that the owner trusts: their folders os are a part of os://. At most 20; absent if there is none, or a root is mounted."`
 	Socket    string   `json:"socket,omitempty" jsonschema_description:"Path of the unix socket, if there is one."`
 	Listening []string `json:"listening" jsonschema:"format=uri" jsonschema_description:"Addresses at which it can be reached, as URLs."`
 
@@ -41,6 +44,23 @@ type Status struct {
 	Meaning  Meaning  `json:"meaning" jsonschema_description:"Searches by meaning: how far texts are embedded. Vector.Collections reports on each collection."`
 	Store    Store    `json:"store" jsonschema_description:"What is kept."`
 	Served   Served   `json:"served" jsonschema_description:"What can be called. Kernel.Modules has the details."`
+}
+
+// A Folder is a directory that the owner trusts.
+type Folder struct {
+	Path    string `json:"path" jsonschema_description:"The directory."`
+	Execute bool   `json:"execute,omitzero" jsonschema_description:"Tools in it are executed to describe themselves."`
+	Problem string `json:"problem,omitzero" jsonschema_description:"Why its files aren't used now."`
+}
+
+func (f Folder) String() string {
+	switch {
+	case f.Problem != "":
+		return fmt.Sprintf("%s isn't used: %s", f.Path, f.Problem)
+	case f.Execute:
+		return f.Path + " (its folder os is a part of os://, and its tools are executed)"
+	}
+	return f.Path + " (its folder os is a part of os://)"
 }
 
 // A FileError reports why a file can't be registered.

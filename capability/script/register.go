@@ -67,7 +67,7 @@ type Prepared struct {
 // Errors are 422, with the place in the code, and 429 if the principal has registered too much
 // lately.
 func (s *Scripts) Prepare(ctx context.Context, author *principal.Principal, src Source) (*Prepared, error) {
-	if fileOf(ctx) == "" {
+	if fileOf(ctx).URI == "" {
 		if err := s.pace(author); err != nil {
 			return nil, err
 		}
@@ -223,11 +223,15 @@ func (s *Scripts) Register(ctx context.Context, author *principal.Principal, p *
 		return r, err
 	}
 	old := s.byName[p.name]
-	next := &script{name: p.name, head: head{Author: author.Claim(), File: fileOf(ctx)}}
+	next := &script{name: p.name, head: head{Author: author.Claim(), File: fileOf(ctx).URI, Folder: fileOf(ctx).Folder}}
 	var batch store.Batch
-	if old != nil && old.Author.ID == author.ID() {
+	switch {
+	case old == nil:
+	case old.keeps(next, p):
 		next.all = slices.Clone(old.all)
-	} else if old != nil {
+	case old.Author.ID == author.ID():
+		batch.DeleteRange(codeKey(old.name, ""), store.After(codeKey(old.name, "")))
+	default:
 		if p, err := s.opts.Find(old.Author.ID); err != nil || p != nil && p.Life().Err() == nil {
 			return r, cmp.Or[error](err, message.Errorf(409, "%s belongs to %s, which registered it first; choose another name", old.name, old.Author))
 		}
@@ -376,7 +380,7 @@ func (s *Scripts) replace(old, next *script, author *principal.Principal, b *sto
 	}
 	next.holder = author
 	var remove []message.Type
-	if old != nil {
+	if old != nil && !old.away {
 		remove = []message.Type{old.name}
 	}
 	if _, err := s.registry.Change(remove, s.addition(next)); err != nil {
@@ -386,7 +390,7 @@ func (s *Scripts) replace(old, next *script, author *principal.Principal, b *sto
 	commit, err := s.apply(b)
 	if err != nil {
 		s.drop(next)
-		if old == nil {
+		if old == nil || old.away {
 			s.registry.RemoveSyscall(next.name)
 		} else if _, undo := s.registry.Change([]message.Type{next.name}, s.addition(old)); undo != nil {
 			s.opts.Log.Error("the earlier version of a script can't be served again", "name", old.name, "error", undo)

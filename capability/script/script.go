@@ -45,6 +45,10 @@ type Options struct {
 	// are the owner's.
 	Find func(principal.ID) (*principal.Principal, error)
 
+	// IsRoot reports whether a directory has its files at the URI of one of them now; see [File]. Nil means that all
+	// have.
+	IsRoot func(folder, uri string) bool
+
 	// Open fetches what a codeRef points to. Nil means that code comes in messages only.
 	Open func(context.Context, message.BlobPointer) ([]byte, error)
 
@@ -118,6 +122,7 @@ type script struct {
 	name message.Type
 	head
 	all    []*version           // the oldest first
+	away   bool                 // its folder has left the tree: it is kept, and not served
 	holder *principal.Principal // the principal that its schemas are charged to
 	size   int                  // bytes of its schemas
 }
@@ -243,6 +248,12 @@ func (s *Scripts) load() error {
 		}
 		all = append(all, sc)
 	}
+	all = slices.DeleteFunc(all, func(sc *script) bool {
+		if sc.away = !s.isRoot(sc); sc.away {
+			s.swap(nil, sc)
+		}
+		return sc.away
+	})
 	additions := make([]kernel.Addition, len(all))
 	for i, sc := range all {
 		additions[i] = s.addition(sc)
@@ -303,35 +314,6 @@ func (s *Scripts) Has(t message.Type) (bool, error) {
 	return s.byName[t] != nil, err
 }
 
-// Files returns the scripts that were registered from files, by the URIs of those.
-func (s *Scripts) Files() (map[string]message.Type, error) {
-	err := s.lock()
-	defer s.mu.Unlock()
-	files := make(map[string]message.Type)
-	for t, sc := range s.byName {
-		if sc.File != "" {
-			files[sc.File] = t
-		}
-	}
-	return files, err
-}
-
-// IsCurrent reports whether a file is registered as it is now, so that a restart needn't compile it.
-func (s *Scripts) IsCurrent(t message.Type, uri, language, code string) (bool, error) {
-	err := s.lock()
-	defer s.mu.Unlock()
-	sc := s.byName[t]
-	if err != nil || sc == nil || sc.File != uri {
-		return false, err
-	}
-	v := sc.split().current()
-	if v.Language != language || v.Bytes != len(code) {
-		return false, nil
-	}
-	stored, err := s.code(t, v)
-	return stored == code, err
-}
-
 // lookup returns a script, or a 404.
 func (s *Scripts) lookup(name string) (*script, error) {
 	if sc := s.byName[message.Type(name)]; sc != nil {
@@ -346,20 +328,6 @@ func (sc *script) mine(p *principal.Principal) error {
 		return nil
 	}
 	return message.Errorf(403, "%s belongs to %s; only its author and the owner may change it", sc.name, sc.Author)
-}
-
-// fileKey is the key of the file that a registration comes from.
-type fileKey struct{}
-
-// FromFile returns a context for the registration of a file of the owner: the script belongs to the
-// file, and its registration has no limit of rate.
-func FromFile(ctx context.Context, uri string) context.Context {
-	return context.WithValue(ctx, fileKey{}, uri)
-}
-
-func fileOf(ctx context.Context) string {
-	uri, _ := ctx.Value(fileKey{}).(string)
-	return uri
 }
 
 // parsed returns a schema that was checked before.

@@ -457,7 +457,7 @@ func TestRegistrationsAreLimited(t *testing.T) {
 
 // fromFile registers code as the daemon does that finds it in a file.
 func (w *world) fromFile(name string) {
-	ctx := script.FromFile(kernel.ActFor(w.t.Context(), kernel.Sender{}), "os://syscalls/"+name+".ts")
+	ctx := script.FromFile(kernel.ActFor(w.t.Context(), kernel.Sender{}), script.File{URI: "os://syscalls/" + name + ".ts", Folder: "/os"})
 	m := kerneltest.Command("", "Syscall.Register", code(name, "query", "export const handler = () => 1"))
 	w.k.Stamp(&m)
 	w.k.Handle(ctx, m, func(m message.Message) {

@@ -38,9 +38,10 @@ func codeKey(t message.Type, version string) []byte {
 // A head is what is stored of a script beside its code.
 type head struct {
 	Author   principal.Claim `json:"author"`
-	File     string          `json:"file,omitzero"` // the file that the script is registered from
-	Weights  map[string]int  `json:"weights"`       // weights of the versions that are called
-	Editions []edition       `json:"versions"`      // the oldest first
+	File     string          `json:"file,omitzero"`   // the URI of the file that the script is registered from
+	Folder   string          `json:"folder,omitzero"` // the directory whose files are at the root, or in the mount, that has the file; "" before version 0.19.0
+	Weights  map[string]int  `json:"weights"`         // weights of the versions that are called
+	Editions []edition       `json:"versions"`        // the oldest first
 }
 
 // An edition is a version without its code.

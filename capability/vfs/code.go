@@ -26,7 +26,7 @@ func (t *Tree) reachesCode(ctx context.Context, at *resolved) error {
 
 // holdsCode reports whether a change of what a URI means changes the code in a folder.
 func (t *Tree) holdsCode(at *resolved, folder string) bool {
-	dir := folder
+	dirs := []string{folder}
 	if strings.HasPrefix(folder, scheme) {
 		code, err := t.locate(folder)
 		if err != nil {
@@ -35,13 +35,16 @@ func (t *Tree) holdsCode(at *resolved, folder string) bool {
 		if isBelow(at.path, code.path) || isBelow(code.path, at.path) {
 			return true
 		}
-		dir = code.local()
+		dirs = code.locals()
 	}
-	file := at.local()
-	if dir == "" || file == "" {
-		return false
+	for _, file := range at.locals() {
+		for _, dir := range dirs {
+			if blobs.Within(dir, file) || blobs.Within(file, dir) || linkedFrom(dir, file) {
+				return true
+			}
+		}
 	}
-	return blobs.Within(dir, file) || blobs.Within(file, dir) || linkedFrom(dir, file)
+	return false
 }
 
 // isBelow reports whether a path is another one or below it, also for file systems that don't distinguish case.
@@ -50,16 +53,17 @@ func isBelow(p, top string) bool {
 	return ok
 }
 
-// local returns the path of the file of this machine that a URI means, whether or not it is there, or "".
-func (at *resolved) local() string {
+// locals returns the paths of the files of this machine that a URI may mean, whether or not they are there.
+func (at *resolved) locals() (files []string) {
 	if at.mount == nil {
-		return ""
+		return nil
 	}
-	l, ok := at.mount.Driver.(Locator)
-	if !ok {
-		return ""
+	if l, ok := at.mount.Driver.(Locator); ok {
+		for _, root := range l.Roots() {
+			files = append(files, filepath.Join(root, filepath.FromSlash(at.name)))
+		}
 	}
-	return filepath.Join(l.Dir(), filepath.FromSlash(at.name))
+	return files
 }
 
 // linkedFrom reports whether a symbolic link in a folder leads to a file, or to one that is below it.

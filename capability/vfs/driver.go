@@ -11,7 +11,9 @@ import (
 
 // Can describes what a driver can do.
 type Can struct {
-	Read, Write, Execute bool
+	Read, Write bool
+	Execute     bool // tools in it are executed, so that they describe themselves
+	Code        bool // files in it may be registered as the owner's code; no sign shows it
 
 	// Because is why it can't be written, and what would change that; "" if nothing would.
 	Because string
@@ -79,11 +81,21 @@ type Writer interface {
 
 // A Locator is a driver whose files are files of this machine.
 type Locator interface {
-	// Local returns the path of a file, which is not outside of the mount.
-	Local(name string) (path string, ok bool)
+	// Local returns where a file is.
+	Local(name string) (p Place, ok bool)
 
-	// Dir returns the path of the directory that is mounted.
-	Dir() string
+	// Roots returns the directories that are mounted now.
+	Roots() []string
+
+	// Writes reports whether a file of this machine, by its path without links, can be written by way of the driver.
+	Writes(path string) bool
+}
+
+// A Place is where a file of this machine is.
+type Place struct {
+	Path string // without symbolic links in it, and not outside of Root
+	Root string // the directory that is mounted
+	Can  Can    // what may be done with the files of Root
 }
 
 // A SecretChecker is a driver under some of whose names secrets may be written by mistake.
@@ -114,7 +126,8 @@ type Info struct {
 	Size       int64     // -1 if the size is not known before the file is read
 	Version    string    // the same as in File; "" for a directory, and if it is not known
 	Modified   time.Time // zero if it is not known
-	Writable   bool      // the mount can be written to
+	Writable   bool      // the mount can be written to, and the file isn't ReadOnly
+	ReadOnly   bool      // the file can't be written, although its mount may have others that can
 	Executable bool      // a file that this machine can run
 	Link       bool      // reached by a symbolic link
 }

@@ -10,7 +10,6 @@ import (
 
 	"kernos/kernel"
 	"kernos/message"
-	"kernos/store/blobs"
 )
 
 // A resolved is what a URI means.
@@ -156,7 +155,7 @@ func (m *Mount) complete(info *Info, p string) {
 	}
 	if m != nil {
 		can := m.Driver.Can()
-		info.Writable = can.Write
+		info.Writable = can.Write && !info.ReadOnly
 		info.Executable = info.Executable && can.Execute
 	}
 }
@@ -203,26 +202,49 @@ func (t *Tree) Delete(ctx context.Context, uri string, recursive bool) error {
 	return explain(at.uri, err)
 }
 
-// Local returns the path of the file of this machine that a URI means, if it is a regular
-// file of a mount whose files may be executed, and tokens may not write it by any mount. It
-// has no symbolic links in it, and is not outside of the mount.
-func (t *Tree) Local(uri string) (string, bool) {
+// Local returns where the file of this machine is that a URI means, if it is a regular file that tokens may not write by
+// any mount.
+func (t *Tree) Local(uri string) (p Place, ok bool) {
 	at, err := t.locate(uri)
-	if err != nil || at.mount == nil || at.name == "" || !at.mount.Driver.Can().Execute {
-		return "", false
+	if err != nil || at.mount == nil || at.name == "" {
+		return p, false
 	}
 	l, ok := at.mount.Driver.(Locator)
 	if !ok {
-		return "", false
+		return p, false
 	}
-	file, ok := l.Local(at.name)
-	return file, ok && !t.openToTokens(file)
+	p, ok = l.Local(at.name)
+	return p, ok && !t.writes(p.Path, func(m *Mount) bool { return m.Tokens == TokensWrite })
 }
 
-// openToTokens reports whether tokens may write a file of this machine by one of the mounts.
-func (t *Tree) openToTokens(file string) bool {
+// IsRoot reports whether the files of a directory of this machine are where a URI is, whether or not the URI has one.
+func (t *Tree) IsRoot(directory, uri string) bool {
+	at, err := t.locate(uri)
+	if err != nil || at.mount == nil {
+		return false
+	}
+	l, ok := at.mount.Driver.(Locator)
+	return ok && slices.Contains(l.Roots(), directory)
+}
+
+// Program returns the path of the file that a URI means, if tools in its folder are executed, and the file can't be written
+// by way of any mount: what a caller or a model can write is never executed.
+func (t *Tree) Program(uri string) (path string, ok bool) {
+	p, ok := t.Local(uri)
+	return p.Path, ok && p.Can.Execute && !t.writes(p.Path, func(*Mount) bool { return true })
+}
+
+// Owned reports whether a URI means a file of this machine that is the owner's: it may be registered as code, and tokens can't
+// write it.
+func (t *Tree) Owned(uri string) bool {
+	p, ok := t.Local(uri)
+	return ok && p.Can.Code
+}
+
+// writes reports whether a file of this machine can be written by way of one of some mounts.
+func (t *Tree) writes(file string, some func(*Mount) bool) bool {
 	return slices.ContainsFunc(t.mounts, func(m Mount) bool {
 		l, ok := m.Driver.(Locator)
-		return ok && m.Tokens == TokensWrite && blobs.Within(l.Dir(), file)
+		return ok && some(&m) && l.Writes(file)
 	})
 }

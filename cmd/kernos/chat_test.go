@@ -30,7 +30,9 @@ func newTalks(t *testing.T) *talk {
 	answers := make(chan modeltest.Answer, 16)
 	provider := modeltest.ServeFunc(t, func(string, []byte) modeltest.Answer { return <-answers })
 	x := &talk{t: t, house: newHouse(t), answers: answers, dir: t.TempDir()}
-	x.house.env = append(x.house.env, "KERNOS_DIRECTORY="+x.dir)
+	if out, notes, status := x.house.run("", "trust", x.dir); status != 0 {
+		t.Fatal(out, notes)
+	}
 	for _, setting := range []string{"default", "other"} {
 		if out, notes, status := x.house.run("", "memory", "set", "models/"+setting, "value:="+provider.Settings(modeltest.OpenAI, "")); status != 0 {
 			t.Fatal(out, notes)

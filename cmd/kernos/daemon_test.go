@@ -37,14 +37,22 @@ func newHouse(t *testing.T) *house {
 		t.Fatal(err)
 	}
 	h := &house{t: t, home: filepath.Join(t.TempDir(), "home"), runtime: runtime, binary: "kernos"}
-	h.env = append(os.Environ(), "KERNOS_HOME="+h.home, "XDG_RUNTIME_DIR="+runtime, "KERNOS_ORIGIN=", "KERNOS_NO_HTTP=true", "SSH_AUTH_SOCK=",
+	h.env = append(os.Environ(), "KERNOS_HOME="+h.home, "XDG_RUNTIME_DIR="+runtime, "KERNOS_ORIGIN=", "SSH_AUTH_SOCK=",
 		"GORACE=atexit_sleep_ms=10") // a process with the race detector would wait a second before it ends
 	h.env = append(h.env, noModels()...)
+	if err := noHTTP(h.home); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		endDaemons(runtime)
 		_ = os.RemoveAll(runtime)
 	})
 	return h
+}
+
+// noHTTP makes a home whose daemons serve no TCP address, unless they are told otherwise.
+func noHTTP(home string) error {
+	return errors.Join(os.MkdirAll(home, 0o700), os.WriteFile(filepath.Join(home, "config.yaml"), []byte("no-http: true\n"), 0o600))
 }
 
 // noModels are variables for commands that find no models, wherever the tests run.

@@ -278,7 +278,10 @@ func TestATCPAddressBesideKeys(t *testing.T) {
 func TestACallStartsADaemonThatWantsASignature(t *testing.T) {
 	h := newCaller(t)
 	file, key := signingKey(t)
-	h.env = append(h.env, "KERNOS_AUTH_KEY="+file, "SSH_AUTH_SOCK="+testkit.ServeAgent(t, testkit.Keyring(t, key)))
+	if err := os.WriteFile(filepath.Join(h.home, "config.yaml"), []byte("no-http: true\nauth-key: "+file+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.env = append(h.env, "SSH_AUTH_SOCK="+testkit.ServeAgent(t, testkit.Keyring(t, key)))
 	if out, notes, status := h.run("", "call", "Ping", "payload:=1"); status != 0 || out != "{\"payload\":1}\n" {
 		t.Errorf("status %d: %s%s", status, out, notes)
 	}

@@ -55,7 +55,9 @@ func TestScripts(t *testing.T) {
 			e.Setenv("KERNOS_ORIGIN", "")
 			e.Setenv("SSH_AUTH_SOCK", "")
 			e.Setenv("WASM", wasm) // modules of WebAssembly
-			e.Setenv("KERNOS_NO_HTTP", "true")
+			if err := noHTTP(e.WorkDir + "/home"); err != nil {
+				return err
+			}
 			for _, v := range noModels() {
 				name, value, _ := strings.Cut(v, "=")
 				e.Setenv(name, value)

@@ -26,6 +26,9 @@ func TestLookingStartsNothing(t *testing.T) {
 	for _, c := range looks {
 		t.Run(c.args, func(t *testing.T) {
 			h := newHouse(t)
+			if err := os.RemoveAll(h.home); err != nil {
+				t.Fatal(err)
+			}
 			h.env = append(h.env, "XDG_CACHE_HOME="+t.TempDir())
 			h.look(t, c.args, c.want)
 			if _, err := os.Stat(h.home); !errors.Is(err, fs.ErrNotExist) {

@@ -59,7 +59,8 @@ func (h *house) runsAgain(before unix.Info, notes, how string) {
 func TestRestoreWhileADaemonRuns(t *testing.T) {
 	h := newHouse(t)
 	plain := h.env
-	h.env = append(h.env[:len(h.env):len(h.env)], "KERNOS_TIMEOUT=45s")
+	h.serve("--timeout", "45s")
+	h.must("", "stop")
 	file := h.saved()
 	before, _, _ := h.daemon()
 	h.env = append(plain[:len(plain):len(plain)], "KERNOS_TIMEOUT=50s", "KERNOS_MAX_CONNECTIONS=7")
@@ -158,6 +159,7 @@ func TestARestoreThatFailsWhileADaemonRuns(t *testing.T) {
 func TestADaemonWhoseStartIsNotKnown(t *testing.T) {
 	h := newHouse(t)
 	h.env = append(h.env, "KERNOS_FETCH_ALLOW="+strings.Repeat("a.example,", settings.MaxStart/10)+"b.example")
+	h.serve()
 	file := h.saved()
 	before, _, _ := h.daemon()
 	if len(before.Args) > 0 {
@@ -167,9 +169,9 @@ func TestADaemonWhoseStartIsNotKnown(t *testing.T) {
 	if status != 0 {
 		t.Errorf("status %d: %s", status, notes)
 	}
-	h.runsAgain(before, notes, "with the settings of this command's environment, since it is not known which ones it had")
+	h.runsAgain(before, notes, "with the settings of the last kernos serve, since it is not known which ones it had")
 	h.answers(getNote, `"data":"first"`)
-	if !regexp.MustCompile(`^the daemon .* has stopped\nwhat was there is now in .*\n.*: \d+ entries .*\nthe daemon runs again`).MatchString(notes) {
+	if !regexp.MustCompile(`^the daemon .* has stopped\nwhat was there is now in .*\n.*: \d+ entries .*\nkernos: the daemon runs again, without --fetch-allow.*\nthe daemon runs again`).MatchString(notes) {
 		t.Errorf("it says %q", notes)
 	}
 }

@@ -31,7 +31,7 @@ var commandGroups = []struct {
 	{"Jobs", []string{"job"}},
 	{"Conversations and models", []string{"chat", "model", "session"}},
 	{"What happened", []string{"graph", "log", "replay", "search", "show", "watch"}},
-	{"The daemon", []string{"backup", "console", "context", "doctor", "restore", "serve", "status", "stop", "token"}},
+	{"The daemon", []string{"backup", "console", "context", "doctor", "restore", "serve", "status", "stop", "token", "trust", "untrust"}},
 	{"Programs and code", []string{"convert", "handle", "mcp", "pipe", "register", "test", "types", "unregister", "versions"}},
 }
 
@@ -68,6 +68,7 @@ that isn't a terminal, and no command, means kernos pipe.`,
 	root.AddCommand(historyCommands(k)...)
 	root.AddCommand(documentCommands(k)...)
 	root.AddCommand(scriptCommands(k)...)
+	root.AddCommand(trustCommands(k)...)
 	for _, g := range commandGroups {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
 	}

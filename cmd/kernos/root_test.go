@@ -14,7 +14,7 @@ import (
 // Every command that prints data takes -o json, --json and --jq; the others are named here. Commands
 // that don't have their flags parsed are calls, which take all of them.
 func TestForms(t *testing.T) {
-	without := strings.Fields("kernos cat completion bash fish zsh console context add remove set use convert cp edit handle mcp install pipe backup restore serve stop types")
+	without := strings.Fields("kernos cat completion bash fish zsh console context add remove set use convert cp edit handle mcp install pipe backup restore serve stop types trust untrust")
 	none := make(map[string]bool)
 	var check func(c *cobra.Command)
 	check = func(c *cobra.Command) {

@@ -39,55 +39,54 @@ func TestADaemonWithADamagedStoreSaysSo(t *testing.T) {
 	}
 }
 
-// Where the tree of files comes from is shown, and can be set.
-func TestADaemonShowsTheDirectoryOfItsTree(t *testing.T) {
+// Where the tree of files comes from is shown, and doesn't depend on where a command is used.
+func TestADaemonShowsTheDirectoriesOfItsTree(t *testing.T) {
 	h := newHouse(t)
-	shown := func(command, dir string) {
+	here, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := "  os://        " + filepath.Join(h.home, "os") + "\n"
+	shown := func(command string, wants ...string) {
 		t.Helper()
 		out, notes, status := h.run("", "status")
-		if want := "  directory    " + dir + " (its folder os is os://"; status != 0 || !strings.Contains(out, want) {
-			t.Errorf("%s: status %d: %s%s", command, status, out, notes)
+		for _, want := range wants {
+			if status != 0 || !strings.Contains(out, want) {
+				t.Errorf("%s: status %d: %s%s; want %q", command, status, out, notes, want)
+			}
 		}
-		if out, _, _ := h.run("", "status", "--json"); !strings.Contains(out, `"directory": "`+dir+`"`) {
-			t.Errorf("%s: %s", command, out)
+		if len(wants) < 2 && strings.Contains(out, here) {
+			t.Errorf("%s: %s has the directory of the command", command, out)
 		}
 		if _, notes, status := h.run("", "stop"); status != 0 {
 			t.Errorf("%s: status %d: %s", command, status, notes)
 		}
 	}
-	// It is where the command that started the daemon was.
-	here, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
 	c := h.command("pipe")
 	c.Dir, c.Stdin = here, strings.NewReader(ping)
-	c.Env = append(c.Env, "PWD="+here)
+	c.Env = append(c.Env, "PWD="+here, "KERNOS_DIRECTORY="+here)
 	if err := c.Run(); err != nil {
 		t.Fatal(err)
 	}
-	shown("pipe", here)
-	// What is set comes first.
-	config := filepath.Join(h.home, "config.yaml")
-	files := filepath.Join(h.home, "files")
-	if err := errors.Join(os.Mkdir(files, 0o700), os.WriteFile(config, []byte("directory: files\n"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	h.must(ping)
-	shown("pipe with a configuration", files)
+	shown("pipe", own)
+	once := "  directory    " + here + " (its folder os is a part of os://, for this run)\n"
 	s := h.serve("--directory", here)
-	shown("serve", here)
-	if status := s.wait(); status != 0 || !strings.Contains(s.notes.String(), "\n  directory "+here+" (its folder os is os://") {
+	shown("serve", own, once)
+	if status := s.wait(); status != 0 || !strings.Contains(s.notes.String(), "\n  directory "+here+" (its folder os") {
 		t.Errorf("status %d: %s", status, s.notes)
 	}
+	h.must("", "trust", here)
+	h.must(ping)
+	shown("trust", own, "  trusted      "+here+" (its folder os is a part of os://)\n")
+	h.must("", "untrust", here)
 	s = h.serve("--mount", "/="+here)
-	if out, _, status := h.run("", "status"); status != 0 || strings.Contains(out, "directory") {
+	if out, _, status := h.run("", "status"); status != 0 || strings.Contains(out, "os://   ") {
 		t.Errorf("with a root of its own: status %d: %s", status, out)
 	}
 	if _, notes, status := h.run("", "stop"); status != 0 || s.wait() != 0 || strings.Contains(s.notes.String(), "directory") {
 		t.Errorf("status %d: %s%s", status, notes, s.notes)
 	}
-	for _, wrong := range []string{filepath.Join(here, "nosuch"), config} {
+	for _, wrong := range []string{filepath.Join(here, "nosuch"), filepath.Join(h.home, "config.yaml")} {
 		if _, notes, status := h.run("", "serve", "--directory", wrong); status != exit.Usage || !strings.HasPrefix(notes, "kernos: --directory: ") || !strings.Contains(notes, wrong) || !strings.Contains(notes, "; name ") {
 			t.Errorf("status %d: %s", status, notes)
 		}

@@ -126,7 +126,10 @@ func newTasks(t *testing.T) *tasks {
 	}
 	w.start()
 	w.must("Syscall.Register", `{"name":"Text.Shout","kind":"query","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]},"outputSchema":{},"code":"export const handler = ({text}) => text.toUpperCase()"}`)
-	w.house.must("", "mcp", "add", "library", "--env", "KERNOS_HOME="+w.library.home, "--env", "XDG_RUNTIME_DIR="+w.library.runtime, "--env", "KERNOS_NO_HTTP=true", "--env", "KERNOS_FETCH_ALLOW=127.0.0.1", "--", "kernos", "mcp")
+	if err := os.WriteFile(filepath.Join(w.library.home, "config.yaml"), []byte("no-http: true\nfetch-allow: 127.0.0.1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.house.must("", "mcp", "add", "library", "--env", "KERNOS_HOME="+w.library.home, "--env", "XDG_RUNTIME_DIR="+w.library.runtime, "--", "kernos", "mcp")
 	program := w.house.command("handle", "Weather.Report", "--kind", "query", "--input", `{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}`, "--", "echo", `{"weather":"sunny"}`)
 	if err := program.Start(); err != nil {
 		t.Fatal(err)

@@ -22,12 +22,15 @@ import (
 
 	"kernos/capability/vfs"
 	"kernos/internal/fence"
+	"kernos/store/blobs"
 )
 
-// Options are the settings of a directory. The zero value allows everything.
+// Options are the settings of a directory. With the zero value, files are read, written and registered as code, and none is
+// executed.
 type Options struct {
 	ReadOnly bool // nothing in it can be written or deleted
-	NoExec   bool // nothing in it is executed
+	NoExec   bool // nothing in it is executed, nor registered as code
+	Programs bool // tools in it are executed; then nothing in it can be written or deleted
 
 	// Private are directories of which nothing can be reached, by whatever path or link: the
 	// home of the kernel, where keys are, and the state of all origins, and its runtime
@@ -65,8 +68,11 @@ func Open(dir string, opts Options) (vfs.Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("vfs: %w", err)
 	}
-	d := &directory{path: abs, can: vfs.Can{Read: true, Write: !opts.ReadOnly, Execute: !opts.NoExec}}
-	if opts.ReadOnly {
+	d := &directory{path: abs, can: vfs.Can{Read: true, Write: !opts.ReadOnly && !opts.Programs, Execute: opts.Programs && !opts.NoExec, Code: !opts.NoExec}}
+	switch {
+	case opts.Programs:
+		d.can.Because = "what is executed can't be written: start the daemon without :exec in --mount …=" + abs + ":exec"
+	case opts.ReadOnly:
 		d.can.Because = fmt.Sprintf("start the daemon without :ro in --mount …=%s:ro", abs)
 	}
 	for _, p := range opts.Private {
@@ -397,11 +403,17 @@ func (o *opened) entry(ctx context.Context, dir *os.File, name string, e fs.DirE
 	return i, err
 }
 
-// Dir implements [vfs.Locator].
-func (d *directory) Dir() string { return d.path }
+// Roots implements [vfs.Locator].
+func (d *directory) Roots() []string { return []string{d.path} }
+
+// Writes implements [vfs.Locator].
+func (d *directory) Writes(path string) bool {
+	top, err := filepath.EvalSymlinks(d.path)
+	return d.can.Write && (err != nil || blobs.Within(top, path))
+}
 
 // Local implements [vfs.Locator].
-func (d *directory) Local(name string) (file string, ok bool) {
+func (d *directory) Local(name string) (p vfs.Place, ok bool) {
 	err := d.try(context.Background(), name, func(o *opened) error { // for the owner, who reaches all of it
 		f, s, err := o.inspect(name) // inspect follows no link that leads out
 		if err != nil {
@@ -415,13 +427,15 @@ func (d *directory) Local(name string) (file string, ok bool) {
 		if err != nil {
 			return err
 		}
-		if file, err = fence.Find(f, filepath.Join(d.path, local(name))); err != nil {
+		file, err := fence.Find(f, filepath.Join(d.path, local(name)))
+		if err != nil {
 			return err
 		}
 		if inner, err := filepath.Rel(top, file); err != nil || !filepath.IsLocal(inner) {
 			return fence.ErrMoved
 		}
+		p = vfs.Place{Path: file, Root: d.path, Can: d.can}
 		return nil
 	})
-	return file, err == nil
+	return p, err == nil
 }

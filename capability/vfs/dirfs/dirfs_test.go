@@ -329,8 +329,8 @@ func TestAReadOnlyDirectory(t *testing.T) {
 	_, err := tree.Write(t.Context(), "os://a", nil, "")
 	vfstest.WantCode(t, "Write", err, 403)
 	vfstest.WantCode(t, "Delete", tree.Delete(t.Context(), "os://a", false), 403)
-	if _, ok := tree.Local("os://tool"); ok {
-		t.Error("a file of a mount that executes nothing has a path")
+	if p, ok := tree.Local("os://tool"); !ok || p.Can.Code {
+		t.Errorf("a file of a mount without code: %+v, %v", p, ok)
 	}
 	if info, err := tree.Stat(t.Context(), "os://tool"); err != nil || info.Executable || info.Writable {
 		t.Errorf("Stat = %+v, %v", info, err)
@@ -338,7 +338,7 @@ func TestAReadOnlyDirectory(t *testing.T) {
 }
 
 func TestLocal(t *testing.T) {
-	tree, dir := newDirectory(t, Options{}, map[string]string{"bin/tool": "#!/bin/sh"})
+	tree, dir := newDirectory(t, Options{Programs: true}, map[string]string{"bin/tool": "#!/bin/sh"})
 	if err := os.Chmod(filepath.Join(dir, "bin/tool"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -350,8 +350,8 @@ func TestLocal(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, uri := range []string{"os://bin/tool", "os://link", "/bin/../bin/tool"} {
-		if path, ok := tree.Local(uri); !ok || path != want {
-			t.Errorf("Local(%s) = %q, %v; want %q", uri, path, ok, want)
+		if path, ok := tree.Program(uri); !ok || path != want {
+			t.Errorf("Program(%s) = %q, %v; want %q", uri, path, ok, want)
 		}
 		if info, err := tree.Stat(t.Context(), uri); err != nil || !info.Executable {
 			t.Errorf("Stat(%s) = %+v, %v; want it executable", uri, info, err)

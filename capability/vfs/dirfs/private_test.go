@@ -172,8 +172,8 @@ func TestAFileThatIsExchangedForOneOfTheHome(t *testing.T) {
 			}
 		}
 		switch path, ok := d.Local("file"); {
-		case ok && filepath.Base(path) == "token":
-			t.Fatalf("Local = %s", path)
+		case ok && filepath.Base(path.Path) == "token":
+			t.Fatalf("Local = %+v", path)
 		case ok:
 			seen["Local"]++
 		}

@@ -11,9 +11,16 @@ import (
 	"kernos/capability/vfs/vfstest"
 )
 
-func TestDefaultRoot(t *testing.T) {
+// folderOf is a root with the folder os of a directory.
+func folderOf(dir string, private ...string) (vfs.Mount, error) {
+	return mounts.Root(func() []mounts.Folder {
+		return []mounts.Folder{{Path: filepath.Join(dir, "os"), New: true, Private: private}}
+	})
+}
+
+func TestTheRootOfOneFolder(t *testing.T) {
 	dir := t.TempDir()
-	m, err := mounts.DefaultRoot(dir, nil)
+	m, err := folderOf(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +70,7 @@ func TestDefaultRoot(t *testing.T) {
 // The first file that is written makes the folder.
 func TestTheFirstWriteMakesTheRoot(t *testing.T) {
 	dir := t.TempDir()
-	m, err := mounts.DefaultRoot(dir, nil)
+	m, err := folderOf(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,11 +100,11 @@ func TestWritesThatAreRefused(t *testing.T) {
 		mount func() (vfs.Mount, error)
 		says  string
 	}{
-		"a file":                 {func() (vfs.Mount, error) { return mounts.DefaultRoot(file, nil) }, "the mount / has no folder, since " + file + "/os is a file; start the daemon with --mount /=DIRECTORY"},
-		"the home":               {func() (vfs.Mount, error) { return mounts.DefaultRoot(home, []string{home}) }, "use files outside of KERNOS_HOME"},
-		"a directory that isn't": {func() (vfs.Mount, error) { return mounts.DefaultRoot(home+"/gone", nil) }, "can't be made (no such file or directory); start the daemon with --mount /=DIRECTORY"},
-		"another user's":         {func() (vfs.Mount, error) { return mounts.DefaultRoot(foreign, nil) }, "(the mount / is r-x: " + foreign + "/os belongs to another user; start the daemon with --mount /=" + foreign + "/os to write there)"},
-		"read-only":              {func() (vfs.Mount, error) { return mounts.Parse("/="+readOnly+":ro", mounts.Options{}) }, "(the mount / is r-x: start the daemon without :ro in --mount …=" + readOnly + ":ro)"},
+		"a file":                 {func() (vfs.Mount, error) { return folderOf(file) }, "the mount / has no folder, since " + file + "/os is a file; start the daemon with --mount /=DIRECTORY"},
+		"the home":               {func() (vfs.Mount, error) { return folderOf(home, home) }, "use files outside of KERNOS_HOME"},
+		"a directory that isn't": {func() (vfs.Mount, error) { return folderOf(home+"/gone") }, "can't be made (no such file or directory); start the daemon with --mount /=DIRECTORY"},
+		"another user's":         {func() (vfs.Mount, error) { return folderOf(foreign) }, "(the mount / is r--: " + foreign + "/os belongs to another user; start the daemon with --mount /=" + foreign + "/os to write there)"},
+		"read-only":              {func() (vfs.Mount, error) { return mounts.Parse("/="+readOnly+":ro", mounts.Options{}) }, "(the mount / is r--: start the daemon without :ro in --mount …=" + readOnly + ":ro)"},
 	} {
 		if name == "another user's" && os.Geteuid() != 0 {
 			continue // only root can make one
@@ -114,10 +121,10 @@ func TestWritesThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestADefaultRootThatIsPrivate(t *testing.T) {
+func TestARootThatIsPrivate(t *testing.T) {
 	home := t.TempDir()
 	vfstest.Put(t, home, map[string]string{"origins/mine/os/file": "SECRET"})
-	m, err := mounts.DefaultRoot(filepath.Join(home, "origins", "mine"), []string{home})
+	m, err := folderOf(filepath.Join(home, "origins", "mine"), home)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,12 +136,14 @@ func TestParse(t *testing.T) {
 	dir := t.TempDir()
 	vfstest.Put(t, dir, map[string]string{"file": "", "a=b/x": "", "c:ro/x": ""})
 	for _, test := range []struct{ text, at, can, driver string }{
-		{"/n=" + dir, "/n", "rwx", "directory " + dir},
-		{"/n=" + dir + ":ro", "/n", "r-x", "directory " + dir},
+		{"/n=" + dir, "/n", "rw-", "directory " + dir},
+		{"/n=" + dir + ":ro", "/n", "r--", "directory " + dir},
 		{"/n=" + dir + ":ro:noexec", "/n", "r--", "directory " + dir},
 		{"/n=" + dir + ":noexec", "/n", "rw-", "directory " + dir},
-		{"/=" + dir + "/a=b", "/", "rwx", "directory " + dir + "/a=b"},
-		{"/n=" + dir + "/c:ro:ro", "/n", "r-x", "directory " + dir + "/c:ro"},
+		{"/n=" + dir + ":exec", "/n", "r-x", "directory " + dir},
+		{"/n=" + dir + ":ro:exec", "/n", "r-x", "directory " + dir},
+		{"/=" + dir + "/a=b", "/", "rw-", "directory " + dir + "/a=b"},
+		{"/n=" + dir + "/c:ro:ro", "/n", "r--", "directory " + dir + "/c:ro"},
 		{"/s=https://example.com/a", "/s", "r--", "server https://example.com/a/"},
 		{"/s=https://example.com:ro", "/s", "r--", "server https://example.com/"},
 	} {
@@ -150,6 +159,8 @@ func TestParse(t *testing.T) {
 		{"/n=:ro", "PATH=TARGET"},
 		{"=" + dir, "PATH=TARGET"},
 		{"n=" + dir, "slash"},
+		{"/n=" + dir + ":exec:noexec", "contradicts"},
+		{"/n=" + dir + ":exec:tokens=write", "contradicts"},
 		{"/n=" + filepath.Join(dir, "nothing"), "no such file"},
 		{"/n=" + filepath.Join(dir, "file"), "directory"},
 		{"/n=http://example.com", "not encrypted"},

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"slices"
 
 	"kernos/cmd/kernos/connect"
-	"kernos/cmd/kernos/settings"
 	"kernos/daemon"
 	"kernos/store"
 	"kernos/store/pebble"
@@ -68,7 +66,7 @@ func (p *pause) end(report io.Writer) error {
 	how := "with the settings that it had"
 	switch {
 	case len(p.daemon.Args) == 0:
-		how = "with the settings of this command's environment, since it is not known which ones it had"
+		how = "with the settings of the last kernos serve, since it is not known which ones it had"
 	case !slices.Contains(p.daemon.Args, connect.DetachedFlag):
 		how = "in the background now, " + how
 	}
@@ -111,8 +109,7 @@ func (p *pause) again() (*exec.Cmd, error) {
 			c.Args = append(c.Args, connect.DetachedFlag)
 		}
 		c.Dir = p.daemon.Dir
-		c.Env = append(slices.DeleteFunc(os.Environ(), settings.IsSetting), p.daemon.Env...)
+		c.Env = append(c.Env, p.daemon.Env...)
 	}
-	c.Env = append(c.Env, "KERNOS_HOME="+p.Dir, "KERNOS_ORIGIN="+string(p.Origin))
 	return c, nil
 }

@@ -287,18 +287,18 @@ func TestWhatAKernelInThisProcessRepeats(t *testing.T) {
 func TestStartReports(t *testing.T) {
 	var failure, serving bytes.Buffer
 	ReportFailure(&failure, errors.New("no:\n  and why"))
-	ReportServing(&serving)
+	ReportServing(&serving, []string{"what has changed"})
 	for printed, want := range map[string]string{
 		"":                               "",
 		"a warning\n" + failure.String(): "no:\n  and why",
 		"panic: oh\nexit status 2\n\n":   "exit status 2",
 		"{\"a\":1}\nnull\n":              "null",
 	} {
-		if text, serves := readStart(strings.NewReader(printed)); serves || text != want {
+		if text, serves, _ := readStart(strings.NewReader(printed)); serves || text != want {
 			t.Errorf("%q: %q, %t", printed, text, serves)
 		}
 	}
-	if text, serves := readStart(strings.NewReader("a warning\n" + serving.String())); !serves || text != "" {
-		t.Errorf("%q, %t", text, serves)
+	if text, serves, notes := readStart(strings.NewReader("a warning\n" + serving.String())); !serves || text != "" || len(notes) != 1 {
+		t.Errorf("%q, %t, %q", text, serves, notes)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/logfile"
 	"kernos/cmd/kernos/settings"
+	"kernos/internal/visible"
 	"kernos/transport/unix"
 )
 
@@ -61,12 +62,13 @@ const DetachedFlag = "--detached"
 // A startReport is the line of JSON with which a detached daemon reports to the process that has started it:
 // whether it serves, and if not, why.
 type startReport struct {
-	Serves bool   `json:"serves"`
-	Error  string `json:"error,omitempty"`
+	Serves bool     `json:"serves"`
+	Error  string   `json:"error,omitempty"`
+	Notes  []string `json:"notes,omitempty"` // what people should know of it
 }
 
-// ReportServing writes the report of a detached daemon that serves.
-func ReportServing(w io.Writer) { startReport{Serves: true}.write(w) }
+// ReportServing writes the report of a detached daemon that serves, with what people should know of it.
+func ReportServing(w io.Writer, notes []string) { startReport{Serves: true, Notes: notes}.write(w) }
 
 // ReportFailure writes the report of a detached daemon that ends with an error.
 func ReportFailure(w io.Writer, err error) { startReport{Error: err.Error()}.write(w) }
@@ -82,25 +84,21 @@ func (d *Daemon) start(ctx context.Context) (text string, late bool, err error) 
 		return "", false, err
 	}
 	settings.WarnOfVariables(os.Stderr) // the daemon has no terminal
+	settings.WarnOfSettings(os.Stderr)
 	return d.Launch(ctx, c)
 }
 
-// Command returns the command that starts a daemon with the settings of this process.
+// Command returns the command that starts a daemon like the last one. It depends neither on the directory of this process nor on
+// settings in its environment; see [settings.Environment].
 func (d *Daemon) Command() (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	here, err := os.Getwd()
-	if err != nil {
-		here = d.Dir // the working directory was removed; the root is the greeting then
-	}
-	c := exec.Command(self, "serve", DetachedFlag, "--from", here)
+	c := exec.Command(self, "serve", DetachedFlag, "--again")
 	c.Args[0] = "kernos"
 	c.Dir = d.Dir // the file system of the working directory can still be unmounted
-	c.Env = append(os.Environ(), "KERNOS_HOME="+d.Dir)
-	absolute, err := settings.AbsoluteVariables()
-	c.Env = append(c.Env, absolute...)
+	c.Env, err = settings.Environment(d.Home)
 	return c, err
 }
 
@@ -127,7 +125,10 @@ func (d *Daemon) Launch(ctx context.Context, c *exec.Cmd) (text string, late boo
 	}
 	stop := context.AfterFunc(ctx, func() { _ = output.Close() })
 	defer stop()
-	text, serves := readStart(io.LimitReader(output, 64<<10))
+	text, serves, notes := readStart(io.LimitReader(output, 64<<10))
+	for _, note := range notes {
+		fmt.Fprintf(os.Stderr, "kernos: %s\n", visible.Text(note))
+	}
 	if serves {
 		return "", false, c.Process.Release()
 	}
@@ -146,15 +147,15 @@ func (d *Daemon) Launch(ctx context.Context, c *exec.Cmd) (text string, late boo
 
 // readStart reads what a detached daemon prints until its report. Text is the error in the report. A daemon that ends
 // without a report, such as one that panics, gets its last line as the text.
-func readStart(printed io.Reader) (text string, serves bool) {
+func readStart(printed io.Reader) (text string, serves bool, notes []string) {
 	for lines := bufio.NewScanner(printed); lines.Scan(); {
 		var r startReport
 		if json.Unmarshal(lines.Bytes(), &r) == nil && (r.Serves || r.Error != "") {
-			return r.Error, r.Serves
+			return r.Error, r.Serves, r.Notes
 		}
 		text = cmp.Or(strings.TrimSpace(lines.Text()), text)
 	}
-	return text, false
+	return text, false, nil
 }
 
 // closeOnExec keeps the files that this process inherited, beside its standard ones, from the

@@ -122,7 +122,7 @@ func (d *doctor) examine(ctx context.Context) {
 			_ = d.conn.Close()
 		}
 	}()
-	home := func(context.Context) bool { return d.checkHome() && d.checkSettings() }
+	home := func(context.Context) bool { return d.checkHome() && d.checkSettings() && d.checkTrusted() }
 	layers := []func(context.Context) bool{home, d.checkPlace, d.checkHTTP, d.checkWebSocket, d.checkCall, d.checkSchemas, d.checkSequences, d.checkStore}
 	for _, check := range layers {
 		limited, cancel := context.WithTimeout(ctx, patience.For(checkTime))

@@ -53,3 +53,25 @@ func (d *doctor) checkSettings() bool {
 	}
 	return true
 }
+
+// checkTrusted reports on the folders that the owner trusts.
+func (d *doctor) checkTrusted() bool {
+	if d.Daemon == nil {
+		return true
+	}
+	folders, err := d.Daemon.Trusted()
+	if err != nil {
+		d.wrong("trusted", "correct the file, or its mode", "%v", err)
+	}
+	for _, f := range folders {
+		switch {
+		case f.Problem != "":
+			d.wrong("trusted", "correct that, or take the trust back with kernos untrust "+f.Path, "%s isn't used: %s", f.Path, f.Problem)
+		case f.Execute:
+			d.well("trusted", "%s: its folder os is a part of os://, and its tools are executed", f.Path)
+		default:
+			d.well("trusted", "%s: its folder os is a part of os://", f.Path)
+		}
+	}
+	return true
+}

@@ -37,8 +37,14 @@ func DescribeStatus(s *lifecycle.Status) string {
 	}
 	row("process", "%d", s.PID)
 	row("home", "%s", s.Home)
+	if s.Files != "" {
+		row("os://", "%s", s.Files)
+	}
 	if s.Directory != "" {
-		row("directory", "%s (its folder os is os://, if it exists)", s.Directory)
+		row("directory", "%s (its folder os is a part of os://, for this run)", s.Directory)
+	}
+	for _, f := range s.Trusted {
+		row("trusted", "%s", f)
 	}
 	for _, l := range s.Listening {
 		row("listening", "%s", l)

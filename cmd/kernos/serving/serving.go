@@ -38,6 +38,9 @@ func Run(ctx context.Context, s *settings.Serve, stderr io.Writer) error {
 	}
 	defer signal.Stop(signals)
 
+	if err := os.Setenv("PATH", settings.Path(os.Getenv("PATH"))); err != nil { // tools and servers are found by it
+		return err
+	}
 	home, err := settings.UsableHome()
 	if err != nil {
 		return err
@@ -81,10 +84,17 @@ func Run(ctx context.Context, s *settings.Serve, stderr io.Writer) error {
 		case <-served:
 		}
 	}()
+	notes, err := s.Remember(home, d.AwayNames())
+	if err != nil {
+		s.Log.Warn("the settings of this daemon can't be remembered, so one that comes back won't have them", "error", err)
+	}
 	if s.Detached {
-		connect.ReportServing(stderr)
+		connect.ReportServing(stderr, notes)
 	} else {
 		introduce(d, s, log.Place, stderr)
+		for _, note := range notes {
+			fmt.Fprintf(stderr, "kernos: %s\n", note)
+		}
 	}
 	idle, stopIdle := context.WithCancel(context.Background())
 	var memory sync.WaitGroup
@@ -112,8 +122,14 @@ func introduce(d *daemon.Daemon, s *settings.Serve, logPlace string, people io.W
 		who += " with " + terminal.Count(len(s.Socket.Keys), "key that may sign", "keys that may sign")
 	}
 	directory := ""
+	if status.Files != "" {
+		directory = fmt.Sprintf("  os://     %s\n", status.Files)
+	}
 	if status.Directory != "" {
-		directory = fmt.Sprintf("  directory %s (its folder os is os://, if it exists)\n", status.Directory)
+		directory += fmt.Sprintf("  directory %s (its folder os is a part of os://, for this run)\n", status.Directory)
+	}
+	for _, f := range status.Trusted {
+		directory += fmt.Sprintf("  trusted   %s\n", f)
 	}
 	page := ""
 	if url, err := d.ConsoleURL(); err == nil {

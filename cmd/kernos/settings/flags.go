@@ -7,9 +7,11 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"kernos/capability/content"
 	fetch "kernos/capability/http"
@@ -30,8 +32,8 @@ func AddKernelFlags(c *cobra.Command, o *daemon.Options) {
 	f.Var((*quantity.Duration)(&o.Retention.MaxAge), "journal-age", "how long messages stay in the journal, such as 720h or 30d; 0 means no limit (KERNOS_JOURNAL_AGE)")
 	f.Var((*quantity.Bytes)(&o.Retention.MaxBytes), "journal-size", "how large the journal may become before the oldest messages are dropped, such as 500MB; 0 means no limit (KERNOS_JOURNAL_SIZE)")
 	f.Var((*quantity.PositiveDuration)(&o.Retention.Outcomes), "idempotency-ttl", "how long a command with an idempotency key is remembered, so that it does not run twice, such as 12h or 7d (KERNOS_IDEMPOTENCY_TTL)")
-	f.StringArrayVar(&o.Files.Mounts, "mount", nil, "show a directory or an https server in the tree of files: `PATH=TARGET[:ro][:noexec]`; can be repeated")
-	f.StringVar((*string)(&o.Execute), "execute", string(o.Execute), "which `TOOLS` may be executed to describe themselves: local or none")
+	f.StringArrayVar(&o.Files.Mounts, "mount", nil, "for this run, show a directory or an https server in the tree of files: `PATH=TARGET[:ro][:exec]`; with exec, its tools are executed to describe themselves; can be repeated")
+	f.StringVar((*string)(&o.Execute), "execute", string(o.Execute), "which `TOOLS` may be executed to describe themselves: local (of folders that are trusted or mounted for that) or none")
 	f.StringVar(&o.Keys.Seal, "seal-key", "", "the `KEY` that seals: a fingerprint as ssh-add -l prints it; by default, the agent's first usable one")
 	f.BoolVar(&o.Keys.RequireAgent, "require-agent", false, "seal and open with ssh-agent only, never with a key file")
 	f.BoolVar(&o.Keys.OpenUnbound, "open-unbound-secrets", false, "let tokens use sealed strings that name no destination, as the owner may")
@@ -40,15 +42,34 @@ func AddKernelFlags(c *cobra.Command, o *daemon.Options) {
 	f.BoolVar(&o.Fetch.Only, "fetch-only", false, "let Http.Fetch reach nothing but what --fetch-allow names")
 	f.Var((*quantity.Bytes)(&o.Fetch.MaxBody), "max-body", "how much Http.Fetch takes of one answer")
 	f.IntVar(&o.Fetch.Retries, "fetch-retries", 0, "repeat a request of Http.Fetch up to `N` times if the network fails and it may be repeated")
-	f.Func("models", "the settings of language models by name, as `JSON`, beside those in the memory; in config.yaml, a mapping", func(text string) error {
+	textFlag(f, "models", "the settings of language models by name, as `JSON`, beside those in the memory; in config.yaml, a mapping", func(text string) error {
 		if err := json.Unmarshal([]byte(text), &o.Models); err != nil {
 			return fmt.Errorf(`expected settings by name, such as {"local":{"dialect":"openai-chat","baseUrl":"http://127.0.0.1:11434/v1","model":"qwen3"}}`)
 		}
 		return nil
 	})
 	f.StringVar(&o.Embeddings, "embeddings", "", "what searches by meaning go by: english (inside), encoder, or an endpoint as `JSON` {baseUrl, model, key?, dimensions?}; in config.yaml, a mapping")
-	f.StringVar(&o.Files.Directory, "directory", "", "the `DIR` whose folder os is the root of the tree of files, if no root is mounted (default: the working directory)")
+	f.StringVar(&o.Files.Directory, "directory", "", "for this run, make the folder os of `DIR` a part of os://, and make new files there; kernos trust DIR is for good")
 	f.BoolVar(&o.Files.Development, "development", false, "let plain http be mounted")
+}
+
+// A textValue is the value of a flag whose text is parsed into other values.
+type textValue struct {
+	text  string
+	parse func(string) error
+}
+
+func textFlag(f *pflag.FlagSet, name, usage string, parse func(string) error) {
+	f.Var(&textValue{parse: parse}, name, usage)
+}
+
+func (v *textValue) String() string { return v.text }
+func (v *textValue) Type() string   { return "func" } // as [pflag.FlagSet.Func] has it, for the help text
+
+// Set implements [pflag.Value].
+func (v *textValue) Set(text string) error {
+	v.text = text
+	return v.parse(text)
 }
 
 // addServerFlags adds the flags of what a daemon serves, and for whom.
@@ -72,7 +93,7 @@ func addServerFlags(c *cobra.Command, o *daemon.Options) {
 
 	w := o.Web
 	w.Address, w.Optional = daemon.DefaultAddress, true
-	f.Func("addr", "serve HTTP and WebSockets at this `ADDRESS` too; without the flag, only if it is free", func(text string) error {
+	textFlag(f, "addr", "serve HTTP and WebSockets at this `ADDRESS` too; without the flag, only if it is free", func(text string) error {
 		_, port, err := net.SplitHostPort(text)
 		if err == nil {
 			_, err = net.LookupPort("tcp", port)
@@ -124,10 +145,12 @@ func Finish(o *daemon.Options, version string) error {
 type Serve struct {
 	daemon.Options
 	Detached bool // a client has started the daemon, and wants to know only whether it serves
+	Again    bool // it is to be the last daemon: the environment isn't asked for settings
 
-	authKey string
-	noHTTP  bool
-	from    string // the directory of the files if --directory is not given
+	authKey   string
+	noHTTP    bool
+	given     map[string][]string // the settings that were given by flags and variables
+	hadDaemon bool                // the home has the log of an earlier daemon
 }
 
 // AddServeFlags adds the flags of kernos serve.
@@ -140,16 +163,35 @@ func AddServeFlags(c *cobra.Command) *Serve {
 	addServerFlags(c, &s.Options)
 	f.BoolVar(&s.Detached, "detached", false, "print only that it serves, or why it does not")
 	_ = f.MarkHidden("detached")
-	f.StringVar(&s.from, "from", "", "the directory if --directory is not given")
-	_ = f.MarkHidden("from")
+	f.BoolVar(&s.Again, "again", false, "with the settings of the last daemon")
+	_ = f.MarkHidden("again")
 	return s
 }
 
 // Complete completes the options of the daemon from the environment and the configuration file.
 func (s *Serve) Complete(c *cobra.Command, version string) (err error) {
-	if err := Complete(c); err != nil {
+	home, err := Home()
+	if err != nil {
 		return err
 	}
+	environment := os.Getenv
+	if s.Again {
+		environment = func(string) string { return "" }
+		last, err := recall(home)
+		if err == nil && last != nil {
+			err = last.complete(c.Flags(), memoryFile(home))
+		}
+		if err != nil {
+			return err
+		}
+	} else {
+		WarnOfVariables(c.ErrOrStderr())
+	}
+	if s.given, err = complete(c, environment); err != nil {
+		return err
+	}
+	_, err = os.Stat(filepath.Join(home.State(), "log"))
+	s.hadDaemon = err == nil
 	if s.noHTTP {
 		s.Web.Address = ""
 	}
@@ -158,7 +200,6 @@ func (s *Serve) Complete(c *cobra.Command, version string) (err error) {
 			return fmt.Errorf("--auth-key: %w", err)
 		}
 	}
-	s.Files.Directory = cmp.Or(s.Files.Directory, s.from)
 	describeStart(&s.Socket.Info)
 	return Finish(&s.Options, version)
 }

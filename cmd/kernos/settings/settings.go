@@ -27,12 +27,7 @@ import (
 
 // names are the flags that can also be given by a variable and in the configuration file. A
 // command has some of them.
-var names = []string{
-	"addr", "allow-host", "allow-origin", "auth-key", "development", "directory", "embeddings", "execute", "fetch-allow", "fetch-deny",
-	"fetch-only", "fetch-retries", "frame-rate", "grace", "idempotency-ttl", "idle", "in-flight", "in-flight-all", "insecure-listen-without-signature", "jobs",
-	"insecure-listen-without-tls", "insecure-listen-without-token", "journal-age", "journal-size", "line-time", "max-body", "max-connections", "models", "mount",
-	"no-http", "no-token", "oauth-issuer", "open-unbound-secrets", "request-rate", "require-agent", "seal-key", "stall", "timeout", "tls-cert", "tls-key", "token-file",
-}
+var names = slices.Sorted(slices.Values(slices.Concat(kept, forOneRun, weakening)))
 
 // lists are the settings that can have several values: as a list in the configuration file, and
 // with commas between the values in a variable.
@@ -85,20 +80,45 @@ func WarnOfVariables(people io.Writer) {
 // the configuration file.
 func Complete(c *cobra.Command) error {
 	WarnOfVariables(c.ErrOrStderr())
+	_, err := complete(c, os.Getenv)
+	return err
+}
+
+// complete is Complete with the variables of an environment. It returns the values that were given by flags and variables, for
+// a process in any directory.
+func complete(c *cobra.Command, environment func(string) string) (given map[string][]string, err error) {
+	given = make(map[string][]string)
+	give := func(name string, values []string) {
+		values = slices.Clone(values)
+		if slices.Contains(paths, name) && values[0] != "" {
+			if path, err := filepath.Abs(values[0]); err == nil {
+				values[0] = path
+			}
+		}
+		given[name] = values
+	}
 	home, err := homeDirectory()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	file, err := readConfig(filepath.Join(home, "config.yaml"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, name := range names {
 		flag := c.Flags().Lookup(name)
-		if flag == nil || flag.Changed {
+		switch {
+		case flag == nil:
+			continue
+		case flag.Changed:
+			if list, ok := flag.Value.(pflag.SliceValue); ok {
+				give(name, list.GetSlice())
+			} else {
+				give(name, []string{flag.Value.String()})
+			}
 			continue
 		}
-		values, source := []string{os.Getenv(variable(name))}, variable(name)
+		values, source := []string{environment(variable(name))}, variable(name)
 		if values[0] == "" {
 			line, ok := file[name]
 			if !ok {
@@ -108,16 +128,19 @@ func Complete(c *cobra.Command) error {
 			if slices.Contains(paths, name) && values[0] != "" && !filepath.IsAbs(values[0]) {
 				values[0] = filepath.Join(home, values[0]) // the daemon may be started in any directory
 			}
-		} else if slices.Contains(lists, name) {
-			values = strings.Split(values[0], ",")
+		} else {
+			if slices.Contains(lists, name) {
+				values = strings.Split(values[0], ",")
+			}
+			give(name, values)
 		}
 		for _, text := range values {
 			if err := flag.Value.Set(text); err != nil {
-				return InvalidFlag(source, flag, text, err)
+				return nil, InvalidFlag(source, flag, text, err)
 			}
 		}
 	}
-	return nil
+	return given, nil
 }
 
 // A configLine is one setting in the configuration file.

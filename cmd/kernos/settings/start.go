@@ -2,7 +2,6 @@ package settings
 
 import (
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -15,22 +14,6 @@ func IsSetting(assignment string) bool {
 	name, _, _ := strings.Cut(assignment, "=")
 	is := func(setting string) bool { return variable(setting) == name }
 	return name == "SSH_AUTH_SOCK" || slices.ContainsFunc(names, is)
-}
-
-// AbsoluteVariables returns the variables that name a file relative to the working directory,
-// with absolute paths: for a process that is started in another directory.
-func AbsoluteVariables() (env []string, err error) {
-	for _, name := range paths {
-		path := os.Getenv(variable(name))
-		if path == "" || filepath.IsAbs(path) {
-			continue
-		}
-		if path, err = filepath.Abs(path); err != nil {
-			return nil, err
-		}
-		env = append(env, variable(name)+"="+path)
-	}
-	return env, nil
 }
 
 // MaxStart is how many bytes the arguments and variables in a unix.Info may have.
