@@ -46,7 +46,7 @@ type around struct {
 func openWhole(dir string, a around) (*whole, error) {
 	o := &daemon.Options{
 		Home: dir, OpenStore: a.engine.Open, Modules: a.more,
-		Keys: daemon.Keys{Agent: a.agent},
+		Keys:  daemon.Keys{Agent: a.agent},
 		Fetch: daemon.Fetch{Allow: []string{"127.0.0.1"}}, // tokens, too, reach the servers of tests
 	}
 	if a.files != "" {

@@ -1,8 +1,12 @@
 // Package console is the web console: a page that is a reflective client of the kernel like any
 // other, and the way into it for the owner's browser.
 //
-//	c := console.New(console.Options{SignIn: …, SignOut: …})
-//	link := "http://127.0.0.1:7420/" + c.Link() // for one browser, for a minute
+//	c := console.New(console.Options{Enrol: …, Prove: …})
+//	link := "http://127.0.0.1:7420/" + c.Link(false) // for one browser, for a minute
+//
+// The page itself is public, and has nothing of the kernel. A browser that opens it by a link makes a key that can't be
+// read, and keeps it in its IndexedDB; the code of the link enrols the public part. Each connection and request of the
+// page then proves that the browser holds the key (key.go).
 //
 // The page is in dist, which is made of src by package build: make console. It is embedded, and
 // read from there; a kernel whose console is never opened pays for its bytes only.
@@ -15,30 +19,35 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
-	"html"
+	"encoding/json"
 	"net"
 	"net/http"
 	"net/netip"
-	"path"
 	"strings"
 	"sync"
 	"time"
+
+	"kernos/message"
 )
 
 //go:embed all:dist
 var embedded embed.FS
 
 const (
-	// EnterPath is where a link leads. It is the one path that needs no sign-in.
-	EnterPath = "/console/enter"
-
-	leavePath = "/console/leave"
+	// Where the page asks: for a challenge, to be let in, who it is, and to be let out.
+	challengePath = "/console/challenge"
+	enrolPath     = "/console/enrol"
+	whoPath       = "/console/who"
+	leavePath     = "/console/leave"
 
 	// codeTime is how long the code of a link is good for.
 	codeTime = time.Minute
 
 	// maxCodes is how many codes are good at a time. One more takes the place of the oldest.
 	maxCodes = 16
+
+	// maxEnrolment is how many bytes a request to be let in may have.
+	maxEnrolment = 4 << 10
 )
 
 // policy lets the page load its own files and talk to its own server, and nothing else.
@@ -47,23 +56,32 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; font-sr
 
 // Options are the settings of a Console.
 type Options struct {
-	// Cookie is the name of the cookie that a browser is known by.
-	Cookie string
+	// Home tells the homes that a browser knows under one address apart.
+	Home string
 
-	// SignIn makes a secret for a browser, which the server's guard then takes from the cookie.
-	SignIn func(context.Context) (secret string, life time.Duration, err error)
+	// Enrol lets a browser in, for an hour with the owner's rights if owner is set. It returns the name that the browser's proofs
+	// begin with.
+	Enrol func(ctx context.Context, b Browser, owner bool) (name string, err error)
 
-	// SignedIn reports whether the caller of the context has signed in, and SignOut ends that.
-	SignedIn func(context.Context) bool
-	SignOut  func(context.Context)
+	// Who describes the browser that the caller of the context is, and reports whether it is one. Leave ends its sign-in.
+	Who   func(context.Context) (who any, ok bool)
+	Leave func(context.Context)
 
-	// Now is the clock that links end by. Nil means the machine's.
+	// Now is the clock that links and challenges end by. Nil means the machine's.
 	Now func() time.Time
+}
+
+// A Browser is what is known of a browser that is let in.
+type Browser struct {
+	Public []byte // its public key: a point of P-256
+	Origin string // the origin of the console for the browser
+	Name   string // "" if it isn't known
 }
 
 // A Console serves the page, and lets browsers in. It is safe for concurrent use.
 type Console struct {
-	opts Options
+	opts       Options
+	challenges *challenges
 
 	mu    sync.Mutex
 	codes []code // the oldest first
@@ -71,8 +89,10 @@ type Console struct {
 
 // A code lets one browser in.
 type code struct {
-	hash [sha256.Size]byte
-	end  time.Time
+	hash  [sha256.Size]byte
+	end   time.Time
+	owner bool
+	used  bool
 }
 
 // New returns a console.
@@ -80,88 +100,121 @@ func New(o Options) *Console {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Console{opts: o}
+	return &Console{opts: o, challenges: newChallenges(o.Now)}
 }
 
-// Link returns the end of an address that lets one browser in, within a minute.
-func (c *Console) Link() string {
+// Link returns the end of an address that lets one browser in, within a minute, with the owner's rights if owner is set. The code is in
+// the fragment, which browsers send to no server.
+func (c *Console) Link(owner bool) string {
 	text := rand.Text()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.codes) >= maxCodes {
 		c.codes = c.codes[1:]
 	}
-	c.codes = append(c.codes, code{sha256.Sum256([]byte(text)), c.opts.Now().Add(codeTime)})
-	return strings.TrimPrefix(EnterPath, "/") + "?code=" + text
+	c.codes = append(c.codes, code{hash: sha256.Sum256([]byte(text)), end: c.opts.Now().Add(codeTime), owner: owner})
+	return "#enter=" + text
 }
 
-// redeem reports whether a code is good, and makes it useless.
-func (c *Console) redeem(text string) bool {
+// redeem makes a code useless, and returns what it was good for. The error is for the person at the browser.
+func (c *Console) redeem(text string) (owner bool, err error) {
 	hash := sha256.Sum256([]byte(text))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i, known := range c.codes {
-		if known.hash == hash {
-			c.codes = append(c.codes[:i:i], c.codes[i+1:]...)
-			return c.opts.Now().Before(known.end)
+	for i := range c.codes {
+		known := &c.codes[i]
+		switch {
+		case known.hash != hash:
+			continue
+		case known.used:
+			return false, message.Errorf(403, "This link was used already, and lets one browser in only. If that wasn't yours, kernos token list shows it, and kernos token revoke ends it")
+		case !c.opts.Now().Before(known.end):
+			return false, message.Errorf(403, "This link is older than a minute")
 		}
+		known.used = true
+		return known.owner, nil
 	}
-	return false
+	return false, message.Errorf(403, "This link was used already, or is older than a minute")
+}
+
+// Public reports whether a path is that of the page or of a way in, which need no sign-in.
+func Public(path string) bool {
+	return strings.HasPrefix(path, "/console/") && path != whoPath && path != leavePath
 }
 
 // ServeHTTP implements [http.Handler]: the page at /, and everything below /console/.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	switch {
-	case r.URL.Path == EnterPath:
-		c.enter(w, r)
-	case r.URL.Path == leavePath:
-		c.signOut(w, r)
-	case r.Method != http.MethodGet && r.Method != http.MethodHead:
-		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, "The console is read with GET", http.StatusMethodNotAllowed)
-	case r.URL.Path == "/":
+	method, answer := http.MethodGet, c.file
+	switch r.URL.Path {
+	case challengePath:
+		answer = c.challenge
+	case whoPath:
+		answer = c.who
+	case enrolPath:
+		method, answer = http.MethodPost, c.enrol
+	case leavePath:
+		method, answer = http.MethodPost, c.leave
+	}
+	if r.Method != method && (method != http.MethodGet || r.Method != http.MethodHead) {
+		w.Header().Set("Allow", method)
+		refuse(w, message.Errorf(http.StatusMethodNotAllowed, "%s takes %s", message.Clip(r.URL.Path, 100), method))
+		return
+	}
+	answer(w, r)
+}
+
+func (c *Console) file(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/" {
 		serveFile(w, r, "index.html")
-	default:
-		serveFile(w, r, strings.TrimPrefix(r.URL.Path, "/console/"))
-	}
-}
-
-// enter lets a browser in that has followed a link.
-func (c *Console) enter(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet { // what only looks at links asks with HEAD, and must not use them up
-		w.Header().Set("Allow", "GET")
-		http.Error(w, "A link is followed with GET", http.StatusMethodNotAllowed)
 		return
 	}
+	serveFile(w, r, strings.TrimPrefix(r.URL.Path, "/console/"))
+}
+
+func (c *Console) challenge(w http.ResponseWriter, _ *http.Request) {
+	reply(w, map[string]any{"challenge": c.challenges.next(), "home": c.opts.Home})
+}
+
+// An enrolment is what a browser sends that was opened by a link.
+type enrolment struct {
+	Code      string `json:"code"`
+	Key       []byte `json:"key"`
+	Challenge string `json:"challenge"`
+	Signature []byte `json:"signature"`
+}
+
+// enrol lets a browser in that was opened by a link.
+func (c *Console) enrol(w http.ResponseWriter, r *http.Request) {
+	origin := r.Header.Get("Origin")
 	if !fromLoopback(r) {
-		Refuse(w, http.StatusForbidden, "This link is for a browser on the machine of the kernel.")
+		refuse(w, message.Errorf(403, "This link is for a browser on the machine of the kernel"))
 		return
 	}
-	if !c.redeem(r.URL.Query().Get("code")) {
-		Refuse(w, http.StatusForbidden, "This link was used already, or is older than a minute.")
+	if !ownOrigin(r, origin) {
+		refuse(w, message.Errorf(403, "A browser is let in by the page of the console only"))
 		return
 	}
-	secret, life, err := c.opts.SignIn(r.Context())
+	var e enrolment
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxEnrolment)).Decode(&e); err != nil {
+		refuse(w, message.Errorf(400, "Expected the code of a link and a key that has signed a challenge, as the page of the console sends them"))
+		return
+	}
+	// The key comes before the code: a request that proves nothing must not use a link up.
+	if !verify(e.Key, origin, purpose(r), e.Challenge, e.Signature) || !c.challenges.take(e.Challenge) {
+		refuse(w, message.Errorf(403, "The key of this browser has not signed the challenge; reload the page, which tries again"))
+		return
+	}
+	owner, err := c.redeem(e.Code)
 	if err != nil {
-		Refuse(w, http.StatusServiceUnavailable, "The kernel can't let a browser in: "+err.Error())
+		refuse(w, err)
 		return
 	}
-	http.SetCookie(w, c.cookie(r, secret, int(life.Seconds())))
-	h := w.Header()
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Location", "../")
-	w.WriteHeader(http.StatusSeeOther)
-}
-
-// cookie returns the cookie of a browser. Behind a proxy, headers of the proxy name the path and scheme under which the
-// browser knows this server; both only narrow to whom the browser sends the cookie.
-func (c *Console) cookie(r *http.Request, secret string, life int) *http.Cookie {
-	at := path.Clean("/" + r.Header.Get("X-Forwarded-Prefix"))
-	if at != "/" {
-		at += "/"
+	name, err := c.opts.Enrol(r.Context(), Browser{Public: e.Key, Origin: origin, Name: browserName(r.UserAgent())}, owner)
+	if err != nil {
+		refuse(w, message.Errorf(503, "The kernel can't let a browser in: %v", err))
+		return
 	}
-	return &http.Cookie{Name: c.opts.Cookie, Value: secret, Path: at, MaxAge: life, HttpOnly: true, SameSite: http.SameSiteStrictMode,
-		Secure: r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"}
+	reply(w, map[string]any{"name": name})
 }
 
 func fromLoopback(r *http.Request) bool {
@@ -173,21 +226,36 @@ func fromLoopback(r *http.Request) bool {
 	return err == nil && address.Unmap().IsLoopback()
 }
 
-// signOut ends the sign-in of a browser.
-func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost {
-		w.Header().Set("Allow", "POST")
-		http.Error(w, "Signing out is a POST", http.StatusMethodNotAllowed)
+// who describes the caller to the page, with the challenge for its next proof.
+func (c *Console) who(w http.ResponseWriter, r *http.Request) {
+	who, ok := c.opts.Who(r.Context())
+	if !ok {
+		who = nil
+	}
+	reply(w, map[string]any{"browser": who, "challenge": c.challenges.next()})
+}
+
+// leave ends the sign-in of a browser.
+func (c *Console) leave(w http.ResponseWriter, r *http.Request) {
+	if _, ok := c.opts.Who(r.Context()); !ok {
+		refuse(w, message.Errorf(409, "This caller was not let in by a link, so it can't sign out"))
 		return
 	}
-	if !c.opts.SignedIn(r.Context()) {
-		http.Error(w, "This caller did not sign in with a link, so it can't sign out", http.StatusConflict)
-		return
-	}
-	http.SetCookie(w, c.cookie(r, "", -1))
 	w.WriteHeader(http.StatusNoContent)
 	_ = http.NewResponseController(w).Flush() // the connection ends with the sign-in
-	c.opts.SignOut(r.Context())
+	c.opts.Leave(r.Context())
+}
+
+func reply(w http.ResponseWriter, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(value)
+}
+
+func refuse(w http.ResponseWriter, err error) {
+	e, _ := message.ErrorOf(err)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(e.Code)
+	_, _ = w.Write(append(e.Append(nil), '\n'))
 }
 
 // serveFile serves a file of the page, which a browser asks for again each time, and gets again
@@ -210,15 +278,4 @@ func serveFile(w http.ResponseWriter, r *http.Request, name string) {
 		h.Set("Content-Type", "font/woff2")
 	}
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(body))
-}
-
-// Refuse answers a browser that isn't let in, with a page for its reader.
-func Refuse(w http.ResponseWriter, status int, reason string) {
-	h := w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'")
-	h.Set("Referrer-Policy", "no-referrer")
-	w.WriteHeader(status)
-	_, _ = w.Write([]byte(`<!doctype html><html lang="en"><meta charset="utf-8"><title>Kernos</title><h1>Kernos</h1><p>` + html.EscapeString(reason) +
-		`</p><p>Type <code>kernos console</code> in a terminal of this machine to open the console.</p></html>`))
 }

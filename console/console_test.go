@@ -5,8 +5,13 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"io/fs"
 	"math"
 	"net/http"
@@ -182,47 +187,174 @@ func TestLibrariesAreUnchanged(t *testing.T) {
 // A link lets one browser of this machine in, once, within a minute.
 func TestLinks(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
-	c := New(Options{Cookie: "kernos-test"})
-	c.opts.Now = func() time.Time { return now }
-	c.opts.SignIn = func(context.Context) (string, time.Duration, error) { return "secret", time.Minute, nil }
-	enter := func(link, method, from string) *httptest.ResponseRecorder {
-		r := httptest.NewRequest(method, "/"+link, nil)
+	var enrolled []bool // as the owner
+	c := New(Options{
+		Now: func() time.Time { return now },
+		Enrol: func(_ context.Context, b Browser, owner bool) (string, error) {
+			if b.Origin != "http://127.0.0.1:7420" || b.Name != "Chrome 141" || len(b.Public) != 65 {
+				t.Errorf("the browser is %+v", b)
+			}
+			enrolled = append(enrolled, owner)
+			return "console-test", nil
+		},
+	})
+	key := newKey(t)
+	enter := func(link, from, origin string, spoil func(*enrolment)) *httptest.ResponseRecorder {
+		_, code, _ := strings.Cut(link, "#enter=")
+		e := enrolment{Code: code, Key: key.public, Challenge: c.challenges.next()}
+		e.Signature = key.sign(origin, "POST /console/enrol", e.Challenge)
+		if spoil != nil {
+			spoil(&e)
+		}
+		body, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1:7420/console/enrol", bytes.NewReader(body))
+		r.Header.Set("Origin", origin)
+		r.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/141.0.0.0 Safari/537.36")
 		r.RemoteAddr = from
 		w := httptest.NewRecorder()
 		c.ServeHTTP(w, r)
 		return w
 	}
-	const here = "127.0.0.1:1234"
-	link := c.Link()
+	const here, origin = "127.0.0.1:1234", "http://127.0.0.1:7420"
+	link, late := c.Link(true), c.Link(false)
+	other := newKey(t)
 	for _, try := range []struct {
-		what, link, method, from string
-		want                     int
+		what, link, from, origin string
+		spoil                    func(*enrolment)
+		status                   int
+		text                     string
 	}{
-		{"a look", link, http.MethodHead, here, 405},
-		{"another machine", link, http.MethodGet, "192.0.2.1:1234", 403},
-		{"a wrong code", "console/enter?code=AAAA", http.MethodGet, here, 403},
-		{"the link", link, http.MethodGet, here, 303},
-		{"the link again", link, http.MethodGet, here, 403},
+		{"another machine", link, "192.0.2.1:1234", origin, nil, 403, "on the machine of the kernel"},
+		{"another origin", link, here, "http://127.0.0.1:7421", nil, 403, "by the page of the console only"},
+		{"no origin", link, here, "", nil, 403, "by the page of the console only"},
+		{"the key of another browser", link, here, origin, func(e *enrolment) { e.Key = other.public }, 403, "has not signed"},
+		{"no key", link, here, origin, func(e *enrolment) { e.Key = nil }, 403, "has not signed"},
+		{"a challenge of its own", link, here, origin, func(e *enrolment) {
+			e.Challenge = "AAAA"
+			e.Signature = key.sign(origin, "POST /console/enrol", e.Challenge)
+		}, 403, "has not signed"},
+		{"a wrong code", "#enter=AAAA", here, origin, nil, 403, "used already, or is older"},
+		{"the link", link, here, origin, nil, 200, `"name":"console-test"`},
+		{"the link again", link, here, origin, nil, 403, "used already, and lets one browser in only"},
 	} {
-		w := enter(try.link, try.method, try.from)
-		if w.Code != try.want {
-			t.Errorf("%s gets %d, want %d", try.what, w.Code, try.want)
-		}
-		cookie := w.Header().Get("Set-Cookie")
-		if (try.want == 303) != strings.Contains(cookie, "kernos-test=secret; Path=/; Max-Age=60; HttpOnly; SameSite=Strict") {
-			t.Errorf("%s gets the cookie %q", try.what, cookie)
+		w := enter(try.link, try.from, try.origin, try.spoil)
+		if w.Code != try.status || !strings.Contains(w.Body.String(), try.text) {
+			t.Errorf("%s gets %d %s", try.what, w.Code, w.Body)
 		}
 	}
-	late := c.Link()
+	if len(enrolled) != 1 || !enrolled[0] {
+		t.Errorf("enrolled are %v", enrolled)
+	}
 	now = now.Add(codeTime)
-	if w := enter(late, http.MethodGet, here); w.Code != 403 {
-		t.Errorf("a link of a minute ago gets %d", w.Code)
+	if w := enter(late, here, origin, nil); w.Code != 403 || !strings.Contains(w.Body.String(), "older than a minute") {
+		t.Errorf("a link of a minute ago gets %d %s", w.Code, w.Body)
 	}
-	first := c.Link()
+	first := c.Link(false)
 	for range maxCodes {
-		c.Link()
+		c.Link(false)
 	}
-	if w := enter(first, http.MethodGet, here); w.Code != 403 {
+	if w := enter(first, here, origin, nil); w.Code != 403 {
 		t.Errorf("the oldest of too many links gets %d", w.Code)
+	}
+}
+
+// A testKey signs as WebCrypto does.
+type testKey struct {
+	t       *testing.T
+	private *ecdsa.PrivateKey
+	public  []byte
+}
+
+func newKey(t *testing.T) *testKey {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := private.PublicKey.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &testKey{t, private, public}
+}
+
+func (k *testKey) sign(origin, purpose, challenge string) []byte {
+	hash := sha256.Sum256(signed(origin, purpose, challenge))
+	r, s, err := ecdsa.Sign(rand.Reader, k.private, hash[:])
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	signature := make([]byte, 64)
+	r.FillBytes(signature[:32])
+	s.FillBytes(signature[32:])
+	return signature
+}
+
+// A proof holds for one origin, one purpose and one challenge, once, within a minute.
+func TestProofs(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	c := New(Options{Now: func() time.Time { return now }})
+	restarted := New(Options{Now: c.opts.Now})
+	key, other := newKey(t), newKey(t)
+	const origin, purpose = "http://127.0.0.1:7420", "GET /ws"
+	text := func(by *testKey, origin, purpose, challenge string) string {
+		return "console-test." + challenge + "." + base64.RawURLEncoding.EncodeToString(by.sign(origin, purpose, challenge))
+	}
+	holds := func(at, from, proof string) bool {
+		r := httptest.NewRequest(http.MethodGet, at, nil)
+		if from != "" {
+			r.Header.Set("Origin", from)
+		}
+		p, err := c.Proof(r, proof)
+		return err == nil && p.Holds(key.public, origin)
+	}
+	once := text(key, origin, purpose, c.challenges.next())
+	future := text(key, origin, purpose, New(Options{Now: func() time.Time { return now.Add(time.Hour) }}).challenges.next())
+	for _, try := range []struct {
+		what, at, from, proof string
+		want                  bool
+	}{
+		{"another port", "http://127.0.0.1:7421/ws", "", once, false},
+		{"another host", "http://localhost:7420/ws", "", once, false},
+		{"another path", origin + "/openrpc.json", "", once, false},
+		{"a page of another origin", origin + "/ws", "http://127.0.0.1:1", once, false},
+		{"nothing else", origin + "/ws", origin, once, true},
+		{"a second time", origin + "/ws", origin, once, false},
+		{"a line end in the challenge", origin + "/ws", origin, strings.Replace(once, ".", ".\n", 1), false},
+		{"a request without an origin", origin + "/ws", "", text(key, origin, purpose, c.challenges.next()), true},
+		{"another key", origin + "/ws", origin, text(other, origin, purpose, c.challenges.next()), false},
+		{"a signature for another origin", origin + "/ws", origin, text(key, "http://127.0.0.1:7421", purpose, c.challenges.next()), false},
+		{"a challenge of another process", origin + "/ws", origin, text(key, origin, purpose, restarted.challenges.next()), false},
+		{"a challenge that was never given", origin + "/ws", origin, text(key, origin, purpose, strings.Repeat("A", 54)), false},
+		{"a challenge of the future", origin + "/ws", origin, future, false},
+		{"no parts", origin + "/ws", origin, "console-test", false},
+	} {
+		if got := holds(try.at, try.from, try.proof); got != try.want {
+			t.Errorf("%s: %t", try.what, got)
+		}
+	}
+	late := text(key, origin, purpose, c.challenges.next())
+	now = now.Add(challengeTime)
+	if holds(origin+"/ws", origin, late) {
+		t.Error("a challenge of a minute ago is taken")
+	}
+	if !holds(origin+"/ws", origin, text(key, origin, purpose, c.challenges.next())) || len(c.challenges.used) != 1 {
+		t.Errorf("%d challenges are kept, of which one can be answered again", len(c.challenges.used))
+	}
+}
+
+func TestBrowserNames(t *testing.T) {
+	for agent, want := range map[string]string{
+		"Mozilla/5.0 (X11; Linux x86_64; rv:143.0) Gecko/20100101 Firefox/143.0":                                                        "Firefox 143",
+		"Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Safari/605.1.15":         "Safari 18",
+		"Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/141.0.0.0 Safari/537.36 Edg/141.0.0.0": "Edge 141",
+		"curl/8.5.0": "", "": "", "Firefox/\x1b[31m": "",
+	} {
+		if got := browserName(agent); got != want {
+			t.Errorf("%q is %q", agent, got)
+		}
 	}
 }

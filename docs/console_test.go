@@ -272,7 +272,7 @@ var masks = []struct{ pattern, mask string }{
 	{`(?m)^( +✓ DURATION .{30}).*…$`, "$1…"}, // cut to the width of a terminal
 	{`\b\d+(\.\d+)? (B|KB|MB)\b`, "SIZE"},
 	{`process( +)\d+`, "process PID"},
-	{`\?code=[A-Z2-7]+`, "?code=CODE"},
+	{`#enter=[A-Z2-7]+`, "#enter=CODE"},
 	{`\b[0-9a-f]{12,64}\b`, "HASH"},
 	{`kernos \d+\.\d+\.\d+( \([0-9a-f]+\))?`, "kernos VERSION"},
 	{`(syscalls +)\d+: .*`, "syscalls N"},

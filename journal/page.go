@@ -105,13 +105,13 @@ type item struct {
 
 // A sender is where a message came from, as a head has it.
 type sender struct {
-	principal, name, wire string // all "" for the owner, within the process
+	principal, name, wire string // the first two are "" for the owner, except in a browser; all for the owner within the process
 	claim                 bool
 }
 
 func senderOf(r *kernel.Record) sender {
 	s := sender{wire: r.Sender.Wire(), claim: r.Claim}
-	if p := r.Sender.Principal(); !p.IsOwner() {
+	if p := r.Sender.Principal(); p.Name() != string(principal.OwnerID) {
 		s.principal, s.name = string(p.ID()), r.Sender.Name()
 	}
 	return s

@@ -72,6 +72,11 @@ func (c *Call) Root() *Call {
 	return c
 }
 
+// Direct reports whether a client has made the call itself: no other call, job, session or message has caused it.
+func (c *Call) Direct() bool {
+	return c.caller == nil && c.work == nil && c.sender.Session() == "" && c.request.Metadata.Causation == ""
+}
+
 // Origin returns where the call came from.
 func (c *Call) Origin() Origin { return c.origin }
 

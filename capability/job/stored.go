@@ -266,11 +266,12 @@ func (j *Jobs) visible(ctx context.Context, id string) (*record, error) {
 	return r, err
 }
 
-// controlled is visible for commands: a session that controls a job of another principal reaches what isn't
-// its own.
+// controlled is visible for commands: a session that controls a job of another principal, or one that it has
+// not started, reaches what isn't its own.
 func (j *Jobs) controlled(ctx context.Context, id string) (*record, error) {
 	r, err := j.visible(ctx, id)
-	if err == nil && r.Principal != kernel.PrincipalOf(ctx).ID() {
+	from := kernel.SenderOf(ctx)
+	if err == nil && (r.Principal != from.Principal().ID() || from.Scope() != "" && r.Session != from.Scope()) {
 		err = kernel.Reaching(ctx, kernel.ToOthers, fmt.Sprintf("the job %s of %s", r.ID, r.Token))
 	}
 	return r, err

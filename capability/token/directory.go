@@ -31,11 +31,12 @@ const DefaultName = "default"
 const maxTokens = 10_000
 
 // An entry is a token as it is stored. Its secret is not: a hash of it is enough to recognise
-// it, and a secret of 32 random bytes can't be guessed from it.
+// it, and a secret of 32 random bytes can't be guessed from it. A browser has a key in place of a secret.
 type entry struct {
 	ID      principal.ID    `json:"id"`
 	Name    string          `json:"name"`
-	Hash    []byte          `json:"hash"`
+	Hash    []byte          `json:"hash,omitempty"`
+	Key     *Key            `json:"key,omitempty"`
 	Created int64           `json:"created"`
 	Rotated int64           `json:"rotated,omitempty"`
 	Grant   principal.Grant `json:"grant"`
@@ -81,6 +82,16 @@ type Options struct {
 type holder struct {
 	entry
 	principal *principal.Principal
+	lent      *loan // nil unless connections of the browser act for the owner
+	used      int64 // when a browser has proved its key for the last time, in milliseconds since 1970
+}
+
+// end ends what acts for the token.
+func (h *holder) end(reason error) {
+	h.principal.End(reason)
+	if h.lent != nil {
+		h.lent.owner.End(reason)
+	}
 }
 
 // New returns the tokens of a store. The caller closes the directory.
@@ -125,7 +136,7 @@ func (d *Directory) load() error {
 			return err
 		}
 		h := new(holder)
-		if err := json.Unmarshal(e.Value, &h.entry); err != nil || len(h.Hash) != sha256.Size {
+		if err := json.Unmarshal(e.Value, &h.entry); err != nil || h.Key == nil && len(h.Hash) != sha256.Size {
 			return fmt.Errorf("the token %q can't be read; it was written by a newer version, or is damaged", e.Key[1:])
 		}
 		if h.principal, err = principal.New(h.ID, h.Name, h.Grant); err != nil {
@@ -164,10 +175,7 @@ func (d *Directory) Authenticate(secret string) (*principal.Principal, error) {
 	}
 	defer d.mu.Unlock()
 	if h := d.byHash[sha256.Sum256([]byte(secret))]; h != nil {
-		if h.principal.Expired(d.opts.Now()) {
-			h.principal.End(principal.ErrExpired)
-		}
-		if h.principal.Life().Err() != nil {
+		if !d.lives(h) {
 			return nil, nil
 		}
 		return h.principal, nil
@@ -187,6 +195,14 @@ func (d *Directory) Authenticate(secret string) (*principal.Principal, error) {
 		return nil, nil
 	}
 	return d.fallback, nil
+}
+
+// lives reports whether a token is neither revoked nor expired. mu is held.
+func (d *Directory) lives(h *holder) bool {
+	if h.principal.Expired(d.opts.Now()) {
+		h.end(principal.ErrExpired)
+	}
+	return h.principal.Life().Err() == nil
 }
 
 // Find returns the principal of an id as it is now, or nil if it no longer exists. The error
@@ -252,7 +268,9 @@ func (d *Directory) renewDefault() {
 
 func (d *Directory) add(h *holder) {
 	d.byName[h.Name] = h
-	d.byHash[[sha256.Size]byte(h.Hash)] = h
+	if h.Key == nil && !h.cookie() {
+		d.byHash[[sha256.Size]byte(h.Hash)] = h
+	}
 	if d.opts.Ended != nil {
 		context.AfterFunc(h.principal.Life(), func() { d.opts.Ended(h.ID) })
 	}
@@ -260,7 +278,9 @@ func (d *Directory) add(h *holder) {
 
 func (d *Directory) remove(h *holder) {
 	delete(d.byName, h.Name)
-	delete(d.byHash, [sha256.Size]byte(h.Hash))
+	if h.Key == nil {
+		delete(d.byHash, [sha256.Size]byte(h.Hash))
+	}
 }
 
 // change stages a change of the token of a name. done is called with mu held when the change is
@@ -325,10 +345,16 @@ func (d *Directory) expire() {
 	now := d.opts.Now()
 	next := time.Hour // a clock that is set forward is noticed by then
 	for _, h := range d.byName {
+		if l := h.lent; l != nil && !now.Before(l.until) {
+			l.owner.End(principal.ErrLent)
+			h.lent = nil
+		} else if l != nil {
+			next = min(next, l.until.Sub(now))
+		}
 		switch {
 		case h.Grant.Expires == 0:
 		case h.principal.Expired(now):
-			h.principal.End(principal.ErrExpired)
+			h.end(principal.ErrExpired)
 		default:
 			next = min(next, time.UnixMilli(h.Grant.Expires).Sub(now))
 		}

@@ -31,13 +31,13 @@ func Definitions() kernel.Module {
 		Version:  "1.0.0",
 		Summary:  "Named callers: tokens, what each of them may do, and until when. For the owner only.",
 		Domains:  []string{"Token"},
-		Syscalls: kernel.Unbound(create.Definition, update.Definition, rotate.Definition, revoke.Definition, show.Definition, list.Definition),
+		Syscalls: kernel.Unbound(create.Definition, enrol.Definition, update.Definition, rotate.Definition, revoke.Definition, show.Definition, list.Definition),
 	}
 }
 
 // Module returns the module.
 func Module(d *Directory) kernel.Module {
-	return Definitions().Bind(create.Bind(d.create), update.Bind(d.update), rotate.Bind(d.rotate),
+	return Definitions().Bind(create.Bind(d.create), enrol.Bind(d.enrol), update.Bind(d.update), rotate.Bind(d.rotate),
 		revoke.Bind(d.revoke), show.Bind(d.show), list.Bind(d.list))
 }
 
@@ -48,11 +48,13 @@ type Info struct {
 	Created int64        `json:"created,omitzero" jsonschema_description:"When the token was made, in milliseconds since 1970."`
 	Rotated int64        `json:"rotated,omitzero" jsonschema_description:"When its secret was replaced, in milliseconds since 1970."`
 	Expired bool         `json:"expired,omitzero" jsonschema_description:"True if its time is over."`
+	Browser *Browser     `json:"browser,omitzero" jsonschema_description:"The browser that has a key in place of a secret."`
+	Cookie  bool         `json:"cookie,omitzero" jsonschema_description:"True if the secret is in a cookie, from a version that let browsers in by cookies: it is no longer accepted."`
 	principal.Grant
 }
 
 func (h *holder) info(now time.Time) Info {
-	return Info{Name: h.Name, ID: h.ID, Created: h.Created, Rotated: h.Rotated, Grant: h.Grant, Expired: h.principal.Expired(now)}
+	return Info{Name: h.Name, ID: h.ID, Created: h.Created, Rotated: h.Rotated, Grant: h.Grant, Expired: h.principal.Expired(now), Browser: h.browser(), Cookie: h.cookie()}
 }
 
 type secretOutput struct {
@@ -82,6 +84,9 @@ func (d *Directory) create(ctx context.Context, in createInput) (secretOutput, e
 	}
 	if !nameForm().MatchString(in.Name) || in.Name == DefaultName || in.Name == string(principal.OwnerID) {
 		return secretOutput{}, message.Invalid("name", "name: expected letters, digits, and . _ - between them, and neither owner nor default, got %q", in.Name)
+	}
+	if browserForm().MatchString(in.Name) {
+		return secretOutput{}, message.Invalid("name", "name: console- and 8 letters is the name of a browser; kernos console lets one in")
 	}
 	if in.Preset == principal.Bare && len(in.Allow) == 0 {
 		in.Preset = principal.Agent
@@ -141,7 +146,7 @@ func (d *Directory) keep(ctx context.Context, h *holder) (err error) {
 	return d.change(ctx, h.Name, &b, func() {
 		if old := d.byName[h.Name]; old != nil {
 			d.remove(old)
-			old.principal.End(principal.ErrRevoked)
+			old.end(principal.ErrRevoked)
 		}
 		d.add(h)
 		if h.Grant.Expires != 0 {
@@ -167,7 +172,7 @@ var rotate = kernel.DefineCommand[nameInput, secretOutput](kernel.Definition{
 	Access:   principal.OwnerOnly,
 	Reaches:  []kernel.Reach{kernel.ToTokens},
 	Destroys: true,
-	Errors:   []kernel.ErrorDefinition{{Code: 404, When: "no token has this name"}, {Code: 409, When: "another request changes the token"}, {Code: 422, When: "the request has an idempotency key: a secret is shown once"}},
+	Errors:   []kernel.ErrorDefinition{{Code: 404, When: "no token has this name"}, {Code: 409, When: "it is a browser's, which has no secret, or another request changes the token"}, {Code: 422, When: "the request has an idempotency key: a secret is shown once"}},
 	Summary:  "Replace the secret of a token. The old one and the connections that use it end; its rights and what it has stored stay.",
 })
 
@@ -185,6 +190,9 @@ func (d *Directory) rotate(ctx context.Context, in nameInput) (secretOutput, err
 	old, err := d.find(in.Name, "")
 	if err != nil {
 		return secretOutput{}, err
+	}
+	if old.Key != nil || old.cookie() {
+		return secretOutput{}, message.Errorf(409, "The token %q is that of a browser, which has no secret to replace; kernos console lets a browser in", old.Name)
 	}
 	h := &holder{entry: old.entry}
 	h.Rotated = d.opts.Now().UnixMilli()
@@ -239,7 +247,7 @@ func (d *Directory) update(ctx context.Context, in updateInput) (Info, error) {
 	if err := d.checkExpires(in.Expires); err != nil {
 		return Info{}, err
 	}
-	h := &holder{entry: old.entry}
+	h := &holder{entry: old.entry, used: old.used}
 	g := &h.Grant
 	taken := func(pattern string) bool { return slices.Contains(in.Take, pattern) }
 	g.Allow = slices.DeleteFunc(union(g.Allow, in.Allow), taken)
@@ -299,12 +307,10 @@ func (d *Directory) revoke(ctx context.Context, in nameInput) (revokeOutput, err
 	if err != nil {
 		return revokeOutput{}, err
 	}
-	var b store.Batch
-	b.Delete(h.key())
-	if err := d.change(ctx, h.Name, &b, func() { d.remove(h) }); err != nil {
+	if err := d.drop(ctx, h); err != nil {
 		return revokeOutput{}, err
 	}
-	h.principal.End(principal.ErrRevoked)
+	h.end(principal.ErrRevoked)
 	return revokeOutput{Revoked: true, ID: h.ID}, nil
 }
 

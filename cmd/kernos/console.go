@@ -15,21 +15,23 @@ import (
 )
 
 func consoleCommand(k *kernels) *cobra.Command {
-	var printed bool
+	var printed, owner bool
 	c := k.runs(&cobra.Command{
 		Use:   "console",
 		Short: "Open the web console: calls, messages, workflows and memory in a browser",
 		Long: `Open the console of the daemon in the browser of this machine: call syscalls with forms,
 see messages as they come and what caused them, and look after the memory.
 
-The address is good for one browser, for a minute. The browser then stays signed in for 30
-days, with a token of the preset console (kernos token list), until it signs out or the
-token is revoked. Only the owner of a server can make such an address, on its machine.`,
-		Example: "  kernos console\n  kernos console --print",
+The address lets one browser in, within a minute. The browser makes a key that can't be copied
+out of it, and stays signed in with it for 30 days, with the rights of the preset console, until
+it signs out or is revoked; kernos token list shows it. With --owner it has the owner's
+rights for an hour, and then those of the console. Only the owner of a server can make such an
+address, on its machine.`,
+		Example: "  kernos console\n  kernos console --print\n  kernos console --owner",
 		Args:    noArguments,
 	}, k.started, func(ctx context.Context, call caller, s *terminal.Screen, _ []string) error {
 		var link daemon.ConsoleLink
-		if err := request.Read(ctx, call, message.KindCommand, daemon.ConsoleType, struct{}{}, &link); err != nil {
+		if err := request.Read(ctx, call, message.KindCommand, daemon.ConsoleType, daemon.ConsoleRequest{Owner: owner}, &link); err != nil {
 			return err
 		}
 		if !printed {
@@ -41,6 +43,7 @@ token is revoked. Only the owner of a server can make such an address, on its ma
 		}
 		return s.Line(link.URL)
 	})
+	c.Flags().BoolVar(&owner, "owner", false, "let the browser act for the owner, for an hour")
 	c.Flags().BoolVar(&printed, "print", false, "print the address, and open nothing")
 	return c
 }

@@ -24,7 +24,7 @@ func TestTheConnectionIsCut(t *testing.T) {
 	w.serve()
 	relay := newRelay(t, w.daemon.Address)
 	w.newPage()
-	link, err := w.daemon.ConsoleURL()
+	link, err := w.daemon.ConsoleURL(false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,6 +215,10 @@ func TestTheServerRestarts(t *testing.T) {
 	set("last")
 	w.wait(texts + ` === "first gap last"`)
 	w.wait(`/^[\d,]+ messages are missing here$/.test(document.querySelector('.gap').textContent)`)
+
+	w.holdsNothing("http://" + address + "/")
+	w.do(chromedp.Reload()) // it is still let in
+	w.wait(`document.querySelector('[data-testid=status]')?.dataset.status === "online"`)
 
 	// Revoking the token ends the page's sign-in, and says how to get in again.
 	var all struct{ Tokens []struct{ Name string } }

@@ -9,11 +9,14 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/security"
 	"github.com/chromedp/chromedp"
 
@@ -34,14 +37,7 @@ func (w *world) works(under string) {
 	w.wait(`[...document.querySelectorAll('.message')].some((row) => row.textContent.includes("through the door"))`)
 	w.do(chromedp.Reload())
 	w.wait(`document.querySelector('.message')`)
-	all, err := chromedp.Call(w.ctx, network.GetCookies, network.GetCookiesParams{URLs: []string{under}})
-	if err != nil {
-		w.fail(err)
-	}
-	at, _ := url.Parse(under)
-	if c := all.Cookies; len(c) != 1 || c[0].Path != at.Path || c[0].Secure != (at.Scheme == "https") || !c[0].HTTPOnly || c[0].SameSite != network.CookieSameSiteStrict {
-		w.Errorf("the cookies are %+v", c)
-	}
+	w.holdsNothing(under)
 	if found := eval[int](w, `performance.getEntriesByType("resource").filter((e) => !e.name.startsWith(`+fmt.Sprintf("%q", under)+`) && !e.name.startsWith("data:")).length`); found > 0 {
 		w.Errorf("%d requests went elsewhere", found)
 	}
@@ -90,7 +86,7 @@ func TestBehindAProxy(t *testing.T) {
 		to = &url.URL{Scheme: "http", Host: w.daemon.Address}
 		w.newPage()
 		w.trustAll()
-		link, err := w.daemon.ConsoleURL()
+		link, err := w.daemon.ConsoleURL(false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,6 +94,37 @@ func TestBehindAProxy(t *testing.T) {
 		w.works(server.URL + "/some/k/")
 	}
 }
+
+// holdsNothing checks that the browser keeps nothing for an address that opens the kernel, and that its key can't be read.
+func (w *world) holdsNothing(under string) {
+	w.Helper()
+	all, err := chromedp.Call(w.ctx, network.GetCookies, network.GetCookiesParams{URLs: []string{under}})
+	if err != nil {
+		w.fail(err)
+	}
+	if cookies := eval[string](w, `document.cookie`); len(all.Cookies) > 0 || cookies != "" {
+		w.Errorf("the cookies are %+v, %q", all.Cookies, cookies)
+	}
+	if got := eval[string](w, keyOf+`.then(async ({pair, name}) => {
+		const read = (format) => crypto.subtle.exportKey(format, pair.privateKey).then(() => "read", (e) => e.name);
+		return [name.replace(/-.*/, ""), pair.privateKey.extractable, pair.privateKey.usages.join(), await read("jwk"), await read("pkcs8")].join(" ");
+	})`); got != "console false sign InvalidAccessError InvalidAccessError" {
+		w.Errorf("the key is %s", got)
+	}
+	if kept := eval[string](w, `JSON.stringify([{...localStorage}, {...sessionStorage}, history.state, location.href])`); strings.Contains(kept, "console-") || strings.Contains(kept, "enter") {
+		w.Errorf("the page keeps %s", kept)
+	}
+}
+
+// keyOf is what the page keeps in IndexedDB, as an expression.
+const keyOf = `new Promise((done, fail) => {
+	const opened = indexedDB.open("kernos");
+	opened.onerror = () => fail(opened.error);
+	opened.onsuccess = () => {
+		const all = opened.result.transaction("keys").objectStore("keys").getAll();
+		all.onsuccess = () => { opened.result.close(); all.result.length === 1 ? done(all.result[0]) : fail(all.result.length + " keys"); };
+	};
+})`
 
 // trustAll makes the page accept certificates of tests.
 func (w *world) trustAll() {
@@ -115,7 +142,7 @@ func TestForeignPages(t *testing.T) {
 	w.serve()
 	w.newPage()
 	w.signIn()
-	link, err := w.daemon.ConsoleURL()
+	link, err := w.daemon.ConsoleURL(false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,10 +178,78 @@ func TestForeignPages(t *testing.T) {
 	}
 	w.enter(link) // it wasn't used up, and works for the person
 
-	// A used link signs no browser in, neither another one nor this one.
+	// A used link lets no other browser in, and says so. It takes nothing from a browser that was let in.
+	const refused = `document.querySelector('[data-testid=refused]')?.textContent.includes("was used already")`
+	w.do(chromedp.Navigate("about:blank"), chromedp.Navigate(link))
+	w.wait(refused + ` && document.querySelector('[data-testid=status]').dataset.status === "online"`)
 	w.newPage()
 	w.do(chromedp.Navigate(link))
-	w.wait(`document.body.textContent.includes("was used already")`)
+	w.wait(refused + ` && document.querySelector('[data-testid=status]').dataset.status === "signed-out"`)
 	w.do(chromedp.Navigate("http://" + w.daemon.Address + "/"))
 	w.wait(`document.body.textContent.includes("isn't signed in")`)
+}
+
+// A browser that was let in with the owner's rights has them for an hour, and then those of a console. It shows that, and
+// others show what is hidden from them, and why.
+func TestTheOwnersBrowser(t *testing.T) {
+	var late atomic.Bool
+	begun := time.Now()
+	now := func() time.Time {
+		if late.Load() {
+			return begun.Add(time.Hour)
+		}
+		return begun
+	}
+	w := &world{T: t, home: t.TempDir(), now: now}
+	w.serve()
+	w.newPage()
+	w.signIn()
+	const hidden = `document.querySelector('[data-testid=hidden]')`
+	w.goTo("/call")
+	w.wait(hidden + `?.textContent.includes("kernos console --owner") && ` + hidden + `.textContent.includes("token.create")`)
+	w.goTo("/call/token/create")
+	w.wait(`/for the owner only.*kernos console --owner/.test(document.querySelector('.ask').textContent)`)
+	eval[bool](w, `(() => { document.activeElement.blur(); return document.dispatchEvent(new KeyboardEvent("keydown", {key: "k", ctrlKey: true, bubbles: true})); })()`)
+	w.do(chromedp.WaitVisible(chromedp.CSS(`[data-testid=palette] input`)), chromedp.KeyEvent("token.revoke"))
+	w.wait(`document.querySelector('[data-testid=palette] li')?.textContent.includes("kernos console --owner")`)
+	w.do(chromedp.KeyEvent("\r"))
+	w.wait(`location.hash === "#/call/token/revoke" && !document.querySelector('[data-testid=palette]').open`)
+
+	link, err := w.daemon.ConsoleURL(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eval[bool](w, fmt.Sprintf(`setTimeout(() => { location.href = %q; }), true`, link)) // in the page that is open
+	w.wait(`document.querySelector('[data-testid=owner]') && !` + hidden)
+	w.goTo("/call/token/list")
+	w.run("done")
+	w.wait(`document.querySelector('[data-testid=answer]').textContent.includes("console-")`)
+	late.Store(true)
+	w.ask("Token.Create", "command", fmt.Sprintf(`{"name":"looks-at-the-clock","expires":%d}`, begun.Add(2*time.Hour).UnixMilli()))
+	w.wait(`document.querySelector('[data-testid=owner-ended]')?.textContent.includes("kernos console --owner") && document.querySelector('[data-testid=status]').dataset.status === "online"`)
+	w.goTo("/call")
+	w.wait(hidden)
+	var all struct{ Tokens []struct{ Name string } }
+	w.read("Token.List", &all)
+	if browsers := slices.DeleteFunc(all.Tokens, func(one struct{ Name string }) bool { return !strings.HasPrefix(one.Name, "console-") }); len(browsers) != 1 {
+		t.Errorf("a browser that was let in twice has the tokens %v", browsers)
+	}
+}
+
+// A page that can't make a key says why, and what helps.
+func TestNoSecureContext(t *testing.T) {
+	w := &world{T: t, home: t.TempDir()}
+	w.serve()
+	w.newPage()
+	if _, err := chromedp.Call(w.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
+		Source: `Object.defineProperty(window, "isSecureContext", {value: false})`,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	link, err := w.daemon.ConsoleURL(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.do(chromedp.Navigate(link))
+	w.wait(`document.querySelector('[data-testid=refused]')?.textContent.includes("https and for this machine only")`)
 }

@@ -110,7 +110,7 @@ func (w *world) newPage() {
 // signIn follows a link into the console.
 func (w *world) signIn() {
 	w.Helper()
-	link, err := w.daemon.ConsoleURL()
+	link, err := w.daemon.ConsoleURL(false)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -265,7 +265,7 @@ func TestLinksRunNothing(t *testing.T) {
 	if err := json.Unmarshal(w.ask("Message.List", "query", `{"kind":"command"}`), &found); err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(found.Messages); got != "[{Token.Create} {Memory.Set} {Memory.Set}]" { // signing in, and furnish
+	if got := fmt.Sprint(found.Messages); got != "[{Token.Enrol} {Memory.Set} {Memory.Set}]" { // signing in, and furnish
 		t.Errorf("the commands are %s", got)
 	}
 	if got := w.outcome("Message.List", "query", `{"filter":"type:Form.Fill"}`); !strings.Contains(string(got.Data), `"messages":[]`) {

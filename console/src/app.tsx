@@ -4,11 +4,12 @@ import { computed, signal } from "@preact/signals";
 import { render } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import { changes, has, modules, stale } from "./core/catalog";
+import { browser, ownerEnded, refused } from "./core/door";
 import { bind } from "./core/keys";
 import { go, link, place } from "./core/route";
 import { connect, lostAt, roundTrip, serviceHash, signOut, status } from "./core/rpc";
 import { toggleTheme } from "./core/theme";
-import { lasted } from "./core/time";
+import { date, lasted } from "./core/time";
 import { Lazy } from "./parts/lazy";
 import { addFinder, openPalette, Palette } from "./parts/palette";
 import { openSheet, Sheet } from "./parts/sheet";
@@ -56,6 +57,28 @@ function Changes() {
   );
 }
 
+/** What there is to say about the way in: why this browser is not let in, and whether it acts for the owner. */
+function Door() {
+  const until = browser.value?.owner, ended = ownerEnded.value;
+  return (
+    <>
+      {refused.value && (
+        <div class="banner" role="alert" data-testid="refused">
+          <span class="spread whole">{refused.value}.{!refused.value.includes("kernos console") && " Type kernos console in a terminal of this machine to open the console."}</span>
+          {status.value === "online" && <button onClick={() => { refused.value = ""; }}>Dismiss</button>}
+        </div>
+      )}
+      {until && <div class="banner" role="status" data-testid="owner"><span class="spread whole">This browser acts for the owner until {date(until)}.</span></div>}
+      {ended > 0 && (
+        <div class="banner" role="status" data-testid="owner-ended">
+          <span class="spread whole">This browser acted for the owner until {date(ended)}, and no longer does. Type kernos console --owner in a terminal for another hour.</span>
+          <button onClick={() => { ownerEnded.value = 0; }}>Dismiss</button>
+        </div>
+      )}
+    </>
+  );
+}
+
 function StatusLine() {
   const text = {
     connecting: "Connecting",
@@ -100,7 +123,7 @@ function App() {
     <>
       <Top />
       <Navigation />
-      <main class="work" tabIndex={-1} data-testid="view" data-view={view.name}><h1 class="unseen">{view.title}</h1><Changes />{content}</main>
+      <main class="work" tabIndex={-1} data-testid="view" data-view={view.name}><h1 class="unseen">{view.title}</h1><Door /><Changes />{(status.value !== "signed-out" || serviceHash.value) && content}</main>
       <StatusLine />
       <Palette />
       <Sheet />
@@ -108,5 +131,5 @@ function App() {
   );
 }
 
-connect();
+void connect();
 render(<App />, document.body);

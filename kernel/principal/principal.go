@@ -62,6 +62,14 @@ var owner = &Principal{id: OwnerID, name: "owner", grant: Grant{Preset: Owner}, 
 // TheOwner returns the principal that may do everything.
 func TheOwner() *Principal { return owner }
 
+// AsOwner returns a principal with the rights of the owner that can end, for a browser of the owner. Its name
+// has that of the browser's token, so that records show what came from there. What it stores and starts is the owner's.
+func AsOwner(browser string) *Principal {
+	p := &Principal{id: OwnerID, name: string(OwnerID) + "@" + browser, grant: Grant{Preset: Owner}}
+	p.life, p.end = context.WithCancelCause(context.Background())
+	return p
+}
+
 // New returns the principal of a token. The error is a *message.Error that names which part
 // of the grant makes no sense.
 func New(id ID, name string, g Grant) (*Principal, error) {
@@ -92,12 +100,13 @@ func (p *Principal) IsOwner() bool { return p.id == OwnerID }
 var (
 	ErrRevoked = errors.New("the token was revoked")
 	ErrExpired = errors.New("the token has expired")
+	ErrLent    = errors.New("the time with the owner's rights is over; kernos console --owner gives them again")
 )
 
-// End takes all rights away, for a reason: [ErrRevoked] or [ErrExpired]. What acts for the
-// principal ends with [Principal.Life]. The owner doesn't end.
+// End takes all rights away, for a reason: [ErrRevoked], [ErrExpired] or [ErrLent]. What acts for the
+// principal ends with [Principal.Life]. [TheOwner] doesn't end.
 func (p *Principal) End(reason error) {
-	if !p.IsOwner() {
+	if p.end != nil {
 		p.end(reason)
 	}
 }

@@ -6,8 +6,10 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -51,25 +53,32 @@ type Guard struct {
 	// Help describes what a caller without such a secret can do. "" means how to get a token.
 	Help string
 
-	// Console lets the pages of the console in, which send a cookie. Nil means that there is
+	// Console lets the pages of the console in, which prove that their browser holds a key. Nil means that there is
 	// no console.
 	Console *ConsoleGuard
 }
 
-// A ConsoleGuard knows the browsers that are signed in to the console.
+// A ConsoleGuard knows the browsers that were let in to the console.
 type ConsoleGuard struct {
-	// Cookie is the name of the cookie that has a browser's secret.
+	// Public reports whether a path is that of the page itself, or of a way in. It needs no secret, and its caller may call nothing.
+	Public func(path string) bool
+
+	// Prove returns the principal of a browser that proves, with a request, that it holds a key. The error is a
+	// *message.Error for the person at the browser.
+	Prove func(r *http.Request, proof string) (*principal.Principal, error)
+
+	// Cookie is the name of the cookie in which versions before 0.19 kept a secret. It opens nothing: browsers are told to drop it.
 	Cookie string
-
-	// Authenticate returns the principal that a secret stands for, or nil if there is none.
-	Authenticate func(secret string) (*principal.Principal, error)
-
-	// EnterPath is where a browser goes to sign in. It needs no secret.
-	EnterPath string
-
-	// Refuse answers a person whose browser isn't signed in.
-	Refuse func(w http.ResponseWriter, status int, reason string)
 }
+
+// anonymous is the principal of requests for the page of the console, which call nothing.
+var anonymous = sync.OnceValue(func() *principal.Principal {
+	p, err := principal.New("anonymous", "anonymous", principal.Grant{Deny: []string{"*"}})
+	if err != nil {
+		panic(err) // can't happen: the grant is a constant
+	}
+	return p
+})
 
 // browses reports whether a person opens a page.
 func browses(r *http.Request) bool {
@@ -174,18 +183,28 @@ func (g *Guard) checkPage(w http.ResponseWriter, r *http.Request) (answered bool
 
 // authenticate finds the principal of a request, as check does.
 func (g *Guard) authenticate(w http.ResponseWriter, r *http.Request) (p *principal.Principal, reason transport.Reason) {
-	if p := g.signedIn(r); p != nil {
+	g.dropCookies(w, r)
+	given := credentials(r)
+	if g.Console != nil && (g.Console.Public(r.URL.Path) || r.URL.Path == "/" && browses(r)) {
+		return anonymous(), ""
+	}
+	if g.Console != nil && given.proof != "" {
+		p, err := g.Console.Prove(r, given.proof)
+		if err != nil {
+			e, _ := message.ErrorOf(err)
+			refuse(w, refusal{e.Code, "key_refused", e.Message})
+			return nil, refusedToken
+		}
 		return p, ""
 	}
-	if health(r) || g.Authenticate == nil || g.Console != nil && r.URL.Path == g.Console.EnterPath {
+	if health(r) || g.Authenticate == nil {
 		if g.Anyone == nil {
 			return principal.TheOwner(), ""
 		}
 		return g.Anyone(), ""
 	}
-	secret, given := credentials(r)
-	if given {
-		p, err := g.Authenticate(secret)
+	if given.token != nil {
+		p, err := g.Authenticate(*given.token)
 		if err != nil {
 			refuse(w, refusal{503, "no_token", "The token can't be read, so no request can be checked; the daemon's log says why"})
 			return nil, refusedToken
@@ -194,13 +213,24 @@ func (g *Guard) authenticate(w http.ResponseWriter, r *http.Request) (p *princip
 			return p, ""
 		}
 	}
-	if g.Console != nil && !given && browses(r) {
-		g.Console.Refuse(w, http.StatusUnauthorized, "This browser isn't signed in.")
-		return nil, refusedToken
-	}
 	w.Header().Set("WWW-Authenticate", g.challenge(r))
-	refuse(w, refusal{401, "token_required", g.help(given)})
+	refuse(w, refusal{401, "token_required", g.help(given.token != nil)})
 	return nil, refusedToken
+}
+
+// dropCookies takes the cookies out of a request: none is a credential. A browser that has one of an earlier version is told to
+// drop it.
+func (g *Guard) dropCookies(w http.ResponseWriter, r *http.Request) {
+	if g.Console != nil {
+		if _, err := r.Cookie(g.Console.Cookie); err == nil {
+			at := path.Clean("/" + r.Header.Get("X-Forwarded-Prefix"))
+			if at != "/" {
+				at += "/"
+			}
+			http.SetCookie(w, &http.Cookie{Name: g.Console.Cookie, Path: at, MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode})
+		}
+	}
+	r.Header.Del("Cookie")
 }
 
 // help returns the text for a caller that has given no secret, or one that doesn't count.
@@ -216,36 +246,6 @@ func (g *Guard) help(given bool) string {
 		return "This isn't a token of the daemon, or is no longer one; " + source + ", and kernos token create NAME makes another"
 	}
 	return "This needs a token of the daemon: send the header Authorization: Bearer TOKEN (" + source + "); a web page that opens a WebSocket sends the protocols kernos and kernos.token.TOKEN"
-}
-
-// signedIn returns the principal of a browser that is signed in to the console, or nil. A browser
-// sends a cookie with whatever is asked of this server, so the cookie counts only for what the
-// server's own pages ask for, and for what a person opens.
-func (g *Guard) signedIn(r *http.Request) *principal.Principal {
-	if g.Console == nil {
-		return nil
-	}
-	cookie, err := r.Cookie(g.Console.Cookie)
-	r.Header.Del("Cookie")
-	if err != nil {
-		return nil
-	}
-	own := false
-	if origin, foreign, _ := g.page(r); origin != "" {
-		own = !foreign && r.Header.Get("Origin") != ""
-	} else {
-		site := r.Header.Get("Sec-Fetch-Site")
-		reads := r.Method == http.MethodGet || r.Method == http.MethodHead
-		own = reads && r.Header.Get("Upgrade") == "" && (site == "same-origin" || site == "none")
-	}
-	if !own {
-		return nil
-	}
-	p, err := g.Console.Authenticate(cookie.Value)
-	if err != nil {
-		return nil
-	}
-	return p
 }
 
 // knows reports whether the Host of a request is one of ours.
@@ -320,33 +320,51 @@ func preflight(w http.ResponseWriter) {
 // health reports whether a request asks for nothing but health.
 func health(r *http.Request) bool { return r.URL.Path == "/healthz" || r.URL.Path == "/readyz" }
 
-// tokenProtocol begins the protocol in which a web page, which can't set headers of a
-// WebSocket, sends the token.
-const tokenProtocol = "kernos.token."
+// tokenProtocol and keyProtocol begin the protocols in which a web page, which can't set headers of a
+// WebSocket, sends the token or the proof of its browser. Elsewhere, the proof has a scheme of its own in Authorization.
+const (
+	tokenProtocol = "kernos.token."
+	keyProtocol   = "kernos.key."
+	keyScheme     = "Kernos-Key"
+)
 
-// credentials takes the token out of a request, so that nothing behind the guard sees it.
-func credentials(r *http.Request) (token string, ok bool) {
+// given are the credentials that came with a request.
+type given struct {
+	token *string // nil if none was sent
+	proof string  // "" if none was sent
+}
+
+// credentials takes the token and the proof out of a request, so that nothing behind the guard sees them.
+func credentials(r *http.Request) (g given) {
 	const header = "Sec-Websocket-Protocol"
 	var others []string
+	found := false
 	for _, line := range r.Header.Values(header) {
 		for p := range strings.SplitSeq(line, ",") {
 			p = strings.TrimSpace(p)
 			if t, is := strings.CutPrefix(p, tokenProtocol); is {
-				token, ok = t, true
+				g.token, found = &t, true
+			} else if t, is := strings.CutPrefix(p, keyProtocol); is {
+				g.proof, found = t, true
 			} else if p != "" {
 				others = append(others, p)
 			}
 		}
 	}
-	if ok {
+	if found {
 		r.Header.Del(header)
 		if len(others) > 0 {
 			r.Header.Set(header, strings.Join(others, ", "))
 		}
 	}
-	if scheme, t, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") {
-		token, ok = strings.TrimSpace(t), true
+	scheme, t, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	t = strings.TrimSpace(t)
+	switch {
+	case strings.EqualFold(scheme, "Bearer"):
+		g.token = &t
+	case strings.EqualFold(scheme, keyScheme):
+		g.proof = t
 	}
 	r.Header.Del("Authorization")
-	return token, ok
+	return g
 }

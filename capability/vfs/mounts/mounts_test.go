@@ -102,7 +102,7 @@ func TestWritesThatAreRefused(t *testing.T) {
 	}{
 		"a file":                 {func() (vfs.Mount, error) { return folderOf(file) }, "the mount / has no folder, since " + file + "/os is a file; start the daemon with --mount /=DIRECTORY"},
 		"the home":               {func() (vfs.Mount, error) { return folderOf(home, home) }, "use files outside of KERNOS_HOME"},
-		"a directory that isn't": {func() (vfs.Mount, error) { return folderOf(home+"/gone") }, "can't be made (no such file or directory); start the daemon with --mount /=DIRECTORY"},
+		"a directory that isn't": {func() (vfs.Mount, error) { return folderOf(home + "/gone") }, "can't be made (no such file or directory); start the daemon with --mount /=DIRECTORY"},
 		"another user's":         {func() (vfs.Mount, error) { return folderOf(foreign) }, "(the mount / is r--: " + foreign + "/os belongs to another user; start the daemon with --mount /=" + foreign + "/os to write there)"},
 		"read-only":              {func() (vfs.Mount, error) { return mounts.Parse("/="+readOnly+":ro", mounts.Options{}) }, "(the mount / is r--: start the daemon without :ro in --mount …=" + readOnly + ":ro)"},
 	} {

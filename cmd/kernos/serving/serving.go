@@ -132,7 +132,7 @@ func introduce(d *daemon.Daemon, s *settings.Serve, logPlace string, people io.W
 		directory += fmt.Sprintf("  trusted   %s\n", f)
 	}
 	page := ""
-	if url, err := d.ConsoleURL(); err == nil {
+	if url, err := d.ConsoleURL(false); err == nil {
 		page = fmt.Sprintf("  console   %s (for one browser, within a minute; then kernos console)\n", url)
 	}
 	fmt.Fprintf(people, `kernos %s serves %s for %s

@@ -47,7 +47,7 @@ func (l *List) Show(s *terminal.Screen) error {
 	rows := make([][]string, len(l.Tokens))
 	for i := range l.Tokens {
 		t := &l.Tokens[i]
-		rows[i] = []string{t.Name, cmp.Or(string(t.Preset), "-"), day(t.Created), expiry(t), strings.Join(rules(t), " ")}
+		rows[i] = []string{t.Name, cmp.Or(string(t.Preset), "-"), day(t.Created), expiry(t), strings.Join(append(key(t), rules(t)...), " ")}
 	}
 	return s.Table([]string{"NAME", "PRESET", "CREATED", "EXPIRES", "RULES"}, rows)
 }
@@ -58,10 +58,31 @@ func Show(t *token.Info, s *terminal.Screen) error {
 	if t.Rotated != 0 {
 		rows = append(rows, []string{"rotated", day(t.Rotated)})
 	}
+	for _, k := range key(t) {
+		rows = append(rows, []string{"key", k})
+	}
 	for _, r := range rules(t) {
 		rows = append(rows, []string{"rule", r})
 	}
 	return s.Table(nil, rows)
+}
+
+// key describes what a browser is known by; it is empty for other tokens.
+func key(t *token.Info) (texts []string) {
+	if t.Cookie {
+		return []string{"cookie of an earlier version, no longer accepted"}
+	}
+	if t.Browser == nil {
+		return nil
+	}
+	text := fmt.Sprintf("key of %s at %s", cmp.Or(t.Browser.Name, "a browser"), t.Browser.Origin)
+	if t.Browser.Used != 0 {
+		text += ", used " + day(t.Browser.Used)
+	}
+	if t.Browser.Owner != 0 {
+		text += ", as the owner until " + day(t.Browser.Owner)
+	}
+	return []string{text}
 }
 
 // rules returns the rules of a token as the flags that make them.

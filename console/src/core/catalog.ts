@@ -1,7 +1,9 @@
 // What can be called, as the service describes it. Schemas of modules are fetched when they are
 // needed, and kept with the hash that they are of.
 import { effect, signal } from "@preact/signals";
-import { ask, serviceHash, status } from "./rpc";
+import { look } from "./door";
+import { rounded } from "./json";
+import { ask, question, serviceHash, status } from "./rpc";
 import type { Schema } from "./schema";
 
 export interface Module { namespace: string; version: string; description: string; methods: string[] }
@@ -55,7 +57,7 @@ let described: { hash: string; document: Promise<any> } | undefined;
 export async function about(namespace: string, method: string): Promise<About> {
   const hash = serviceHash.peek();
   if (described?.hash !== hash) {
-    described = { hash, document: fetch("openrpc.json").then((answer) => answer.json()) };
+    described = { hash, document: question("rpc.discover").then(rounded) };
     described.document.catch(() => { described = undefined; });
   }
   const document = await described.document;
@@ -79,6 +81,7 @@ async function refresh(hash: string) {
     modules.value = answer.modules;
     stale.value = "";
     localStorage.setItem(cacheKey, JSON.stringify({ hash, modules: answer.modules }));
+    if (!first) void look().catch(() => {}); // what is hidden has changed too; the next connection asks again
     if (!first) changes.value = [...changes.peek(), ...await compare(before, answer.modules, old)];
   } catch (failure) {
     stale.value = String((failure as Error).message);

@@ -1,6 +1,7 @@
 // The connection to the kernel: JSON-RPC over a WebSocket, in which every call is a stream of
 // items. The connection is made again when it is lost, and open streams go on where they were.
-import { batch, signal } from "@preact/signals";
+import { batch, effect, signal } from "@preact/signals";
+import { enter, leave, look, proof, Refused, refused } from "./door";
 import { parse } from "./json";
 
 /** An item of a stream, as the protocol has it. */
@@ -60,6 +61,23 @@ function send(method: string, params: unknown[], question?: Question, metadata?:
   const id = ++lastId;
   if (question) questions.set(id, question);
   socket.send(JSON.stringify({ jsonrpc: "2.0", id, method, params, metadata }));
+}
+
+/** Asks what is answered without a stream, and changes nothing: it is asked again if the connection is lost before the answer has come. */
+export async function question<T = any>(method: string, params: unknown[] = []): Promise<T> {
+  for (;;) {
+    await new Promise<void>((online) => {
+      const stop = effect(() => { if (status.value === "online") queueMicrotask(() => { stop(); online(); }); });
+    });
+    try {
+      return await new Promise<T>((resolve, reject) => send(method, params, {
+        take(answer) { answer.error ? reject(new CallError(answer.error.message, answer.error.code)) : resolve(answer.result); },
+        lost() { reject(new Lost("The connection was lost before the answer came.")); },
+      }));
+    } catch (failure) {
+      if (!(failure instanceof Lost)) throw failure;
+    }
+  }
 }
 
 /** Opens a stream. It is sent when there is a connection. The journal has the message of the call under the id of the request, if one is given. */
@@ -160,11 +178,24 @@ function receive(frame: any) {
   question?.take(frame);
 }
 
-/** Connects, and stays connected. */
-export function connect() {
+/** Lets this browser in, if a link has opened the page, connects, and stays connected. */
+export async function connect() {
+  await enter();
+  addEventListener("hashchange", async () => { // a link may be opened in a page that is open already
+    if (!location.hash.startsWith("#enter=")) return;
+    await enter();
+    if (refused.peek()) return;
+    if (status.peek() === "signed-out") { status.value = "connecting"; void again(); }
+    else socket?.close(); // the next connection has what the link gives
+  });
+  await again();
+}
+
+/** Makes a connection, with a proof that this browser holds its key. */
+function attach(proved?: string) {
   const address = new URL("ws", location.href.split("#")[0]);
   address.protocol = address.protocol === "https:" ? "wss:" : "ws:";
-  const next = new WebSocket(address, "kernos.batch");
+  const next = new WebSocket(address, proved ? ["kernos.batch", `kernos.key.${proved}`] : ["kernos.batch"]);
   socket = next;
   next.onopen = () => {
     attempts = 0;
@@ -180,25 +211,37 @@ export function connect() {
     if (socket !== next) return;
     socket = undefined;
     batch(() => { // before anything is told: what is asked now waits for the next connection
+      if (status.peek() === "signed-out") return;
       if (status.peek() !== "lost") lostAt.value = Date.now();
       status.value = "lost";
     });
     const open = [...questions.values()];
     questions.clear();
     open.forEach((question) => question.lost());
-    void again();
+    if (status.peek() !== "signed-out") void again(Math.min(2000, 250 * 2 ** attempts++));
   };
 }
 
-/** Connects again after a while, unless the browser is signed out. */
-async function again() {
-  const wait = Math.min(2000, 250 * 2 ** attempts++);
+/** Connects after a while, unless the kernel does not let this browser in: then it reports why. */
+async function again(wait = 0): Promise<void> {
   await new Promise((done) => setTimeout(done, wait));
   try {
-    const page = await fetch("./", { headers: { Accept: "text/html" }, cache: "no-store" });
-    if (page.status === 401) { status.value = "signed-out"; return; }
-  } catch { /* the server isn't there; the next attempt says so too */ }
-  connect();
+    await look();
+    attach(await proof("GET /ws"));
+  } catch (failure) {
+    if (failure instanceof Refused && (failure.status === 401 || failure.status === 403)) {
+      batch(() => {
+        status.value = "signed-out";
+        refused.value ||= failure.kind === "token_required" ? "This browser isn't signed in" : failure.message;
+      });
+      return;
+    }
+    batch(() => {
+      if (status.peek() !== "lost") lostAt.value = Date.now();
+      status.value = "lost";
+    });
+    return again(Math.min(2000, 250 * 2 ** attempts++)); // the server isn't there
+  }
 }
 
 let beating = 0;
@@ -217,7 +260,7 @@ function beat() {
 
 /** Signs this browser out. */
 export async function signOut() {
-  await fetch("console/leave", { method: "POST" });
-  status.value = "signed-out";
+  try { await leave(); } catch (failure) { if (!(failure instanceof Refused)) throw failure; }
+  batch(() => { status.value = "signed-out"; refused.value = "This browser has signed out"; });
   socket?.close();
 }

@@ -1,6 +1,7 @@
 // The palette reaches every method, action and place by its name. Views add what they have.
 import { signal } from "@preact/signals";
 import { modules } from "../core/catalog";
+import { browser, remedy } from "../core/door";
 import { recent } from "../core/recent";
 import { go, link } from "../core/route";
 import { useModal } from "./modal";
@@ -29,6 +30,9 @@ addFinder((typed) => {
     .filter((name) => name.includes(typed.toLowerCase()))
     .map((name): Entry => ({ name, hint: module.description, mark: "call", recent: last.has(name), run: () => go(link("call", name.split("."))) })));
 });
+
+addFinder((typed) => (typed ? browser.peek()?.hidden ?? [] : []).filter(({ method }) => method.includes(typed.toLowerCase()))
+  .map(({ method }): Entry => ({ name: method, hint: remedy, mark: "hidden", run: () => go(link("call", method.split("."))) })));
 
 async function find() {
   const asked = text.peek(), sign = [...finders.values()].find((one) => one && asked.startsWith(one)), typed = sign ? asked.slice(sign.length) : asked;

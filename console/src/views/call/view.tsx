@@ -2,6 +2,7 @@
 import { effect, signal, useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { about as describe, type About, has, methodSchema, modules, wireName } from "../../core/catalog";
+import { browser, remedy } from "../../core/door";
 import { parse } from "../../core/json";
 import { bind } from "../../core/keys";
 import { recorded } from "../../core/message";
@@ -44,6 +45,7 @@ function Start() {
 function Methods({ current }: { current: string }) {
   const typed = filter.value.toLowerCase();
   const all = modules.value.map((m) => ({ ...m, methods: m.methods.filter((name) => `${m.namespace}.${name}`.includes(typed)) })).filter((m) => m.methods.length);
+  const hidden = (browser.value?.hidden ?? []).filter(({ method }) => method.includes(typed));
   const recent = [...new Set(runs.value.filter((run) => has(wireName(run.module, run.method))).map((run) => `${run.module}.${run.method}`))].slice(0, 5);
   const line = (name: string) => (
     <li key={name}><a href={link("call", name.split("."))} aria-current={name === current ? "page" : undefined}>{name}</a></li>
@@ -52,7 +54,7 @@ function Methods({ current }: { current: string }) {
     <div class="methods">
       <h2 class="unseen">Methods</h2>
       <div class="bar"><input class="spread" type="search" aria-label="Filter methods" placeholder="Filter methods" data-testid="filter" value={filter.value} onInput={(event) => { filter.value = event.currentTarget.value; }} /></div>
-      {typed && !all.length && <div class="empty"><p>No method matches.</p><button onClick={() => { filter.value = ""; }}>Clear the filter</button></div>}
+      {typed && !all.length && !hidden.length && <div class="empty"><p>No method matches.</p><button onClick={() => { filter.value = ""; }}>Clear the filter</button></div>}
       {!typed && pinned.value.length > 0 && <section><h3>Pinned</h3><ul>{pinned.value.map(line)}</ul></section>}
       {!typed && recent.length > 0 && <section><h3>Recent</h3><ul>{recent.map(line)}</ul></section>}
       {all.map((m) => (
@@ -63,6 +65,14 @@ function Methods({ current }: { current: string }) {
           ))}</ul>
         </section>
       ))}
+      {hidden.length > 0 && (
+        <section data-testid="hidden">
+          <h3>Hidden <span class="faint">{remedy}</span></h3>
+          <ul>{hidden.map(({ method, why }) => (
+            <li key={method}><a class="faint" href={link("call", method.split("."))} title={why} aria-current={method === current ? "page" : undefined}>{method}</a></li>
+          ))}</ul>
+        </section>
+      )}
     </div>
   );
 }
@@ -91,12 +101,15 @@ function Ask({ module, method }: { module: string; method: string }) {
   useEffect(() => effect(() => { // the schema again when the service has changed; what was typed stays
     void serviceHash.value;
     void modules.value;
+    void browser.value;
     const described = describe(module, method).catch((): About => ({ asks: true })) // what isn't known may be dangerous
       .then((found) => { facts.value = found; });
     const formed = methodSchema(module, method).then((found) => {
       schema.value = found && withoutMethod(found);
       missing.value = "";
-      if (!found && modules.peek().length) withoutSchema(`The kernel doesn't have ${name} now.`);
+      const hidden = browser.value?.hidden.find((one) => one.method === name);
+      if (!found && hidden) withoutSchema(`${hidden.why}. To let this browser act for the owner for an hour, type kernos console --owner in a terminal.`);
+      else if (!found && modules.peek().length) withoutSchema(`The kernel doesn't have ${name} now.`);
       if (value.peek() === undefined && schema.peek()) value.value = blank(schema.peek()!, schema.peek()!) ?? {};
     }, (failure) => withoutSchema(`The schema can't be had: ${failure.message}`));
     if (modules.value.length) void Promise.all([described, formed]).then(() => { ready.value = true; });
