@@ -80,7 +80,7 @@ func (c *canaries) probes(t testing.TB, calls []*kernel.Syscall) (all []probe, n
 			}
 		}
 		if len(all) == before {
-			none = append(none, fmt.Sprintf("%s", s.Type))
+			none = append(none, string(s.Type))
 		}
 		for _, p := range parametersOf(t, s) {
 			found := false
