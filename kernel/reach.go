@@ -45,6 +45,9 @@ func (r Reached) String() string {
 //
 // A context without a call reaches nothing, unless it is one of [OnItsOwn].
 func Reaching(ctx context.Context, r Reach, target string) error {
+	if ctx.Value(insideKey{}) != nil {
+		return message.Errorf(403, "%s can't be reached here: what was stored or answered may point to blobs only, and to data", Reached{r, message.Clip(target, 200)})
+	}
 	c, ok := CallOf(ctx)
 	if !ok {
 		if ctx.Value(ownKey{}) != nil {
@@ -69,6 +72,12 @@ type besidesKey struct{}
 // Besides returns a context in which what a definition declares covers nothing: a pointer that leads to
 // a file isn't what VFS.Write is there for, although it reaches files.
 func Besides(ctx context.Context) context.Context { return context.WithValue(ctx, besidesKey{}, true) }
+
+type insideKey struct{}
+
+// Inside returns a context in which nothing outside of the kernel is reached, whatever the rights and the rules
+// are: for pointers that the call doesn't name itself, since they stand in what was stored or answered.
+func Inside(ctx context.Context) context.Context { return context.WithValue(ctx, insideKey{}, true) }
 
 type ownKey struct{}
 

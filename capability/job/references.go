@@ -161,12 +161,12 @@ func (p *pipeline) declaresText(id, name string) bool {
 	return declared == nil || string(declared) == `"string"`
 }
 
-// open returns what a pointer points to, as JSON. It is fetched with the rights of the job.
+// open returns what a pointer in a result points to, as JSON: a blob that the job may fetch, or data.
 func (p *pipeline) open(at message.BlobPointer, isText bool) (jsontext.Value, error) {
 	if p.j.opts.Open == nil {
 		return nil, message.Errorf(503, "This kernel has no blobs, so a result by reference can't be used")
 	}
-	data, err := p.j.opts.Open(p.ctx, at)
+	data, err := p.j.opts.Open(kernel.Inside(p.ctx), at)
 	switch {
 	case err != nil:
 		return nil, err

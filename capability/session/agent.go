@@ -60,7 +60,7 @@ func (x *Sessions) hire(ctx context.Context, h *head, uri string) (text string, 
 	case file.Content != nil:
 		text = *file.Content
 	case file.ContentRef != nil && x.opts.Open != nil:
-		data, err := x.opts.Open(ctx, *file.ContentRef)
+		data, err := x.opts.Open(kernel.Inside(ctx), *file.ContentRef)
 		if err != nil {
 			return "", err
 		}

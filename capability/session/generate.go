@@ -243,7 +243,7 @@ func (r *runner) failed(c *change, e *message.Error) error {
 // readGenerated reads the reply of Model.Generate, which may be by reference.
 func (r *runner) readGenerated(data []byte) (g generated, err error) {
 	if p, ok := kernel.ReferenceIn(data); ok && r.x.opts.Open != nil {
-		if data, err = r.x.opts.Open(r.ctx, p); err != nil {
+		if data, err = r.x.opts.Open(kernel.Inside(r.ctx), p); err != nil {
 			return g, err
 		}
 	}

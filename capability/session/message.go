@@ -296,11 +296,40 @@ func (x *Sessions) shrink(ctx context.Context, m *Message) error {
 	return nil
 }
 
-// grow puts texts, files and arguments that were moved to blobs back into a message.
+// bring moves files that a caller points to into blobs, with the rights of the caller: a stored message points to
+// nothing outside of the kernel.
+func (x *Sessions) bring(ctx context.Context, files []File) error {
+	if x.opts.Open == nil || x.opts.Blobs == nil {
+		return nil
+	}
+	for i := range files {
+		f := &files[i]
+		if f.DataRef == nil || f.DataRef.Scheme == "data" {
+			continue
+		}
+		if _, _, err := x.opts.Blobs.Beginning(ctx, *f.DataRef, 0); err == nil {
+			continue
+		}
+		data, err := x.opts.Open(ctx, *f.DataRef)
+		if err != nil {
+			return err
+		}
+		p, err := x.opts.Blobs.Put(ctx, data)
+		if err != nil {
+			return err
+		}
+		f.DataRef = &p
+	}
+	return nil
+}
+
+// grow puts texts, files and arguments that were moved to blobs back into a message. A message of before 0.19 may
+// point to something else than a blob: that isn't read, since the caller may not be the one who has written it.
 func (x *Sessions) grow(ctx context.Context, m *Message) (failed error) {
 	if x.opts.Open == nil {
 		return nil
 	}
+	ctx = kernel.Inside(ctx)
 	fetch := func(ref **message.BlobPointer, put func(data []byte)) {
 		if *ref == nil || failed != nil {
 			return

@@ -141,6 +141,21 @@ func TestACommandThatSucceedsIsNotMadeAgain(t *testing.T) {
 	})
 }
 
+// A message of an earlier version may point to a file: nothing reads it, also for the owner, who may read all files.
+func TestAStoredPointerReachesNothing(t *testing.T) {
+	test(t, "", func(t *testing.T, w *world) {
+		id := w.create(`{}`)
+		w.must("Session.Append", `{"session":"`+id+`","message":{"type":"input","text":"Look.","files":[{"dataRef":{"scheme":"file","path":"/etc/shadow"}}]}}`, nil)
+		if m := w.callAs(nil, "Session.Compact", `{"session":"`+id+`"}`, nil); m == nil || m.Code != 403 || !strings.Contains(m.Message, "what was stored") {
+			t.Errorf("Session.Compact: %v", m)
+		}
+		if out := w.say(id, "go"); out.Status != "failed" || out.Error == nil || out.Error.Code != 403 {
+			t.Errorf("the turn: %+v", out)
+		}
+		w.check(id)
+	})
+}
+
 // reachers are syscalls that reach the addresses which their keys name.
 func (w *world) reachers() []kernel.Syscall {
 	of := func(t message.Type, purpose ...kernel.Reach) kernel.Definition {

@@ -124,6 +124,17 @@ func (x *Sessions) parsed(text jsontext.Value) (*schema.Schema, error) {
 	return s, err
 }
 
+// withoutAllowing returns the rules that deny and ask: what another principal has allowed for its rights, it hasn't
+// allowed for those of the one that forks its session.
+func withoutAllowing(policy []rule) (narrower []rule) {
+	for _, r := range policy {
+		if r.Decide != allow {
+			narrower = append(narrower, r)
+		}
+	}
+	return narrower
+}
+
 // A judged is a call that rules decide about, or what one reaches if Reach isn't "".
 type judged struct {
 	syscall *kernel.Syscall

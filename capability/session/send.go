@@ -59,6 +59,9 @@ func (x *Sessions) send(ctx context.Context, in sendInput, stream *kernel.Stream
 		return out, invalid("text", "give a text, files, or both")
 	}
 	s, err := x.writable(ctx, in.Session)
+	if err == nil {
+		err = x.bring(ctx, in.Files)
+	}
 	if err != nil {
 		return out, err
 	}
@@ -301,6 +304,9 @@ func (x *Sessions) append(ctx context.Context, in appendInput) (out appendOutput
 		return out, err
 	}
 	m, err := x.readMessage(in.Message)
+	if err == nil {
+		err = x.bring(ctx, m.Files)
+	}
 	if err != nil {
 		return out, err
 	}

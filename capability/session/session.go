@@ -38,6 +38,9 @@ import (
 type Blobs interface {
 	kernel.BlobPutter
 	kernel.BlobOwners
+
+	// Beginning fails if the pointer isn't to a blob that the caller of ctx may fetch, as that of [kernel.Blobs].
+	Beginning(ctx context.Context, p message.BlobPointer, n int) (first []byte, size int64, err error)
 }
 
 // Options are the settings of Sessions.

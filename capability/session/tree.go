@@ -110,7 +110,7 @@ type forkInput struct {
 
 var fork = kernel.DefineCommand[forkInput, createOutput](kernel.Definition{
 	Type:     "Session.Fork",
-	Summary:  "Begin a session with the messages of another one up to a message. Nothing is copied, and neither changes the other.",
+	Summary:  "Begin a session with the messages of another one up to a message. Nothing is copied, and neither changes the other. A fork of another caller's session acts with your rights, without its rules that allow.",
 	Errors:   []kernel.ErrorDefinition{notFoundError, {Code: 422, When: "the session has no such message"}, {Code: 503, When: "this kernel runs no sessions"}},
 	Volatile: []string{"session"},
 })
@@ -132,8 +132,12 @@ func (x *Sessions) fork(ctx context.Context, in forkInput) (out createOutput, er
 	}
 	from := kernel.SenderOf(ctx)
 	now := x.opts.Now()
+	policy := origin.Policy
+	if from.Principal().ID() != origin.Principal {
+		policy = withoutAllowing(policy)
+	}
 	h := head{
-		ID: x.ids.Next(now), Title: origin.Title, Model: origin.Model, Agent: origin.Agent, Tools: origin.Tools, Policy: origin.Policy, Budget: origin.Budget, Compact: origin.Compact,
+		ID: x.ids.Next(now), Title: origin.Title, Model: origin.Model, Agent: origin.Agent, Tools: origin.Tools, Policy: policy, Budget: origin.Budget, Compact: origin.Compact,
 		Principal: from.Principal().ID(), Token: from.Principal().Name(), Wire: from.Wire(), Created: now.UnixMilli(),
 		Seq: at, Leaf: at, LastID: m.ID, Parent: origin.Parent, Fork: &forkedAt{origin.ID, at},
 	}

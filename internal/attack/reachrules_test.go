@@ -214,7 +214,7 @@ func TestWhatIsApprovedIsReached(t *testing.T) {
 func TestPointersOfOthersLeadNowhere(t *testing.T) {
 	p := openPuppet(t)
 	before := fmt.Sprint(p.reached())
-	other := p.token("reader", `"preset":"agent"`)
+	other := p.token("reader", `"preset":"agent","deny":["Http.*"]`)
 	server := p.link(p.token("answerer", `"preset":"handler"`))
 	for _, kind := range []string{"Json", "Whole"} {
 		if o := server.ask("Syscall.Register", newID(), fmt.Sprintf(`{"name":"Answer.%s","kind":"query","description":"Serve.","inputSchema":{},"outputSchema":{}}`, kind)); o.code != 0 {
