@@ -8,6 +8,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,6 +61,20 @@ func (c *conversation) makeFiles(t *testing.T) string {
 	return dir
 }
 
+// executes reports whether the conversation has tools, which are executed to describe themselves.
+func (c *conversation) executes() bool {
+	return slices.ContainsFunc(c.files, func(f fileSpec) bool { return f.mode&0o100 != 0 })
+}
+
+// fileFlags returns the flags with which a kernel has the conversation's files.
+func (c *conversation) fileFlags(t *testing.T) []string {
+	dir := c.makeFiles(t)
+	if c.executes() {
+		return []string{"--mount", "/=" + filepath.Join(dir, "os") + ":exec"}
+	}
+	return []string{"--directory", dir}
+}
+
 // wantsFiles reports whether the conversation needs the tree of files.
 func (c *conversation) wantsFiles() bool {
 	return c.wants("capability/vfs") || c.wants("capability/content") || len(c.files) > 0
@@ -68,7 +83,7 @@ func (c *conversation) wantsFiles() bool {
 // tree returns the tree of files of a conversation: its own at the root, and the memory.
 func (c *conversation) tree(t *testing.T, m *memory.Memory, b kernel.BlobPutter) *vfs.Tree {
 	t.Helper()
-	folder := mounts.Folder{Path: filepath.Join(c.makeFiles(t), "os"), New: true, Programs: false}
+	folder := mounts.Folder{Path: filepath.Join(c.makeFiles(t), "os"), New: true, Programs: c.executes()}
 	root, err := mounts.Root(func() []mounts.Folder { return []mounts.Folder{folder} })
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -45,7 +46,10 @@ func (v *killedScripts) work(dir string, report func(string)) error {
 	if err != nil {
 		return err
 	}
-	ctx := script.FromFile(context.Background(), script.File{URI: "os://syscalls/killed"}) // without a limit of rate
+	if err := os.MkdirAll(w.Home().Files(), 0o700); err != nil {
+		return err
+	}
+	ctx := script.FromFile(context.Background(), script.File{URI: "os://syscalls/killed", Folder: w.Home().Files()}) // without a limit of rate
 	for i := 0; ; i++ {
 		name := fmt.Sprintf("Killed.At%dN%d", time.Now().UnixNano(), i)
 		for n := 1; n <= 3; n++ {

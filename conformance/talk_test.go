@@ -261,20 +261,23 @@ func dialBinary(t *testing.T, binary func() string, c *conversation) (io.WriteCl
 		return nil, nil
 	}
 	args, env := []string{"pipe", "--inline"}, append(os.Environ(), "KERNOS_HOME="+newHome(t))
+	var files []string
+	if c.wantsFiles() {
+		files = c.fileFlags(t)
+	}
 	switch {
 	case c.wants("capability/job") || c.wants("capability/session"): // a kernel in a pipe runs neither
-		args, env = []string{"pipe"}, startKernel(t, binary(), "127.0.0.1:0").env
+		args, env = []string{"pipe"}, startKernel(t, binary(), "127.0.0.1:0", files...).env
 	case c.wants("capability/history") || c.wants("journal"):
-		args = append(args, "--journal")
+		args = append(append(args, "--journal"), files...)
+	default:
+		args = append(args, files...)
 	}
 	if c.lenient {
 		args = append(args, "--lenient")
 	}
 	cmd := exec.Command(binary(), args...)
 	cmd.Env = env
-	if c.wantsFiles() {
-		cmd.Dir = c.makeFiles(t)
-	}
 	if c.wants("capability/crypto") {
 		cmd.Env = append(cmd.Env, "SSH_AUTH_SOCK="+serveAgent(t))
 	}

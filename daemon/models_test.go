@@ -104,26 +104,51 @@ func TestKeysOfModelsOccurNowhere(t *testing.T) {
 	})
 }
 
-// TestAGenerationForASessionIsRecordedByReference: the session has the texts.
-func TestAGenerationForASessionIsRecordedByReference(t *testing.T) {
-	s := modeltest.Serve(t, modeltest.Answer{Text: "An answer to be kept once."})
+// TestAGenerationIsRecorded: as a whole if a caller sends it, also if that names a session; the turn of a session, which has
+// the texts, is recorded by reference.
+func TestAGenerationIsRecorded(t *testing.T) {
+	s := modeltest.Serve(t, modeltest.Answer{Text: "An answer to be kept once."}, modeltest.Answer{Text: "An answer to be kept once."}, modeltest.Answer{Text: "An answer to be kept once."})
 	d, err := daemon.Open(&daemon.Options{Home: t.TempDir(), Models: s.Models()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = d.Close() }()
-	for _, session := range []string{`,"session":"s1"`, ""} {
-		call := func(typ message.Type, data string) string {
-			outcome, _ := d.Call(t.Context(), message.Message{Kind: message.KindCommand, Type: typ, Data: json.RawMessage(data), Metadata: message.Metadata{Correlation: "w" + session}}, nil)
-			return string(outcome.Data)
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- d.Serve(ctx) }()
+	defer func() {
+		stop()
+		if err := errors.Join(<-served, d.Close()); err != nil {
+			t.Error(err)
 		}
-		if got := call("Model.Generate", `{"model":"openai","system":"Be brief.","messages":[{"id":"m1","type":"input","text":"A question."}]`+session+`}`); !strings.Contains(got, "An answer") {
+	}()
+	call := func(correlation string, typ message.Type, data string) string {
+		outcome, _ := d.Call(t.Context(), message.Message{Kind: message.KindCommand, Type: typ, Data: json.RawMessage(data), Metadata: message.Metadata{Correlation: correlation}}, nil)
+		return string(outcome.Data)
+	}
+	var created struct{ Session string }
+	if text := call("", "Session.Create", `{"model":"openai","system":"Be brief.","tools":[]}`); json.Unmarshal([]byte(text), &created) != nil {
+		t.Fatal(text)
+	}
+	generation := func(session string) string {
+		return `{"model":"openai","system":"Be brief.","messages":[{"id":"m1","type":"input","text":"A question."}]` + session + `}`
+	}
+	for _, c := range []struct {
+		name      string
+		typ       message.Type
+		data      string
+		reference bool
+	}{
+		{"a caller", "Model.Generate", generation(""), false},
+		{"a caller that names a session", "Model.Generate", generation(`,"session":"` + created.Session + `"`), false},
+		{"a turn", "Session.Send", `{"session":"` + created.Session + `","text":"A question.","wait":true}`, true},
+	} {
+		if got := call(c.name, c.typ, c.data); strings.Contains(got, `"code"`) {
 			t.Fatal(got)
 		}
-		list := call("Message.List", `{"type":"Model.Generate","correlation":`+strconv.Quote("w"+session)+`}`)
-		for text, want := range map[string]bool{"A question": session == "", "An answer": session == "", "Be brief": session == "", `"last":"m1"`: session != "", `"finish":"stop"`: true, "Streamed": false} {
+		list := call("", "Message.List", `{"type":"Model.Generate","correlation":`+strconv.Quote(c.name)+`}`)
+		for text, want := range map[string]bool{"A question": !c.reference, "An answer": !c.reference, "Be brief": !c.reference, `"sha256":"`: c.reference, `"finish":"stop"`: true, "Streamed": false} {
 			if strings.Contains(list, text) != want {
-				t.Errorf("%q: the record has %q: %v, want %v: %s", session, text, !want, want, list)
+				t.Errorf("%s: the record has %q: %v, want %v: %s", c.name, text, !want, want, list)
 			}
 		}
 	}

@@ -46,7 +46,7 @@ func TestFlatteningIsBounded(t *testing.T) {
 		files[fmt.Sprintf("s%04d.md", i)] = fmt.Sprintf("---\nname: S\ndescription: s\nskills: [s%04d.md, s%04d.md, s%04d.md]\n---\n", i+1, (i*7)%3000, (i*13)%3000)
 	}
 	c := New(newShelf(t, files), nil)
-	skills := c.compose(t.Context(), hydrateInput{URI: "os://a.md", Flatten: true}).Metadata.Dependencies.Skills
+	skills := c.compose(kernel.OnItsOwn(t.Context()), hydrateInput{URI: "os://a.md", Flatten: true}).Metadata.Dependencies.Skills
 	if n := len(skills); n < maxDependencies || n > maxDependencies+3 || skills[0].URI != string(tooManyDependencies) {
 		t.Errorf("%d skills, the first is %+v", n, skills[0])
 	}
@@ -59,7 +59,7 @@ func TestChecksums(t *testing.T) {
 	files, _ := directory(t, all)
 	c := New(files, nil)
 	sum := func(name string) string { return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(all[name]))) }
-	m := c.compose(t.Context(), hydrateInput{URI: "os://agents/t.md", Checksums: true}).Metadata
+	m := c.compose(kernel.OnItsOwn(t.Context()), hydrateInput{URI: "os://agents/t.md", Checksums: true}).Metadata
 	got := []string{m.Checksum}
 	for _, s := range m.Dependencies.Skills {
 		got = append(got, s.URI+" "+s.Checksum)

@@ -87,7 +87,7 @@ func directory(t testing.TB, files map[string]string) (tree, string) {
 
 // hydration returns the reply of Content.Hydrate.
 func hydration(ctx context.Context, c *Content, uri string) []byte {
-	data, err := jsonv2.Marshal(c.compose(ctx, hydrateInput{URI: uri}))
+	data, err := jsonv2.Marshal(c.compose(kernel.OnItsOwn(ctx), hydrateInput{URI: uri}))
 	if err != nil {
 		panic(err)
 	}
