@@ -217,7 +217,7 @@ func manyScripts(out io.Writer, dir string) error {
 		}
 		before := heap()
 		for i := range n {
-			ctx := script.FromFile(context.Background(), "os://syscalls/bench")
+			ctx := script.FromFile(context.Background(), script.File{URI: "os://syscalls/bench", Folder: d.Home().Files()})
 			m := message.Message{Kind: message.KindCommand, Type: "Syscall.Register", Data: json.RawMessage(register(fmt.Sprintf("Bench.Invoice%d", i)))}
 			if outcome, err := d.Call(ctx, m, nil); err != nil || outcome.Kind == message.KindError {
 				return fmt.Errorf("register: %s, %w", outcome.Data, err)

@@ -95,13 +95,33 @@ func (h Home) Check() error {
 		if err := owned.Check(info); err != nil {
 			return &HomeError{h.Dir, err.Error()}
 		}
-		return nil
+		return h.checkAround()
 	case info.IsDir():
-		return nil
+		return h.checkAround()
 	case dir == h.Dir:
 		return &HomeError{h.Dir, "is not a directory"}
 	}
 	return &HomeError{h.Dir, fmt.Sprintf("can't be made: %s is not a directory", dir)}
+}
+
+// checkAround reports whether other users could replace the home, or what is in the folders of its origins, with a *HomeError.
+func (h Home) checkAround() error {
+	if err := owned.Above(h.Dir); err != nil {
+		return &HomeError{h.Dir, err.Error()}
+	}
+	for _, dir := range []string{h.Origins(), h.State()} {
+		info, err := os.Stat(dir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err == nil:
+			err = owned.Check(info)
+		}
+		if err != nil {
+			return &HomeError{h.Dir, fmt.Sprintf("can't be used: its folder %s %v", dir, err)}
+		}
+	}
+	return nil
 }
 
 // Make makes the home directory if it doesn't exist. Errors are *HomeError.

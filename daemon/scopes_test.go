@@ -191,8 +191,8 @@ func TestSettingsAreForTheOwner(t *testing.T) {
 		w.call(t, p, "Memory.Set", `{"key":"sys/x","value":"1"}`, want)
 		w.call(t, p, "VFS.Write", `{"uri":"os://memory/sys/y","content":"1"}`, want)
 		w.call(t, p, "Memory.Delete", `{"key":"sys/x"}`, want)
-		w.call(t, p, "Memory.Set", `{"key":"models/x","value":{"dialect":"syscall","type":"Llama.Generate"}}`, want)
-		w.call(t, p, "VFS.Write", `{"uri":"os://memory/models/y","content":"other"}`, want)
+		w.call(t, p, "Memory.Set", `{"key":"models/x","value":{"dialect":"syscall","type":"Llama.Generate"}}`, "they are the owner's")
+		w.call(t, p, "VFS.Write", `{"uri":"os://memory/models/y","content":"other"}`, "they are the owner's")
 		w.call(t, p, "VFS.Read", `{"uri":"os://sys/timeout"}`, "content")
 	}
 }

@@ -166,13 +166,10 @@ func reachWritable(ctx context.Context, asked string) (memoryKey, error) {
 		if e := kernel.PrincipalOf(ctx).Setting(string(key)); e != nil {
 			return "", e
 		}
-		fallthrough
-	case space == vault:
-		if err := kernel.Reaching(ctx, kernel.ToSettings, string(key)); err != nil {
-			return "", err
-		}
+	case space != vault:
+		return key, nil
 	}
-	return key, nil
+	return key, kernel.Reaching(ctx, kernel.ToSettings, string(key))
 }
 
 // mismatch returns the error for a key that is not at the revision that the caller expects.

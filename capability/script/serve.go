@@ -59,7 +59,7 @@ func (s *Scripts) call(ctx context.Context, sp *split, v *version, m *message.Me
 	}
 	out, err := s.opts.Engine.Run(ctx, p, m.Data, h, v.Limits.engine())
 	if err != nil {
-		return nil, outcome(err, true)
+		return nil, outcome(err, caller.IsOwner() || caller.ID() == author.ID())
 	}
 	if err := checkOutput(v.definition.Type, v.definition.Output, out); err != nil {
 		return nil, err

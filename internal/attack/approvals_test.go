@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"kernos/daemon"
+	"kernos/kernel"
 	"kernos/message"
 )
 
@@ -21,7 +22,8 @@ type asker struct {
 	seen    int           // the last message that was looked at
 }
 
-// asker begins a session of the owner with such a model, in which every call asks.
+// asker begins a session of the owner with such a model, in which every call asks, and settings may be reached by calls that were
+// allowed.
 func (w *world) asker(create func(data string) outcome) *asker {
 	w.t.Helper()
 	p := &asker{w: w, calls: make(chan string, 1)}
@@ -44,7 +46,7 @@ func (w *world) asker(create func(data string) outcome) *asker {
 		}
 	}()
 	w.must("Memory.Set", `{"key":"models/puppet","value":{"dialect":"syscall","type":"Puppet.Generate"}}`, nil)
-	o := create(`{"model":"puppet","tools":["*"],"policy":[{"match":"*","decide":"ask"}]}`)
+	o := create(`{"model":"puppet","tools":["*"],"policy":[{"match":"*","reach":"settings","decide":"allow"},{"match":"*","decide":"ask"}]}`)
 	var made struct{ Session string }
 	if err := json.Unmarshal(o.data, &made); o.code != 0 || err != nil {
 		w.t.Fatal(o, err)
@@ -194,6 +196,16 @@ func TestModelsAreTheOwners(t *testing.T) {
 			if o := w.call(secret, c.what, c.data); o.code != 403 {
 				t.Errorf("%s: %s %s: %v", preset, c.what, c.data, o)
 			}
+		}
+	}
+	var chat struct{ Session string }
+	w.must("Session.Create", `{"system":"-"}`, &chat)
+	for _, c := range [][2]string{
+		{"Memory.Set", `{"key":"models/default","value":"another"}`}, {"Memory.Set", `{"key":"models/new","value":"demo"}`},
+		{"Memory.Delete", `{"key":"models/default"}`}, {"VFS.Write", `{"uri":"os://memory/models/default","content":"\"other\""}`},
+	} {
+		if o := w.by(kernel.From(nil, "").In(chat.Session), message.Type(c[0]), "", c[1]); o.code != 403 || !strings.Contains(o.text, "needs an approval") {
+			t.Errorf("a session of the owner, unasked: %s %s: %v", c[0], c[1], o)
 		}
 	}
 	if got := w.owner("Memory.Get", `{"key":"models/default"}`); got.String() != `"demo"` {

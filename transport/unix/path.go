@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"kernos/internal/owned"
 )
 
 // Path returns where the socket of a daemon is that serves an origin of a home. The same
@@ -22,7 +24,8 @@ import (
 // in $XDG_RUNTIME_DIR, else in $TMPDIR, else in /tmp. A place that is not there, where
 // nothing can be made, or that would make the path longer than that of a socket may be, is
 // passed over. A directory of this name that belongs to another user, or is a link, is an
-// error.
+// error, and so is a place that other users may write, unless it is sticky, as /tmp is: they could
+// put another directory there.
 func Path(home, origin string) (string, error) {
 	home, err := filepath.Abs(home)
 	if err != nil {
@@ -44,6 +47,9 @@ func place(name string, bases ...string) (string, error) {
 		if len(path) > maxPath {
 			skipped = append(skipped, fmt.Errorf("%s is longer than the %d bytes that the path of a socket may have", path, maxPath))
 			continue
+		}
+		if err := owned.Above(dir); err != nil {
+			return "", fmt.Errorf("%s is not safe for a socket: it %w, or set XDG_RUNTIME_DIR to a directory that only you can enter", dir, err)
 		}
 		err := makePrivate(dir)
 		switch {

@@ -97,7 +97,7 @@ func TestPathIsInTheFirstPlaceThatWillDo(t *testing.T) {
 // In a directory where others may make directories, two users must not want the same one.
 func TestPathInASharedPlaceNamesItsOwner(t *testing.T) {
 	shared := shortDir(t)
-	if err := os.Chmod(shared, 0o1777); err != nil {
+	if err := os.Chmod(shared, os.ModeSticky|0o777); err != nil {
 		t.Fatal(err)
 	}
 	places(t, "", shared)
