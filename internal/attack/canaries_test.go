@@ -33,6 +33,7 @@ type canaries struct {
 	opened  func() int64 // how often it was opened, where the system tells
 	dir     string
 	scripts string // a folder whose program leaves the file ran in dir
+	own     string // a session of the owner
 	session string // of another principal, as are the others
 	job     string
 	left    int    // how often the script was written
@@ -75,11 +76,12 @@ func newCanaries(t testing.TB, o *daemon.Options) *canaries {
 	t.Cleanup(c.web.Close)
 	c.mcp = httptest.NewServer(http.HandlerFunc(c.answerMCP))
 	t.Cleanup(c.mcp.Close)
-	if err := errors.Join(os.WriteFile(c.file, []byte(secret), 0o600), os.Mkdir(c.scripts, 0o700), c.leave()); err != nil {
+	if err := errors.Join(os.WriteFile(c.file, []byte(secret), 0o600), os.Mkdir(c.scripts, 0o700), c.leave(),
+		os.WriteFile(filepath.Join(c.scripts, "agent.md"), []byte("---\nname: own\ndescription: Own.\ntools: [./canary.sh]\n---\nHello."), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	c.opened = watchOpens(t, c.file)
-	o.Files.Mounts = []string{"/scripts=" + c.scripts, "/web=" + c.web.URL}
+	o.Files.Mounts = []string{"/scripts=" + c.scripts + ":exec", "/web=" + c.web.URL}
 	o.Files.Development = true
 	o.Fetch.Allow = []string{"127.0.0.1"}
 	return c
@@ -138,6 +140,8 @@ func (c *canaries) settle(w *world) {
 		}
 	}
 	c.session, c.job = made.Session, made.JobID
+	w.must("Session.Create", `{"model":"openai"}`, &made)
+	c.own = made.Session
 	c.owner = c.idOf(w, "other")
 	for key, value := range map[string]string{
 		"agents/evil.md":  "---\nname: evil\ndescription: Evil.\ntools: [\"os://scripts/canary.sh\"]\n---\nHello.",
@@ -189,7 +193,7 @@ func (c *canaries) references() []string {
 func (c *canaries) texts() []string {
 	return []string{
 		"https://" + c.address + "/text", "http://" + c.address + "/text", c.file, "file://" + c.file,
-		"os://memory/agents/evil.md", "os://memory/agents/away.md", "os://scripts/canary.sh", "os://web/page", "os://mcp/fake/note/x/y", "os://mcp/fake/prompts/greet.md?topic=x",
+		"os://memory/agents/evil.md", "os://memory/agents/away.md", "os://scripts/canary.sh", "os://scripts/agent.md", "os://web/page", "os://mcp/fake/note/x/y", "os://mcp/fake/prompts/greet.md?topic=x",
 		"os://sys/log-level", "os://memory/models/evil", "os://memory/vault/evil", "models/evil", "vault/evil", "sys/log-level",
 		c.canaryCode(), "Http.Fetch", "Canary.Ask", "Canary.Do", "Fake.Act", "Theirs.Run", c.session, c.job, "theirs",
 	}

@@ -95,7 +95,18 @@ func (c *canaries) probes(t testing.TB, calls []*kernel.Syscall) (all []probe, n
 			}
 		}
 	}
-	return all, none
+	return append(all, c.nested()...), none
+}
+
+// nested are probes of references within parameters whose schema describes no members.
+func (c *canaries) nested() (all []probe) {
+	for _, reference := range c.references() {
+		said := fmt.Sprintf(`{"type":"input","text":"Hello","files":[{"dataRef":%s,"mimeType":"text/plain"}]}`, reference)
+		all = append(all,
+			probe{"Session.Append", "message/files/[]/dataRef", fmt.Sprintf(`{"session":%q,"message":%s}`, c.own, said)},
+			probe{"Model.Generate", "messages/[]/files/[]/dataRef", fmt.Sprintf(`{"model":"openai","messages":[%s]}`, said)})
+	}
+	return all
 }
 
 // A parameter is a place in the data of a syscall, with the schema of what belongs there.

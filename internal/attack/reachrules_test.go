@@ -181,7 +181,7 @@ func TestWhatIsApprovedIsReached(t *testing.T) {
 	p := openPuppet(t)
 	calls := []modeltest.Call{
 		{Name: "Http.Fetch", Args: fmt.Sprintf(`{"url":"http://%s/"}`, p.canaries.address)},
-		{Name: "Content.Hydrate", Args: `{"uri":"os://memory/agents/evil.md"}`},
+		{Name: "Content.Hydrate", Args: `{"uri":"os://scripts/agent.md"}`},
 		{Name: "VFS.Read", Args: `{"uri":"os://web/page"}`},
 		{Name: "VFS.Read", Args: `{"uri":"os://mcp/fake/note/x/y"}`},
 		{Name: "Fake.Act", Args: `{}`},
