@@ -2,7 +2,9 @@ package daemon_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"net/http"
 	"net/url"

@@ -109,7 +109,8 @@ func (r *reader) begin() {
 		r.t.Fatal(err)
 	}
 	r.root = root
-	for _, dir := range []string{"ada/kernos", "run"} {
+	const home = "ada/.local/share/kernos"
+	for _, dir := range []string{"ada/kernos", "run", home} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o700); err != nil {
 			r.t.Fatal(err)
 		}
@@ -124,8 +125,12 @@ func (r *reader) begin() {
 		}
 	}
 	_, r.port, _ = net.SplitHostPort(testkit.Address(r.t))
+	// A daemon that a command starts doesn't take its address from the environment.
+	if err := os.WriteFile(filepath.Join(root, home, "config.yaml"), []byte("addr: 127.0.0.1:"+r.port+"\n"), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
 	r.env = []string{"PATH=" + r.kernos + ":" + os.Getenv("PATH"), "HOME=" + root + "/ada", "XDG_RUNTIME_DIR=" + root + "/run",
-		"KERNOS_ADDR=127.0.0.1:" + r.port, "TZ=UTC", "LANG=C.UTF-8", "TERM=dumb", "PYTHONDONTWRITEBYTECODE=1", "EDITOR=true"}
+		"TZ=UTC", "LANG=C.UTF-8", "TERM=dumb", "PYTHONDONTWRITEBYTECODE=1", "EDITOR=true"}
 	r.t.Cleanup(func() {
 		stop := r.command("kernos", "stop")
 		if out, err := stop.CombinedOutput(); err != nil {

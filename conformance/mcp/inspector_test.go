@@ -13,7 +13,7 @@ import (
 // eras, with the strictest checks that it has.
 func TestInspector(t *testing.T) {
 	p := newPerson(t, &screen{t: t})
-	if err := os.CopyFS(filepath.Join(p.home, "os"), os.DirFS("testdata/os")); err != nil {
+	if err := os.CopyFS(filepath.Join(p.home, ".local/share/kernos/os"), os.DirFS("testdata/os")); err != nil {
 		t.Fatal(err)
 	}
 	p.prints("kernos serve --addr 127.0.0.1:0 --no-http=false > serve.log 2>&1 & until kernos status > /dev/null 2>&1; do :; done")

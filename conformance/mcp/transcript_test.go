@@ -161,8 +161,16 @@ func newPerson(t *testing.T, s *screen) *person {
 	if err := os.Mkdir(run, 0o700); err != nil {
 		t.Fatal(err)
 	}
+	state := filepath.Join(home, ".local/share/kernos")
+	if err := os.MkdirAll(state, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	// A daemon that a command starts doesn't take its settings from the environment.
+	if err := os.WriteFile(filepath.Join(state, "config.yaml"), []byte("no-http: true\nfetch-allow: [127.0.0.1]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	p := &person{t: t, screen: s, home: home, env: []string{"HOME=" + home, "PATH=" + bin + ":" + os.Getenv("PATH"), "XDG_RUNTIME_DIR=" + run,
-		"KERNOS_NO_HTTP=true", "KERNOS_FETCH_ALLOW=127.0.0.1", "TZ=UTC", "LANG=C.UTF-8", "GORACE=atexit_sleep_ms=10"}}
+		"TZ=UTC", "LANG=C.UTF-8", "GORACE=atexit_sleep_ms=10"}}
 	t.Cleanup(func() {
 		p.prints("kernos stop")
 		_ = os.RemoveAll(home)
