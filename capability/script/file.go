@@ -3,7 +3,9 @@ package script
 import (
 	"context"
 	"slices"
+	"strings"
 
+	"kernos/kernel"
 	"kernos/message"
 )
 
@@ -30,6 +32,11 @@ func fileOf(ctx context.Context) File {
 
 // file returns the file that the script is registered from; its URI is "" if there is none.
 func (sc *script) file() File { return File{sc.File, sc.Folder} }
+
+// notServed is the error for code whose folder has left the tree.
+func (sc *script) notServed(code int) *message.Error {
+	return message.Errorf(code, "%s isn't served: its file %s is in a folder that isn't a part of os:// now; kernos trust DIR brings it back, where DIR is the directory whose folder os has the file", sc.name, sc.File)
+}
 
 // isRoot reports whether the folder of a script is in the tree now. A script that has no file needs none.
 func (s *Scripts) isRoot(sc *script) bool {
@@ -60,11 +67,20 @@ func (s *Scripts) FileOf(t message.Type) (f File, ok bool, err error) {
 	return f, false, err
 }
 
-// Away returns the file of a script whose folder has left the tree.
+// Away returns the file of a script whose folder has left the tree. It may be asked for by the name of its method, such as
+// text.count.
 func (s *Scripts) Away(t message.Type) (f File, away bool) {
 	err := s.lock()
 	defer s.mu.Unlock()
 	sc := s.byName[t]
+	if sc == nil {
+		method := strings.Replace(string(t), ".", "_", 1)
+		for name, other := range s.byName {
+			if other.away && kernel.MethodName(name) == method {
+				sc = other
+			}
+		}
+	}
 	if err != nil || sc == nil || s.isRoot(sc) && !sc.away {
 		return f, false
 	}
@@ -96,19 +112,19 @@ func (s *Scripts) IsCurrent(t message.Type, f File, language, code string) (bool
 	return true, nil
 }
 
-// Withdraw stops serving the scripts whose folders have left the tree. They are kept. It returns their names.
-func (s *Scripts) Withdraw() (names []message.Type, err error) {
+// Withdraw stops serving the scripts whose folders have left the tree. They are kept. It returns their files.
+func (s *Scripts) Withdraw() (gone map[message.Type]File, err error) {
 	err = s.lock()
 	defer s.mu.Unlock()
+	gone = make(map[message.Type]File)
 	for t, sc := range s.byName {
 		if err == nil && !sc.away && !s.isRoot(sc) {
 			sc.away = true
 			s.registry.RemoveSyscall(t)
-			names = append(names, t)
+			gone[t] = sc.file()
 		}
 	}
-	slices.Sort(names)
-	return names, err
+	return gone, err
 }
 
 // keeps reports whether the versions of a script remain when it is registered again, as next: code of another folder has
