@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -33,9 +34,13 @@ func fileOf(ctx context.Context) File {
 // file returns the file that the script is registered from; its URI is "" if there is none.
 func (sc *script) file() File { return File{sc.File, sc.Folder} }
 
-// notServed is the error for code whose folder has left the tree.
-func (sc *script) notServed(code int) *message.Error {
-	return message.Errorf(code, "%s isn't served: its file %s is in a folder that isn't a part of os:// now; kernos trust DIR brings it back, where DIR is the directory whose folder os has the file", sc.name, sc.File)
+// notServed returns the error for code whose folder has left the tree.
+func notServed(ctx context.Context, t message.Type) error {
+	why := "its folder isn't a part of os:// now"
+	if k, ok := kernel.Of(ctx); ok {
+		why = cmp.Or(k.Absent(t, kernel.PrincipalOf(ctx)), why)
+	}
+	return message.Errorf(404, "%s isn't served: %s", t, why)
 }
 
 // isRoot reports whether the folder of a script is in the tree now. A script that has no file needs none.
