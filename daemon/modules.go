@@ -117,7 +117,7 @@ func (d *Daemon) prepare(r *kernel.Registry) error {
 	d.engine = engine.New(&engine.Options{Cache: filepath.Join(d.home.State(), "engine")})
 	d.scripts = script.New(r, &script.Options{Store: s.store, Find: d.tokens.Find, Open: s.resolve, Engine: d.engine, IsRoot: d.isRoot, Log: o.Log})
 	d.mcp = mcphost.New(r, &mcphost.Options{
-		Store: s.store, Seal: s.keys.Seal, Open: s.keys.Open, HTTP: s.asking, Taken: d.registered, Schemas: d.scripts.Schemas(), Version: o.Version, Log: o.Log,
+		Store: s.store, Seal: s.keys.Seal, Open: s.keys.Open, HTTP: s.asking, Home: d.home.Dir, Taken: d.registered, Schemas: d.scripts.Schemas(), Version: o.Version, Log: o.Log,
 	})
 	return s.openTree(&o.Files, d.variables(o.Level), d.mcp)
 }

@@ -60,13 +60,16 @@ func (f *scriptFiles) watch(ctx context.Context) {
 }
 
 // scan registers the files that have changed, and removes the scripts of those that are gone. Those whose folder has left the
-// tree are withdrawn. A folder that can't be listed changes nothing else.
+// tree are withdrawn. A folder that exists and can't be listed changes nothing else.
 func (f *scriptFiles) scan(ctx context.Context) {
 	f.withdraw(ctx)
 	present := make(map[string]bool)
 	for info, err := range f.d.state.tree.Walk(ctx, scriptFolder) {
 		if errors.Is(err, vfs.ErrUnnamed) {
 			continue
+		}
+		if missing(err) {
+			break
 		}
 		if err != nil {
 			return
@@ -91,11 +94,12 @@ func (f *scriptFiles) scan(ctx context.Context) {
 
 // withdraw stops serving the scripts whose folders have left the tree.
 func (f *scriptFiles) withdraw(ctx context.Context) {
-	names, err := f.d.scripts.Withdraw()
+	gone, err := f.d.scripts.Withdraw()
 	if err != nil {
 		return // the store can't be read, which is logged elsewhere
 	}
-	for _, t := range names {
+	for t, file := range gone {
+		delete(f.seen, file.URI) // when the folder is back, the file is as it was
 		f.d.opts.Log.Info("a script is no longer served: its folder has left os://", "name", t, "why", f.d.away(t))
 	}
 }
@@ -129,11 +133,14 @@ func (f *scriptFiles) forget(ctx context.Context, present map[string]bool) {
 	}
 	for t, file := range files {
 		uri := file.URI
-		if present[uri] || !f.d.isRoot(file.Folder, uri) {
+		if present[uri] {
 			continue
 		}
 		if _, err := f.d.state.tree.Stat(ctx, uri); !missing(err) {
 			continue // it can't be seen at the moment
+		}
+		if !f.d.isRoot(file.Folder, uri) {
+			continue // the file is missing since its folder has left the tree, maybe at this moment
 		}
 		if err := f.send(ctx, "Syscall.Unregister", map[string]any{"name": t}); err != nil {
 			f.d.opts.Log.Warn("a script whose file is gone can't be removed", "name", t, "file", uri, "error", err)
@@ -202,6 +209,9 @@ func (d *Daemon) away(t message.Type) string {
 		return ""
 	case f.Folder == "":
 		return fmt.Sprintf("it is code of the file %s of a folder that isn't trusted; kernos trust DIR brings it back, where DIR is the directory whose folder os has the file", f.URI)
+	}
+	if f.Folder == d.home.Files() {
+		return fmt.Sprintf("it is code of %s, and another root is mounted now; start the daemon without --mount /=DIRECTORY", f.Folder)
 	}
 	dir := filepath.Dir(f.Folder)
 	if filepath.Base(f.Folder) != filesName {

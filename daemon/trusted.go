@@ -14,6 +14,7 @@ import (
 	"kernos/capability/lifecycle"
 	"kernos/internal/durable"
 	"kernos/internal/owned"
+	"kernos/internal/visible"
 	"kernos/store/blobs"
 )
 
@@ -55,20 +56,26 @@ func (h Home) Trusted() ([]TrustedFolder, error) {
 
 // Trust makes a directory trusted, or changes whether its tools are executed. It returns the directory as it is remembered.
 func (h Home) Trust(dir string, execute bool) (f TrustedFolder, err error) {
-	if f.Path, err = resolved(dir); err != nil {
-		return f, err
+	var info fs.FileInfo
+	if f.Path, err = resolved(dir); err == nil {
+		info, err = os.Stat(f.Path)
 	}
-	f.Execute = execute
-	info, err := os.Stat(f.Path)
 	switch {
+	case dir == "":
+		return f, errors.New("no directory is named; kernos trust . is for the working directory")
+	case errors.Is(err, fs.ErrNotExist):
+		return f, fmt.Errorf("%s can't be trusted: it doesn't exist; name the directory whose folder os has the files", visible.Text(dir))
 	case err != nil:
-		return f, fmt.Errorf("%s can't be trusted: %w", dir, err)
+		return f, fmt.Errorf("%s can't be trusted: %w", visible.Text(dir), err)
 	case !info.IsDir():
-		return f, fmt.Errorf("%s can't be trusted: it is not a directory; name the directory whose folder os has the files", dir)
+		return f, fmt.Errorf("%s can't be trusted: it is not a directory; name the directory whose folder os has the files", visible.Text(dir))
+	case visible.Text(f.Path) != f.Path:
+		return f, fmt.Errorf("%q can't be trusted: its name has control characters, and what is trusted must be seen; rename it", f.Path)
 	}
 	if err := h.usable(f.Path); err != nil {
 		return f, fmt.Errorf("%s can't be trusted: %w", dir, err)
 	}
+	f.Execute = execute
 	return f, h.changeTrusted(func(all []TrustedFolder) []TrustedFolder {
 		i := slices.IndexFunc(all, func(o TrustedFolder) bool { return o.Path == f.Path })
 		if i < 0 {
@@ -81,6 +88,9 @@ func (h Home) Trust(dir string, execute bool) (f TrustedFolder, err error) {
 
 // Untrust takes the trust in a directory back, which need not exist any more. It reports whether there was any.
 func (h Home) Untrust(dir string) (f TrustedFolder, was bool, err error) {
+	if dir == "" {
+		return f, false, errors.New("no directory is named; kernos trust lists the directories that are trusted")
+	}
 	names := []string{}
 	if path, err := resolved(dir); err == nil {
 		names = append(names, path)

@@ -183,10 +183,8 @@ var ErrUnknownType = errors.New("no handler for the type")
 func (k *Kernel) unknown(m *message.Message, c *catalog, from Sender) error {
 	t := m.Type
 	text := fmt.Sprintf("No handler for %s", t)
-	if k.opts.Absent != nil {
-		if why := k.opts.Absent(t, from.Principal()); why != "" {
-			return &message.Error{Code: 404, Message: text + ": " + why, Reason: ErrUnknownType}
-		}
+	if why := k.Absent(t, from.Principal()); why != "" {
+		return &message.Error{Code: 404, Message: text + ": " + why, Reason: ErrUnknownType}
 	}
 	builtIn, needs := k.registry.BuiltIn(t), k.opts.Needs
 	c = c.of(from.Principal())

@@ -67,7 +67,7 @@ type Options struct {
 	// need with a word of the type.
 	Needs []Need
 
-	// Absent returns why a type that was served isn't now, as a clause; "" if it isn't known. It may be nil.
+	// Absent is [Kernel.Absent]. Nil means that no type is known to be absent.
 	Absent func(t message.Type, caller *principal.Principal) string
 
 	// IdempotencyTTL is how long the outcome of a command with an idempotency key is

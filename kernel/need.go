@@ -22,6 +22,15 @@ func (k *Kernel) Instead(t message.Type, caller *principal.Principal) string {
 	return k.registry.For(caller).Instead(t, k.opts.Needs)
 }
 
+// Absent returns why a type that was served isn't now, as a clause; "" if that isn't known. The type may be the name of a
+// method, such as text.count.
+func (k *Kernel) Absent(t message.Type, caller *principal.Principal) string {
+	if k.opts.Absent == nil {
+		return ""
+	}
+	return k.opts.Absent(t, caller)
+}
+
 // Instead returns what a caller that sees v and asks for an unknown type may need, or "". The first need with
 // a word of the name counts. The domain counts more than the action.
 func (v View) Instead(t message.Type, needs []Need) string {

@@ -58,7 +58,7 @@ func (c catalog) describe(ctx context.Context, in describeInput) (kernel.Raw, er
 	if in.Name == "" {
 		return kernel.Raw(envelope), nil
 	}
-	s, err := c.find(kernel.PrincipalOf(ctx), in.Name)
+	s, err := c.find(ctx, in.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -114,21 +114,27 @@ var olderDescribe = kernel.DefineQuery[olderInput, olderDescription](kernel.Defi
 })
 
 func (c catalog) olderDescribe(ctx context.Context, in olderInput) (olderDescription, error) {
-	s, err := c.find(kernel.PrincipalOf(ctx), in.Name)
+	s, err := c.find(ctx, in.Name)
 	if err != nil {
 		return olderDescription{}, err
 	}
 	return olderDescription{in.Name, s.Kind, jsontext.Value(s.Input.JSON()), jsontext.Value(s.Reply())}, nil
 }
 
-// find looks a syscall up that a caller may call. The error is the 403 that a call would get, or
+// find looks a syscall up that the caller may call. The error is the 403 that a call would get, or
 // a 404 that names the syscalls that may have been meant.
-func (c catalog) find(caller *principal.Principal, name string) (*kernel.Syscall, error) {
+func (c catalog) find(ctx context.Context, name string) (*kernel.Syscall, error) {
+	caller := kernel.PrincipalOf(ctx)
 	if s, ok := c.registry.Lookup(message.Type(name)); ok {
 		if no := caller.May(s.Target()); no != nil {
 			return nil, no
 		}
 		return s, nil
+	}
+	if k, ok := kernel.Of(ctx); ok {
+		if why := k.Absent(message.Type(name), caller); why != "" {
+			return nil, message.Errorf(404, "%s isn't served: %s", message.Clip(name, 64), why)
+		}
 	}
 	var names []string
 	seen := c.registry.For(caller)

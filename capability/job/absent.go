@@ -29,11 +29,11 @@ func (j *Jobs) knows(t message.Type) bool {
 	return known || err != nil // an error of the store passes
 }
 
-// absent reports whether a syscall isn't served now. It was known when the job was started, and a
-// program that has left may come back, whether or not it has given its name back.
+// absent reports whether a syscall isn't served now, or is about to leave since it is away. It was known when the job was
+// started, and a program that has left may come back, whether or not it has given its name back.
 func (a *run) absent(t message.Type) bool {
 	_, ok := a.k.Registry().Lookup(t)
-	return !ok
+	return !ok || a.away(a.j, t) != ""
 }
 
 // checkAbsent is checkCallOf for a syscall that is absent, as far as it can be checked: its

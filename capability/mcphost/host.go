@@ -53,6 +53,10 @@ type Options struct {
 	// HTTP reaches servers that have an address.
 	HTTP *http.Client
 
+	// Home is the directory that programs run in, unless they are given another one. The working directory of this process may
+	// be a repository, and a program such as npx takes what it runs from there.
+	Home string
+
 	// Taken reports whether a program has registered a name, and may do so again.
 	Taken func(message.Type) (bool, error)
 

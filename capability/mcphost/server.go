@@ -339,7 +339,7 @@ var mapKeys = maps.Keys[map[string]string]
 // open connects to the server that a record describes.
 func (s *server) open(ctx context.Context, r *record, changed chan struct{}, login *login) (*client.Conn, error) {
 	o := &client.Options{
-		Command: r.Command, Dir: r.Dir, URL: r.URL, HTTP: s.host.opts.HTTP, Revision: cmp.Or(r.Protocol, r.Spoken), Version: s.host.opts.Version,
+		Command: r.Command, Dir: r.Dir, Home: s.host.opts.Home, URL: r.URL, HTTP: s.host.opts.HTTP, Revision: cmp.Or(r.Protocol, r.Spoken), Version: s.host.opts.Version,
 		Changed: func() {
 			select {
 			case changed <- struct{}{}:

@@ -40,7 +40,7 @@ var nameForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(
 type addInput struct {
 	Name      string            `json:"name" jsonschema:"minLength=1,maxLength=32" jsonschema_description:"What to call the server: letters, digits, - and _. Its tools are Name.Tool: create_issue of github is Github.CreateIssue."`
 	Command   []string          `json:"command,omitempty" jsonschema:"maxItems=256" jsonschema_description:"The program that is the server, with its arguments. It is run with the owner's rights, and speaks over its standard streams."`
-	Directory string            `json:"directory,omitempty" jsonschema_description:"The directory that the program runs in. Default: that of the kernel."`
+	Directory string            `json:"directory,omitempty" jsonschema_description:"The directory that the program runs in. Default: the home of the kernel."`
 	Env       map[string]string `json:"env,omitempty" jsonschema_extras:"writeOnly=true" jsonschema_description:"Variables of the program's environment, which has none of the kernel's but PATH, HOME and others that say where things are. Their values are kept sealed."`
 	URL       string            `json:"url,omitempty" jsonschema:"maxLength=2048" jsonschema_description:"In place of command: the address of a server that speaks streamable HTTP."`
 	Headers   map[string]string `json:"headers,omitempty" jsonschema_extras:"writeOnly=true" jsonschema_description:"Headers of the requests to the address. Their values are kept sealed, for that host only."`

@@ -1,9 +1,12 @@
 package script
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"strings"
 
+	"kernos/kernel"
 	"kernos/message"
 )
 
@@ -30,6 +33,15 @@ func fileOf(ctx context.Context) File {
 
 // file returns the file that the script is registered from; its URI is "" if there is none.
 func (sc *script) file() File { return File{sc.File, sc.Folder} }
+
+// notServed returns the error for code whose folder has left the tree.
+func notServed(ctx context.Context, t message.Type) error {
+	why := "its folder isn't a part of os:// now"
+	if k, ok := kernel.Of(ctx); ok {
+		why = cmp.Or(k.Absent(t, kernel.PrincipalOf(ctx)), why)
+	}
+	return message.Errorf(404, "%s isn't served: %s", t, why)
+}
 
 // isRoot reports whether the folder of a script is in the tree now. A script that has no file needs none.
 func (s *Scripts) isRoot(sc *script) bool {
@@ -60,11 +72,20 @@ func (s *Scripts) FileOf(t message.Type) (f File, ok bool, err error) {
 	return f, false, err
 }
 
-// Away returns the file of a script whose folder has left the tree.
+// Away returns the file of a script whose folder has left the tree. It may be asked for by the name of its method, such as
+// text.count.
 func (s *Scripts) Away(t message.Type) (f File, away bool) {
 	err := s.lock()
 	defer s.mu.Unlock()
 	sc := s.byName[t]
+	if sc == nil {
+		method := strings.Replace(string(t), ".", "_", 1)
+		for name, other := range s.byName {
+			if other.away && kernel.MethodName(name) == method {
+				sc = other
+			}
+		}
+	}
 	if err != nil || sc == nil || s.isRoot(sc) && !sc.away {
 		return f, false
 	}
@@ -96,19 +117,19 @@ func (s *Scripts) IsCurrent(t message.Type, f File, language, code string) (bool
 	return true, nil
 }
 
-// Withdraw stops serving the scripts whose folders have left the tree. They are kept. It returns their names.
-func (s *Scripts) Withdraw() (names []message.Type, err error) {
+// Withdraw stops serving the scripts whose folders have left the tree. They are kept. It returns their files.
+func (s *Scripts) Withdraw() (gone map[message.Type]File, err error) {
 	err = s.lock()
 	defer s.mu.Unlock()
+	gone = make(map[message.Type]File)
 	for t, sc := range s.byName {
 		if err == nil && !sc.away && !s.isRoot(sc) {
 			sc.away = true
 			s.registry.RemoveSyscall(t)
-			names = append(names, t)
+			gone[t] = sc.file()
 		}
 	}
-	slices.Sort(names)
-	return names, err
+	return gone, err
 }
 
 // keeps reports whether the versions of a script remain when it is registered again, as next: code of another folder has

@@ -38,7 +38,7 @@ func (s *Scripts) call(ctx context.Context, sp *split, v *version, m *message.Me
 		return nil, message.Errorf(403, "%s is code of %s, which was revoked or has expired; the owner can remove it (kernos unregister %s)", v.definition.Type, sp.author, v.definition.Type)
 	}
 	if !s.isRoot(sp.script) { // it is withdrawn in a moment
-		return nil, message.Errorf(404, "%s isn't served: its file is in a folder that isn't trusted now; kernos trust DIR brings it back", v.definition.Type)
+		return nil, notServed(ctx, sp.script.name)
 	}
 	p, err := s.programOf(v)
 	if err != nil {

@@ -136,7 +136,7 @@ func (s *Scripts) goBack(ctx context.Context, in rollbackInput) (to string, comm
 		return "", nil, err
 	}
 	if old.away {
-		return "", nil, message.Errorf(409, "%s isn't served: its file is in a folder that isn't trusted now; kernos trust DIR brings it back", old.name)
+		return "", nil, message.Errorf(409, "%s isn't served, since its folder isn't a part of os:// now; a call of it reports what brings it back", old.name)
 	}
 	newest := old.split().current()
 	i := slices.Index(old.all, newest) - 1

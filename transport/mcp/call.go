@@ -157,10 +157,12 @@ func (t *toolset) unknown(name string, k *kernel.Kernel, caller *principal.Princ
 	for i, one := range t.tools {
 		names[i] = one.name
 	}
-	text := "Unknown tool: " + message.Clip(name, 100)
-	if near := nearest.Names(name, names); len(near) > 0 {
+	text, called := "Unknown tool: "+message.Clip(name, 100), message.Type(strings.Replace(name, "_", ".", 1))
+	if why := k.Absent(called, caller); why != "" {
+		text += "; " + why
+	} else if near := nearest.Names(name, names); len(near) > 0 {
 		text += "; did you mean " + strings.Join(near, " or ") + "?"
-	} else if other := k.Instead(message.Type(strings.Replace(name, "_", ".", 1)), caller); other != "" {
+	} else if other := k.Instead(called, caller); other != "" {
 		text += "; " + other
 	} else {
 		text += "; Syscall_Search finds tools by words, and Syscall_Register adds one"

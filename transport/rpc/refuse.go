@@ -67,8 +67,12 @@ func (st *stream) noMethod(n *kernel.Namespace, method string) {
 	st.refuse(404, "Method not found: "+method+st.instead(message.Type(method), g), g)
 }
 
-// instead returns what the error of an unknown method adds where the guidance suggests no name that was probably meant.
+// instead returns what the error of an unknown method adds: why it isn't served now, or what the caller may need where the
+// guidance suggests no name that was probably meant.
 func (st *stream) instead(t message.Type, g guidance) string {
+	if why := st.svc.k.Absent(t, st.caller); why != "" {
+		return "; " + why
+	}
 	if g.SuggestedMethod == "" {
 		if other := st.svc.k.Instead(t, st.caller); other != "" {
 			return "; " + other

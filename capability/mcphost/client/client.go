@@ -48,7 +48,8 @@ const (
 // Options describe what to connect to, and how. Either Command or URL is given.
 type Options struct {
 	Command []string // a program, with its arguments
-	Dir     string   // the directory that the program runs in
+	Dir     string   // the directory that the program runs in; "" means Home
+	Home    string   // a directory that the owner alone can write; "" means the working directory of this process
 	Env     []string // all of its environment
 
 	URL    string

@@ -3,6 +3,7 @@ package client
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,7 +50,7 @@ type child struct {
 func startProcess(c *Conn) (carrier, error) {
 	w := &child{c: c, ended: make(chan struct{}), err: process.Tail{Max: maxTail}, pace: rate.NewLimiter(logsPerSec, logBurst)}
 	w.cmd = exec.CommandContext(context.WithoutCancel(c.life), c.opts.Command[0], c.opts.Command[1:]...)
-	w.cmd.Dir, w.cmd.Env, w.cmd.WaitDelay = c.opts.Dir, c.opts.Env, closeTime
+	w.cmd.Dir, w.cmd.Env, w.cmd.WaitDelay = cmp.Or(c.opts.Dir, c.opts.Home), c.opts.Env, closeTime
 	out, stdout := io.Pipe()
 	log, stderr := io.Pipe()
 	w.cmd.Stdout, w.cmd.Stderr = stdout, stderr
@@ -61,7 +62,7 @@ func startProcess(c *Conn) (carrier, error) {
 	switch program := c.opts.Command[0]; {
 	case errors.Is(err, exec.ErrNotFound):
 		return nil, fmt.Errorf("%s isn't in the daemon's PATH; write its path out, or restart the daemon where it is in the PATH (kernos stop)", program)
-	case errors.Is(err, fs.ErrNotExist) && w.cmd.Dir != "":
+	case errors.Is(err, fs.ErrNotExist) && c.opts.Dir != "":
 		return nil, fmt.Errorf("%s can't be started in the directory %s: one of them doesn't exist", program, w.cmd.Dir)
 	case errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(program) && program[0] != '.': // such as example.com/mcp
 		return nil, fmt.Errorf("%s can't be started: %w (the address of a server begins with http:// or https://)", program, err)

@@ -153,6 +153,7 @@ func TestTableOfJobs(t *testing.T) {
 	at := clock(1735000000000, time.Now())
 	for job, want := range map[string]string{
 		`"status":"pending","waitsFor":"Text.Send","due":1735000000000`:             "waits for a program that serves Text.Send",
+		`"status":"pending","waitsFor":"Text.Send","why":"it is code of /src"`:      "it is code of /src",
 		`"status":"pending","paused":"its concurrencyKey is paused"`:                "paused: its concurrencyKey is paused",
 		`"status":"pending","due":1735000000000`:                                    "due " + at,
 		`"status":"pending","schedule":"@daily","next":1735000000000`:               "next " + at + " (@daily)",

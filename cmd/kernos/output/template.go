@@ -8,12 +8,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"text/template"
 	"time"
 
+	"kernos/cmd/kernos/settings"
 	"kernos/cmd/kernos/terminal"
+	"kernos/daemon"
 	"kernos/internal/visible"
 )
 
@@ -89,8 +92,8 @@ func givenTemplate(given string) (*template.Template, error) {
 }
 
 // findTemplate finds the template for a content type: that of the project, which is the
-// nearest directory above with .kernos/templates in it; that of the user; a built-in one;
-// or nil.
+// nearest directory above with .kernos/templates in it, if the owner trusts that directory; that of
+// the user; a built-in one; or nil.
 func (p *Printer) findTemplate(content string) (*template.Template, error) {
 	if !filepath.IsLocal(content) || filepath.Base(content) != content {
 		return nil, nil
@@ -119,7 +122,9 @@ func (p *Printer) templateDirectories() (all []string) {
 		for {
 			path := filepath.Join(dir, ".kernos", "templates")
 			if info, err := os.Stat(path); err == nil && info.IsDir() {
-				all = append(all, path)
+				if isTrusted(dir) {
+					all = append(all, path)
+				}
 				break
 			}
 			parent := filepath.Dir(dir)
@@ -133,4 +138,15 @@ func (p *Printer) templateDirectories() (all []string) {
 		all = append(all, p.templates)
 	}
 	return all
+}
+
+// isTrusted reports whether the owner trusts a directory. A template of another one could show what isn't so.
+func isTrusted(dir string) bool {
+	home, err := settings.Home()
+	if err != nil {
+		return false
+	}
+	trusted, err := home.Trusted()
+	path, linkErr := filepath.EvalSymlinks(dir)
+	return err == nil && linkErr == nil && slices.ContainsFunc(trusted, func(t daemon.TrustedFolder) bool { return t.Problem == "" && t.Path == path })
 }
