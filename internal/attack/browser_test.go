@@ -266,6 +266,10 @@ func TestCookiesOpenNothing(t *testing.T) {
 	if got := w.owner("Token.Create", `{"name":"console-hgfedcba","preset":"console"}`); got.code != 422 {
 		t.Errorf("a token with the name of a browser: %v", got)
 	}
+	if got := w.owner("Token.Update", fmt.Sprintf(`{"name":%q,"expires":%d}`, name, w.clock.Now().Add(60*24*time.Hour).UnixMilli())); got.code != 409 || !strings.Contains(got.text, "kernos token revoke") {
+		t.Errorf("the owner gives the cookie another end: %v", got)
+	}
+	w.shut("the cookie's secret as a bearer, after that", "Authorization", "Bearer "+secret)
 	w.must("Token.Revoke", `{"name":"`+name+`"}`, nil)
 	if got := w.call(w.token("program", ""), "Memory.Get", `{"key":"door"}`); got.code != 404 {
 		t.Errorf("a program with a token gets %v", got)
