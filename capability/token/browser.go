@@ -68,6 +68,12 @@ type loan struct {
 	until time.Time
 }
 
+// over reports whether a loan has ended, by the time of day or by the time that has passed: one of the two stands still while a machine
+// sleeps, the other one can be set back.
+func (l *loan) over(now time.Time) bool {
+	return !now.Before(l.until) || !now.Round(0).Before(l.until.Round(0))
+}
+
 var enrol = kernel.DefineCommand[Key, Info](kernel.Definition{
 	Type:       "Token.Enrol",
 	Access:     principal.OwnerOnly,
@@ -129,7 +135,7 @@ func (d *Directory) Prove(name string, verify func(Key) bool) (*principal.Princi
 	}
 	now := d.opts.Now()
 	h.used = now.UnixMilli()
-	if h.lent != nil && now.Before(h.lent.until) {
+	if h.lent != nil && !h.lent.over(now) {
 		return h.lent.owner, nil
 	}
 	return h.principal, nil

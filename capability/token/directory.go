@@ -338,6 +338,9 @@ func (d *Directory) find(name, next string) (*holder, error) {
 	return nil, &message.Error{Code: 404, Message: strings.Join(parts, "; ")}
 }
 
+// loanCheck is how often it is checked whether a browser still acts for the owner: a timer stands still while the machine sleeps.
+const loanCheck = time.Minute
+
 // expire ends the tokens whose time is over, and sets the timer to the next one.
 func (d *Directory) expire() {
 	d.mu.Lock()
@@ -345,11 +348,11 @@ func (d *Directory) expire() {
 	now := d.opts.Now()
 	next := time.Hour // a clock that is set forward is noticed by then
 	for _, h := range d.byName {
-		if l := h.lent; l != nil && !now.Before(l.until) {
+		if l := h.lent; l != nil && l.over(now) {
 			l.owner.End(principal.ErrLent)
 			h.lent = nil
 		} else if l != nil {
-			next = min(next, l.until.Sub(now))
+			next = min(next, l.until.Sub(now), loanCheck)
 		}
 		switch {
 		case h.Grant.Expires == 0:

@@ -230,7 +230,7 @@ var update = kernel.DefineCommand[updateInput, Info](kernel.Definition{
 	Type:    "Token.Update",
 	Access:  principal.OwnerOnly,
 	Reaches: []kernel.Reach{kernel.ToTokens},
-	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no token has this name"}, {Code: 409, When: "it is the default token, or another request changes the token"}, {Code: 422, When: "a pattern can't be used, or the time is over already"}},
+	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no token has this name"}, {Code: 409, When: "it is the default token or a cookie of an earlier version, or another request changes the token"}, {Code: 422, When: "a pattern can't be used, or the time is over already"}},
 	Summary: "Change what a token may do: what is given is added to its patterns, or replaces a single value. Its connections end, and begin again with the new rights.",
 	Input:   schema.Input[updateInput]().Example(`{"name":"ci","allow":["Crypto.Open"]}`),
 })
@@ -243,6 +243,9 @@ func (d *Directory) update(ctx context.Context, in updateInput) (Info, error) {
 	old, err := d.findOwn(in.Name)
 	if err != nil {
 		return Info{}, err
+	}
+	if old.cookie() {
+		return Info{}, message.Errorf(409, "The token %q is a cookie of an earlier version, which opens nothing; kernos console lets the browser in, and kernos token revoke %[1]s removes the token", old.Name)
 	}
 	if err := d.checkExpires(in.Expires); err != nil {
 		return Info{}, err

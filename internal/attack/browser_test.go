@@ -266,6 +266,10 @@ func TestCookiesOpenNothing(t *testing.T) {
 	if got := w.owner("Token.Create", `{"name":"console-hgfedcba","preset":"console"}`); got.code != 422 {
 		t.Errorf("a token with the name of a browser: %v", got)
 	}
+	if got := w.owner("Token.Update", fmt.Sprintf(`{"name":%q,"expires":%d}`, name, w.clock.Now().Add(60*24*time.Hour).UnixMilli())); got.code != 409 || !strings.Contains(got.text, "kernos token revoke") {
+		t.Errorf("the owner gives the cookie another end: %v", got)
+	}
+	w.shut("the cookie's secret as a bearer, after that", "Authorization", "Bearer "+secret)
 	w.must("Token.Revoke", `{"name":"`+name+`"}`, nil)
 	if got := w.call(w.token("program", ""), "Memory.Get", `{"key":"door"}`); got.code != 404 {
 		t.Errorf("a program with a token gets %v", got)
@@ -435,9 +439,14 @@ func TestTheOwnersBrowser(t *testing.T) {
 		}
 	}
 
-	// An hour later it is a console as others are.
+	// An hour later it is a console as others are, and reads nothing of what it has asked for as the owner.
+	stream := w.opened(conn, "message_watch", `{"filter":"type:Memory.Set"}`)
 	w.anHourLater()
-	if _, _, err := conn.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusPolicyViolation || !strings.Contains(err.Error(), "kernos console --owner") {
+	var err error
+	for err == nil { // what came before
+		_, _, err = conn.Read(t.Context())
+	}
+	if websocket.CloseStatus(err) != websocket.StatusPolicyViolation || !strings.Contains(err.Error(), "kernos console --owner") {
 		t.Errorf("the connection of a browser that acted for the owner: %v", err)
 	}
 	late, _ := b.dial()
@@ -445,12 +454,38 @@ func TestTheOwnersBrowser(t *testing.T) {
 		t.Fatal("the browser can't connect an hour later")
 	}
 	defer func() { _ = late.CloseNow() }()
+	if got := w.callOn(late, "service_resume", fmt.Sprintf(`[%q,0]`, stream)); !strings.Contains(got.text, "no longer exists") {
+		t.Errorf("an hour later, the browser reads a stream of the owner: %v", got)
+	}
 	if got := w.callOn(late, "token_list", `{}`); got.code == 0 {
 		t.Errorf("an hour later, the browser lists tokens: %v", got)
 	}
 	if got := w.callOn(late, "memory_set", `{"key":"a","value":1}`); got.code != 0 {
 		t.Errorf("an hour later, the browser can't write: %v", got)
 	}
+}
+
+// opened sends a call on a connection, and returns the id of its stream, which stays open.
+func (w *world) opened(conn *websocket.Conn, method, params string) (stream string) {
+	w.t.Helper()
+	if err := conn.Write(w.t.Context(), websocket.MessageText, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params)); err != nil {
+		w.t.Fatal(err)
+	}
+	for stream == "" {
+		_, text, err := conn.Read(w.t.Context())
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		var f struct {
+			Result string
+			Error  json.RawMessage
+		}
+		if err := json.Unmarshal(text, &f); err != nil || f.Error != nil {
+			w.t.Fatalf("%s: %s (%v)", method, text, err)
+		}
+		stream = f.Result
+	}
+	return stream
 }
 
 // by calls a syscall as a sender, which may name the cause of the request.

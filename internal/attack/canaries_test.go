@@ -20,7 +20,7 @@ import (
 )
 
 // Canaries are things outside of the kernel that count how often they are reached: each should be out of
-// reach of a model that nobody has allowed anything.
+// reach of a model that no client has allowed anything.
 type canaries struct {
 	address string       // of a server, which counts connections
 	network atomic.Int64 // connections to it

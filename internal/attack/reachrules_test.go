@@ -209,7 +209,7 @@ func TestWhatIsApprovedIsReached(t *testing.T) {
 	}
 }
 
-// Pointers that others have written lead to blobs only: nothing opens them with the rights of whoever reads
+// Pointers that others have written lead to blobs only: nothing opens them with the rights of the caller that reads
 // what they stand in.
 func TestPointersOfOthersLeadNowhere(t *testing.T) {
 	p := openPuppet(t)
