@@ -171,11 +171,16 @@ func (r *Registry) EmitterOf(event message.Type) (message.Type, bool) {
 // All returns all that is loaded, as the owner sees it; [Registry.For] returns what a principal sees.
 func (r *Registry) All() View { return View{r.state.Load()} }
 
-// CheckNames returns a 422 for a pattern of an older name: rights and rules are decided by the names
-// that are listed, so such a pattern would do nothing.
+// CheckNames returns a 422 for a pattern of an older name, and for a domain without an action: rights and rules are
+// decided by the names that are listed, so such a pattern would do nothing.
 func (r *Registry) CheckNames(patterns []string) error {
 	listed := func(domain string) bool {
 		return slices.ContainsFunc(r.All().Types(), func(t message.Type) bool { return t.Domain() == domain })
+	}
+	for _, pattern := range patterns {
+		if pattern != "" && listed(pattern) {
+			return message.Errorf(422, "Schema validation failed: %s is a domain; write %s.* for all of its syscalls", pattern, pattern)
+		}
 	}
 	for _, m := range r.All().Modules() {
 		for _, s := range m.Syscalls {
