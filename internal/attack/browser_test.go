@@ -440,7 +440,7 @@ func TestTheOwnersBrowser(t *testing.T) {
 	}
 
 	// An hour later it is a console as others are, and reads nothing of what it has asked for as the owner.
-	stream := w.opened(conn, "message_watch", `{"filter":"type:Memory.Set"}`)
+	stream := w.openStream(conn, "message_watch", `{"filter":"type:Memory.Set"}`)
 	w.anHourLater()
 	var err error
 	for err == nil { // what came before
@@ -465,8 +465,8 @@ func TestTheOwnersBrowser(t *testing.T) {
 	}
 }
 
-// opened sends a call on a connection, and returns the id of its stream, which stays open.
-func (w *world) opened(conn *websocket.Conn, method, params string) (stream string) {
+// openStream sends a call on a connection, and returns the id of its stream, which stays open.
+func (w *world) openStream(conn *websocket.Conn, method, params string) (stream string) {
 	w.t.Helper()
 	if err := conn.Write(w.t.Context(), websocket.MessageText, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params)); err != nil {
 		w.t.Fatal(err)

@@ -204,7 +204,7 @@ func (w *world) served() (calls []*kernel.Syscall) {
 	return calls
 }
 
-// A program that serves a call has no more rights than its token and the caller both have, whatever program has
+// A program that serves a call has no more rights than its token and the caller both have, whichever caller has
 // called it and however it is called, and calls no command when it serves a query.
 func TestAProgramThatServesActsForBoth(t *testing.T) {
 	table := readCells(t)
