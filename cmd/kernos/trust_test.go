@@ -161,7 +161,7 @@ func (r *repository) shown() (found []string) {
 // daemon; all of it is when the repository is trusted.
 func TestARepositoryIsTheWorkingDirectory(t *testing.T) {
 	r := newRepository(t)
-	lines := []string{"kernos memory get notes/1", "kernos mcp", "kernos serve"}
+	lines := []string{"kernos memory get notes/1", "kernos mcp", "kernos mcp add npx -- npx -y evil", "kernos serve", "kernos pipe --inline"}
 	if *long {
 		lines = append(lines, examples(rootCommand())...)
 		if len(lines) < 150 {
