@@ -82,8 +82,9 @@ crash: ## Cut the power, fail the disk and kill the kernel, at length (a quarter
 	$(GO) test -v -run Kill -timeout 4h ./conformance -crashes 100
 	$(GO) test -v -run Kill -timeout 4h ./capability/session -kills 1000
 
-attack: ## Attack a whole daemon, at length: rights, doors, races, floods, kills
+attack: ## Attack a whole daemon, at length: rights, doors, races, floods, kills, a repository
 	$(GO) test -v -timeout 4h ./internal/attack -long
+	$(GO) test -v -run TestARepositoryIsTheWorkingDirectory -timeout 4h ./cmd/kernos -long
 
 soak: ## Pipe one message, a thousand and a million through the daemon, a hundred times each
 	$(GO) test -v -run TestNoAnswer -timeout 4h ./cmd/kernos -pipes 100 -floods 100 -many 1000000
