@@ -84,7 +84,7 @@ func TestCodeKeepsTheSessionThatItCameFrom(t *testing.T) {
 	w.want("", "Syscall.Adopt", `{"name":"Text.N"}`, `{"name":"Text.N","versions":[]}`) // 1.0.1 isn't called
 	w.want("", "Syscall.Register", version(2), "{…}")
 	told, _, err := w.journal.List(t.Context(), journal.Query{Filter: journal.Filter{Type: string(script.Adopted)}})
-	if err != nil || len(told) != 2 || string(told[0].Message.Data) != `{"name":"Text.N","version":"1.0.1"}` {
+	if err != nil || len(told) != 2 || string(told[1].Message.Data) != `{"name":"Text.N","version":"1.0.1"}` {
 		t.Errorf("the events are %v (%v)", told, err)
 	}
 	w = w.restart(shared)
