@@ -46,11 +46,15 @@ func kernosRPC() (http.Handler, error) {
 	}
 	modules := []kernel.Module{introspect.Module(registry), {Name: "bench", Version: "1.0.0", Summary: "What is measured.", Syscalls: []kernel.Syscall{{
 		Definition: kernel.Definition{
-			Type: "Bench.Items", Kind: message.KindQuery, Summary: "Send items.", Runs: kernel.Slow,
+			Type:    "Bench.Items",
+			Kind:    message.KindQuery,
+			Summary: "Send items.",
 			Input: schema.Input[struct {
 				Count int `json:"count"`
-			}](), Output: schema.Any,
-			Emits: []kernel.EventDefinition{{Type: "Bench.Item", Summary: "An item."}},
+			}](),
+			Output:   schema.Any,
+			Emits:    []kernel.EventDefinition{{Type: "Bench.Item", Summary: "An item."}},
+			Behavior: kernel.Behavior{Runs: kernel.Slow},
 		},
 		Handler: func(_ context.Context, m message.Message, emit kernel.Emit) {
 			var in struct{ Count int }

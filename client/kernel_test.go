@@ -85,8 +85,13 @@ func serveCounting(t *testing.T, next <-chan int) string {
 	t.Helper()
 	count := kernel.Syscall{
 		Definition: kernel.Definition{
-			Type: "Test.Count", Kind: message.KindQuery, Summary: "Count.", Runs: kernel.Slow,
-			Input: schema.Any, Output: schema.Any, Emits: []kernel.EventDefinition{{Type: "Test.Counted", Summary: "A number."}},
+			Type:     "Test.Count",
+			Kind:     message.KindQuery,
+			Summary:  "Count.",
+			Input:    schema.Any,
+			Output:   schema.Any,
+			Emits:    []kernel.EventDefinition{{Type: "Test.Counted", Summary: "A number."}},
+			Behavior: kernel.Behavior{Runs: kernel.Slow},
 		},
 		Handler: func(ctx context.Context, m message.Message, emit kernel.Emit) {
 			for n := range next {

@@ -77,7 +77,7 @@ func (v *killedJobs) open(dir string, more ...kernel.Syscall) (*whole, error) {
 		b.Set(at, append([]byte("x"), e.Value...))
 		return in, kernel.Stage(ctx, &b)
 	})
-	outside := kernel.Command(kernel.Definition{Type: "Test.Outside", Summary: "Act.", Effect: kernel.External, Runs: kernel.Slow}, func(_ context.Context, in counted) (counted, error) {
+	outside := kernel.Command(kernel.Definition{Type: "Test.Outside", Summary: "Act.", Behavior: kernel.Behavior{Effect: kernel.External, Runs: kernel.Slow}}, func(_ context.Context, in counted) (counted, error) {
 		f, err := os.OpenFile(filepath.Join(dir, "outside"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		if err != nil {
 			return in, err

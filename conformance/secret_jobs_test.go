@@ -36,7 +36,10 @@ func leaky() kernel.Module {
 		Password string `json:"password" jsonschema:"writeOnly=true" jsonschema_description:"A secret."`
 	}
 	leak := kernel.DefineCommand[sealed, account](kernel.Definition{
-		Type: "Leak.Open", Summary: "A test.", Effect: kernel.External, Runs: kernel.Slow, Emits: []kernel.EventDefinition{{Type: "Leak.Opened", Summary: "A test."}},
+		Type:     "Leak.Open",
+		Summary:  "A test.",
+		Emits:    []kernel.EventDefinition{{Type: "Leak.Opened", Summary: "A test."}},
+		Behavior: kernel.Behavior{Effect: kernel.External, Runs: kernel.Slow},
 	}).BindStream(func(ctx context.Context, in sealed, s *kernel.Stream) (out account, err error) {
 		data, err := kernel.Invoke(ctx, "Crypto.Open", fmt.Appendf(nil, `{"ciphertext":%q}`, in.Ciphertext))
 		if err != nil {

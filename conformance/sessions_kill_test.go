@@ -53,7 +53,7 @@ type turnMessage struct {
 
 // thinking is a model: it answers each input with calls under the key that the input is, and their
 // results with a reply.
-var thinking = kernel.Command(kernel.Definition{Type: "Test.Generate", Summary: "Generate.", Runs: kernel.Slow, Repeat: kernel.Retried},
+var thinking = kernel.Command(kernel.Definition{Type: "Test.Generate", Summary: "Generate.", Behavior: kernel.Behavior{Runs: kernel.Slow, Repeat: kernel.Retried}},
 	func(_ context.Context, in map[string]json.RawMessage) (any, error) {
 		var messages []turnMessage
 		if err := json.Unmarshal(in["messages"], &messages); err != nil {

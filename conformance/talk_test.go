@@ -442,8 +442,12 @@ func shorten(s string) string {
 // syscall makes a real syscall of a spec.
 func (h *handlerSpec) syscall() kernel.Syscall {
 	d := kernel.Definition{
-		Type: h.name, Kind: h.kind, Summary: "A syscall of this conversation.",
-		Input: schema.Any, Output: schema.Any, Timeout: h.timeout,
+		Type:     h.name,
+		Kind:     h.kind,
+		Summary:  "A syscall of this conversation.",
+		Input:    schema.Any,
+		Output:   schema.Any,
+		Behavior: kernel.Behavior{Timeout: h.timeout},
 	}
 	for _, e := range h.emits {
 		d.Emits = append(d.Emits, kernel.EventDefinition{Type: e, Summary: "An event of this conversation."})

@@ -38,12 +38,17 @@ func (d *Daemon) openConsole() error {
 	d.console = console.New(console.Options{Home: d.homeMark(), Enrol: d.enrolBrowser, Who: d.describeBrowser, Leave: d.signOut, Now: d.opts.Now})
 	return d.kernel.Registry().AddSyscall(kernel.Module{Name: "kernel"}, kernel.Command(
 		kernel.Definition{
-			Type:       ConsoleType,
-			Access:     principal.OwnerOnly,
-			Reaches:    []kernel.Reach{kernel.ToTokens},
-			Summary:    "Make a link that lets a browser of this machine into the console: it can be used once, within a minute.",
-			Errors:     []kernel.ErrorDefinition{{Code: 403, When: "something else than a client of the owner asks: a browser, a session, a job or code"}, {Code: 503, When: "this kernel is served at no address that a browser reaches"}},
-			Visibility: kernel.Hidden,
+			Type:    ConsoleType,
+			Summary: "Make a link that lets a browser of this machine into the console: it can be used once, within a minute.",
+			Presentation: kernel.Presentation{
+				Errors: []kernel.ErrorDefinition{
+					{Code: 403, When: "something else than a client of the owner asks: a browser, a session, a job or code"},
+					{Code: 503, When: "this kernel is served at no address that a browser reaches"},
+				},
+				Visibility: kernel.Hidden,
+			},
+			Behavior:   kernel.Behavior{Reaches: []kernel.Reach{kernel.ToTokens}},
+			Permission: kernel.Permission{Access: principal.OwnerOnly},
 		},
 		func(ctx context.Context, in ConsoleRequest) (ConsoleLink, error) {
 			if call, ok := kernel.CallOf(ctx); !ok || !call.Direct() || call.Principal() != principal.TheOwner() {

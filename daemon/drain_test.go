@@ -41,7 +41,7 @@ func TestADaemonFinishesWhatRuns(t *testing.T) {
 	}
 	begun, finish := make(chan struct{}), make(chan struct{})
 	type nothing struct{}
-	slow := kernel.Command(kernel.Definition{Type: "Test.Work", Summary: "Work.", Runs: kernel.Slow},
+	slow := kernel.Command(kernel.Definition{Type: "Test.Work", Summary: "Work.", Behavior: kernel.Behavior{Runs: kernel.Slow}},
 		func(context.Context, nothing) (nothing, error) {
 			close(begun)
 			<-finish

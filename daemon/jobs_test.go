@@ -88,11 +88,11 @@ func TestACanceledJobStopsWhatItHasCalled(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { hang(r.Context()) }))
 	defer server.Close()
 	nested := kernel.Module{Name: "nested", Version: "1.0.0", Summary: "For the test.", Syscalls: []kernel.Syscall{
-		kernel.Command(kernel.Definition{Type: "Nested.Inner", Summary: "Wait.", Runs: kernel.Slow, Effect: kernel.External}, func(ctx context.Context, in struct{}) (struct{}, error) {
+		kernel.Command(kernel.Definition{Type: "Nested.Inner", Summary: "Wait.", Behavior: kernel.Behavior{Runs: kernel.Slow, Effect: kernel.External}}, func(ctx context.Context, in struct{}) (struct{}, error) {
 			hang(ctx)
 			return in, ctx.Err()
 		}),
-		kernel.Command(kernel.Definition{Type: "Nested.Outer", Summary: "Call.", Runs: kernel.Slow, Effect: kernel.External}, func(ctx context.Context, in struct{}) (struct{}, error) {
+		kernel.Command(kernel.Definition{Type: "Nested.Outer", Summary: "Call.", Behavior: kernel.Behavior{Runs: kernel.Slow, Effect: kernel.External}}, func(ctx context.Context, in struct{}) (struct{}, error) {
 			_, err := kernel.Invoke(ctx, "Nested.Inner", []byte(`{}`))
 			return in, err
 		}),
@@ -207,7 +207,7 @@ func TestMetricsOfJobs(t *testing.T) {
 // reports what next has.
 func startWork(t *testing.T, o *daemon.Options, next chan float64) (d *daemontest.Daemon, jobID string) {
 	t.Helper()
-	work := kernel.DefineCommand[struct{}, struct{}](kernel.Definition{Type: "Test.Work", Summary: "Work.", Runs: kernel.Slow, Effect: kernel.External}).
+	work := kernel.DefineCommand[struct{}, struct{}](kernel.Definition{Type: "Test.Work", Summary: "Work.", Behavior: kernel.Behavior{Runs: kernel.Slow, Effect: kernel.External}}).
 		BindStream(func(_ context.Context, in struct{}, s *kernel.Stream) (struct{}, error) {
 			for f := range next {
 				s.Progress("working", f)

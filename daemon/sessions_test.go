@@ -31,7 +31,7 @@ import (
 // decision.
 func TestRulesOfASessionHoldInWhatItStarts(t *testing.T) {
 	var posts atomic.Int32
-	post := kernel.Command(kernel.Definition{Type: "Test.Post", Summary: "Post.", Effect: kernel.External}, func(context.Context, struct{}) (string, error) {
+	post := kernel.Command(kernel.Definition{Type: "Test.Post", Summary: "Post.", Behavior: kernel.Behavior{Effect: kernel.External}}, func(context.Context, struct{}) (string, error) {
 		posts.Add(1)
 		return "posted", nil
 	})

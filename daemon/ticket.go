@@ -25,11 +25,11 @@ func issueTickets(r *kernel.Registry) (authenticate func(string) (*principal.Pri
 	text := rand.Text()
 	s := kernel.Query(
 		kernel.Definition{
-			Type:       TicketType,
-			Access:     principal.OwnerOnly,
-			Reaches:    []kernel.Reach{kernel.ToTokens},
-			Summary:    "Get the token for HTTP on the socket of a daemon that wants signatures.",
-			Visibility: kernel.Hidden,
+			Type:         TicketType,
+			Summary:      "Get the token for HTTP on the socket of a daemon that wants signatures.",
+			Presentation: kernel.Presentation{Visibility: kernel.Hidden},
+			Behavior:     kernel.Behavior{Reaches: []kernel.Reach{kernel.ToTokens}},
+			Permission:   kernel.Permission{Access: principal.OwnerOnly},
 		},
 		func(context.Context, struct{}) (Ticket, error) { return Ticket{Token: text}, nil },
 	)

@@ -494,7 +494,7 @@ func TestFollowSaysThatItsPlaceIsGone(t *testing.T) {
 
 func TestWhatASyscallRecallsIsNotRecordedAgain(t *testing.T) {
 	j := open(t, memory(t), nil)
-	recall := &kernel.Syscall{Definition: kernel.Definition{Type: "Event.Search", Answers: kernel.FromJournal}}
+	recall := &kernel.Syscall{Definition: kernel.Definition{Type: "Event.Search", Journaled: kernel.Journaled{Answers: kernel.FromJournal}}}
 	m := query("a", "Event.Search", `{"words":"x"}`)
 	for _, r := range []kernel.Record{in(m), out(made(m.Event("Event.Found", json.RawMessage(`{"x":1}`)))), out(made(m.Reply(json.RawMessage(`{"x":1}`))))} {
 		r.Syscall = recall
@@ -508,7 +508,7 @@ func TestWhatASyscallRecallsIsNotRecordedAgain(t *testing.T) {
 
 func TestRecordsOfWhatIsKeptElsewhereAreBrief(t *testing.T) {
 	j := open(t, memory(t), nil)
-	brief := &kernel.Syscall{Definition: kernel.Definition{Type: "Zoo.Tell", Brief: func(json.RawMessage) json.RawMessage { return json.RawMessage(`{"in":"zoo/1"}`) }}}
+	brief := &kernel.Syscall{Definition: kernel.Definition{Type: "Zoo.Tell", Journaled: kernel.Journaled{Brief: func(json.RawMessage) json.RawMessage { return json.RawMessage(`{"in":"zoo/1"}`) }}}}
 	m := command("a", "Zoo.Tell", `{"story":"long"}`)
 	for _, r := range []kernel.Record{in(m), out(made(m.Event("Zoo.Told", json.RawMessage(`{"x":1}`)))), out(made(m.Reply(json.RawMessage(`{"story":"longer"}`))))} {
 		r.Syscall = brief

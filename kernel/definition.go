@@ -12,36 +12,60 @@ import (
 )
 
 // A Definition describes a syscall. Everything that people and programs see of a syscall
-// comes from it: routing, validation, listings, help, guidance, the hash.
+// comes from it: routing, validation, listings, help, guidance, the hash. A plain syscall states
+// these six fields; the groups are for what differs from most syscalls.
 type Definition struct {
 	Type    message.Type
-	Kind    message.Kind   // KindCommand, or KindQuery for a syscall that changes nothing
-	Summary string         // what it does, in one sentence
-	Input   *schema.Schema // the schema of a request's data; [schema.ExampleOf] makes an example
-	Output  *schema.Schema // the schema of a reply's data
-
+	Kind    message.Kind      // KindCommand, or KindQuery for a syscall that changes nothing
+	Summary string            // what it does, in one sentence
+	Input   *schema.Schema    // the schema of a request's data; [schema.ExampleOf] makes an example
+	Output  *schema.Schema    // the schema of a reply's data
 	Emits   []EventDefinition // the events that may come before the outcome
-	Aliases []message.Type    // other names; answered, but listed nowhere
-	Errors  []ErrorDefinition // errors of this syscall, beside the errors that every syscall may give
 
-	// Volatile names the members of the reply that differ from one call to the next although
-	// nothing has changed, such as headers.date, or entries.modified for all entries of a list;
-	// * stands for all members. A replay doesn't compare them.
-	Volatile []string
+	Presentation
+	Behavior
+	Journaled
+	Permission
+}
+
+// Presentation is how people see a syscall.
+type Presentation struct {
+	Aliases    []message.Type    // other names; answered, but listed nowhere
+	Errors     []ErrorDefinition // errors of this syscall, in addition to the errors that every syscall may give
+	Visibility Visibility        // Listed or Hidden
+}
+
+// Behavior is how the calls of a syscall run, and what they do and reach.
+type Behavior struct {
+	Provider Provider      // BuiltIn, Program, Code or Mounted
+	Runs     RunMode       // Inline, Slow or Endless
+	Timeout  time.Duration // how long a call may take; 0 means the kernel's default
+	Reaches  []Reach       // what calls are there to reach; what single parameters reach is declared with [Reaching]
+	Effect   Effect        // InStore, External, Transient or Delegated
+	Repeat   Repeat        // what running a command a second time with the same data does
+
+	// EffectOf returns the effect of one request, where Effect isn't that of all. Nil means that it is.
+	EffectOf func(data json.RawMessage) Effect
+
+	// Destroys means that a command takes something away that no other syscall brings back. Clients
+	// may ask a person first.
+	Destroys bool
 
 	// Short means that Output describes every reply: a reply fits into a line if its request
 	// does, or has a reference of its own for what may not. Other replies may be a
 	// [Reference].
 	Short bool
 
-	Access     principal.Access // which presets of tokens include it: ForAgents, ForHandlers, ForPeople, ByName, OwnerOnly or ForAll
-	Visibility Visibility       // Listed or Hidden
-	Runs       RunMode          // Inline, Slow or Endless
-	Provider   Provider         // BuiltIn, Program, Code or Mounted
-	Answers    AnswerSource     // Fresh, FromStore or FromJournal
-	Reaches    []Reach          // what calls are there to reach; what single parameters reach is declared with [Reaching]
-	Effect     Effect           // InStore, External, Transient or Delegated
-	Recording  Recording        // Always or InWorkflows
+	// Volatile names the members of the reply that differ from one call to the next although
+	// nothing has changed, such as headers.date, or entries.modified for all entries of a list;
+	// * stands for all members. A replay doesn't compare them.
+	Volatile []string
+}
+
+// Journaled is what the journal keeps of the calls of a syscall.
+type Journaled struct {
+	Recording Recording    // Always or InWorkflows
+	Answers   AnswerSource // Fresh, FromStore or FromJournal
 
 	// Redact returns the data of a request as it may be kept, for secrets that the
 	// schema can't mark because it depends on other fields whether they are any. It is also
@@ -52,35 +76,19 @@ type Definition struct {
 	// Brief returns what is recorded of a request or a reply in place of its data, which is
 	// kept elsewhere. Nil means all of it.
 	Brief func(data json.RawMessage) json.RawMessage
+}
 
-	// EffectOf returns the effect of one request, where Effect isn't that of all. Nil means that it is.
-	EffectOf func(data json.RawMessage) Effect
-
-	// Guidance returns a sentence for the caller about what to do about data that does not fit
-	// Input, or "". The error is an *schema.Invalid. Nil means that
-	// the descriptions in the schema suffice.
-	Guidance func(err error) string
-
-	// Repeat is what running a command a second time with the same data does.
-	Repeat Repeat
-
-	// Destroys means that a command takes something away that no other syscall brings back. Clients
-	// may ask a person first.
-	Destroys bool
+// Permission is who may call a syscall, and whose code it is.
+type Permission struct {
+	Access principal.Access // which presets of tokens include it: ForAgents, ForHandlers, ForPeople, ByName, OwnerOnly or ForAll
 
 	// Allowed means that the owner lets sessions call it without asking, although it acts outside of
 	// the kernel. The rules of a session come first. It is part of the definition, so that what is
 	// allowed is what the definition describes: one that has changed is no longer allowed.
 	Allowed bool
 
-	// Author is who has registered it, if Provider is Code.
-	Author principal.Claim
-
-	// Sessions are those whose rules decide about what the code calls, since it came from them.
-	Sessions []string
-
-	// Timeout is how long a call may take. 0 means the kernel's default.
-	Timeout time.Duration
+	Author   principal.Claim // who has registered it, if Provider is Code
+	Sessions []string        // whose rules decide about what the code calls, since it came from them
 }
 
 // Visibility decides whether listings show a syscall. It can be called either way.

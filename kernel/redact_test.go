@@ -79,12 +79,17 @@ type login struct {
 
 func TestWhatARecordKeepsOfItsData(t *testing.T) {
 	s := &kernel.Syscall{Definition: kernel.Definition{Type: "Session.Login", Input: schema.Input[login](), Output: schema.Output[login]()}}
-	depends := &kernel.Syscall{Definition: kernel.Definition{Type: "A.B", Input: schema.Any, Output: schema.Any, Redact: func(json.RawMessage) json.RawMessage {
-		return json.RawMessage(`{"kept":1,"Cookie":"c"}`)
-	}}}
-	broken := &kernel.Syscall{Definition: kernel.Definition{Type: "A.B", Input: schema.Any, Output: schema.Any, Redact: func(json.RawMessage) json.RawMessage { panic("no") }}}
-	garbles := &kernel.Syscall{Definition: kernel.Definition{Type: "A.B", Input: schema.Any, Output: schema.Any, Redact: func(data json.RawMessage) json.RawMessage { return data[:len(data)-1] }}}
-	recalls := &kernel.Syscall{Definition: kernel.Definition{Type: "Event.Replay", Answers: kernel.FromJournal}}
+	depends := &kernel.Syscall{Definition: kernel.Definition{
+		Type:   "A.B",
+		Input:  schema.Any,
+		Output: schema.Any,
+		Journaled: kernel.Journaled{Redact: func(json.RawMessage) json.RawMessage {
+			return json.RawMessage(`{"kept":1,"Cookie":"c"}`)
+		}},
+	}}
+	broken := &kernel.Syscall{Definition: kernel.Definition{Type: "A.B", Input: schema.Any, Output: schema.Any, Journaled: kernel.Journaled{Redact: func(json.RawMessage) json.RawMessage { panic("no") }}}}
+	garbles := &kernel.Syscall{Definition: kernel.Definition{Type: "A.B", Input: schema.Any, Output: schema.Any, Journaled: kernel.Journaled{Redact: func(data json.RawMessage) json.RawMessage { return data[:len(data)-1] }}}}
+	recalls := &kernel.Syscall{Definition: kernel.Definition{Type: "Event.Replay", Journaled: kernel.Journaled{Answers: kernel.FromJournal}}}
 	named := &kernel.Syscall{Definition: kernel.Definition{Type: "A.B", Input: parsed(t, `{"items":{"items":{"prefixItems":[{"writeOnly":true}]}}}`), Output: schema.Any}}
 	seal := &kernel.Syscall{Definition: kernel.Definition{Type: "Crypto.Seal", Input: schema.Any, Output: schema.Any}}
 	m := kerneltest.Command("a", "Session.Login", `{"user":"u","password":"p"}`)
@@ -149,7 +154,7 @@ func TestRedactAllocatesNothingForOrdinaryData(t *testing.T) {
 	m := kerneltest.Command("a", "Session.Login", `{"user":"ada","note":"a monkey with a token of affection"}`)
 	for _, s := range []*kernel.Syscall{nil,
 		{Definition: kernel.Definition{Type: "A.B", Input: schema.Any, Output: schema.Any}},
-		{Definition: kernel.Definition{Type: "A.B", Input: schema.Any, Output: schema.Any, Redact: func(data json.RawMessage) json.RawMessage { return data }}},
+		{Definition: kernel.Definition{Type: "A.B", Input: schema.Any, Output: schema.Any, Journaled: kernel.Journaled{Redact: func(data json.RawMessage) json.RawMessage { return data }}}},
 	} {
 		r := kernel.Record{Message: &m, Syscall: s}
 		fewest := 1.0

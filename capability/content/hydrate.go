@@ -89,12 +89,16 @@ const reserve = 2 * time.Second
 
 var hydrate = kernel.DefineQuery[hydrateInput, hydrateOutput](kernel.Definition{
 	Type:    "Content.Hydrate",
-	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "the resource doesn't exist"}, {Code: 502, When: "the server of a mount fails, or no mount has the resource"}},
 	Summary: "Read an agent or a skill, with the names and descriptions of the skills and tools that it depends on.",
-	Aliases: []message.Type{"FileSystem.Hydrate"},
-	Runs:    kernel.Slow,
-	Answers: kernel.FromStore,
-	Timeout: hydrateTimeout,
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 404, When: "the resource doesn't exist"},
+			{Code: 502, When: "the server of a mount fails, or no mount has the resource"},
+		},
+		Aliases: []message.Type{"FileSystem.Hydrate"},
+	},
+	Behavior:  kernel.Behavior{Runs: kernel.Slow, Timeout: hydrateTimeout},
+	Journaled: kernel.Journaled{Answers: kernel.FromStore},
 })
 
 func (c *Content) hydrate(ctx context.Context, in hydrateInput) (hydrateOutput, error) {

@@ -52,11 +52,17 @@ const (
 
 var index = kernel.DefineQuery[indexInput, indexOutput](kernel.Definition{
 	Type:    "Content.Index",
-	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "the folder doesn't exist"}, {Code: 413, When: "there are too many files below the folder"}, {Code: 422, When: "the URI or the cursor is invalid"}, {Code: 502, When: "the server of a mount fails, or no mount has the folder"}},
 	Summary: "List the skills and agents below a URI, and their problems.",
-	Runs:    kernel.Slow,
-	Answers: kernel.FromStore,
-	Timeout: hydrateTimeout,
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 404, When: "the folder doesn't exist"},
+			{Code: 413, When: "there are too many files below the folder"},
+			{Code: 422, When: "the URI or the cursor is invalid"},
+			{Code: 502, When: "the server of a mount fails, or no mount has the folder"},
+		},
+	},
+	Behavior:  kernel.Behavior{Runs: kernel.Slow, Timeout: hydrateTimeout},
+	Journaled: kernel.Journaled{Answers: kernel.FromStore},
 })
 
 func (c *Content) index(ctx context.Context, in indexInput) (indexOutput, error) {

@@ -41,13 +41,14 @@ const (
 )
 
 var search = kernel.DefineQuery[searchInput, searchOutput](kernel.Definition{
-	Type:    "Content.Search",
-	Errors:  index.Errors,
-	Summary: "Find skills and agents by words and by meaning of their names and descriptions, best first.",
-	Runs:    kernel.Slow,
-	Answers: kernel.FromJournal, // the results are stored already, and would repeat the query
-	Redact:  kernel.Without("query"),
-	Timeout: hydrateTimeout,
+	Type:         "Content.Search",
+	Summary:      "Find skills and agents by words and by meaning of their names and descriptions, best first.",
+	Presentation: kernel.Presentation{Errors: index.Errors},
+	Behavior:     kernel.Behavior{Runs: kernel.Slow, Timeout: hydrateTimeout},
+	Journaled: kernel.Journaled{
+		Answers: kernel.FromJournal, // the results are stored already, and would repeat the query
+		Redact:  kernel.Without("query"),
+	},
 })
 
 func (c *Content) search(ctx context.Context, in searchInput) (out searchOutput, err error) {

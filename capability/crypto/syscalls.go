@@ -29,10 +29,17 @@ type sealInput struct {
 
 var seal = kernel.DefineCommand[sealInput, string](kernel.Definition{
 	Type:    "Crypto.Seal",
-	Errors:  []kernel.ErrorDefinition{{Code: 400, When: "the key id is malformed"}, {Code: 413, When: "the plaintext is too long"}, {Code: 422, When: "the destination is invalid"}, {Code: 500, When: "the key can't be used; the cause says why"}},
 	Summary: "Encrypt a secret. The reply is a sealed string (pwenc:v1:…, or pwenc:v2:… if it is for something) that is safe to store and to show.",
 	Output:  schema.Written(`{"type":"string","description":"The sealed string, pwenc:v1:… or pwenc:v2:…"}`),
-	Runs:    kernel.Slow, // a person may have to confirm
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 400, When: "the key id is malformed"},
+			{Code: 413, When: "the plaintext is too long"},
+			{Code: 422, When: "the destination is invalid"},
+			{Code: 500, When: "the key can't be used; the cause says why"},
+		},
+	},
+	Behavior: kernel.Behavior{Runs: kernel.Slow}, // a person may have to confirm
 })
 
 // Seal seals a secret of the kernel's own for a destination, with the kernel's choice of a key.
@@ -100,11 +107,17 @@ type openInput struct {
 
 var open = kernel.DefineQuery[openInput, string](kernel.Definition{
 	Type:    "Crypto.Open",
-	Access:  principal.ByName,
-	Errors:  []kernel.ErrorDefinition{{Code: 403, When: "the string is sealed for another use"}, {Code: 422, When: "the string isn't a sealed one, or was altered"}, {Code: 500, When: "its key can't be used; the cause says why"}},
 	Summary: "Decrypt a sealed string (pwenc:v1:… or pwenc:v2:…). The reply is the secret.",
 	Output:  schema.Written(`{"type":"string","writeOnly":true,"description":"The plaintext. It is not recorded."}`),
-	Runs:    kernel.Slow,
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 403, When: "the string is sealed for another use"},
+			{Code: 422, When: "the string isn't a sealed one, or was altered"},
+			{Code: 500, When: "its key can't be used; the cause says why"},
+		},
+	},
+	Behavior:   kernel.Behavior{Runs: kernel.Slow},
+	Permission: kernel.Permission{Access: principal.ByName},
 })
 
 func (k *Keyring) opening(ctx context.Context, in openInput) (string, error) {
@@ -146,10 +159,15 @@ type deriveOutput struct {
 
 var derive = kernel.DefineQuery[deriveInput, deriveOutput](kernel.Definition{
 	Type:    "Crypto.Derive",
-	Access:  principal.ForPeople,
-	Errors:  []kernel.ErrorDefinition{{Code: 400, When: "the key id is malformed"}, {Code: 500, When: "the key can't be used; the cause says why"}},
 	Summary: "Derive a key and identify it: its id and its source, never the key itself.",
-	Runs:    kernel.Slow,
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 400, When: "the key id is malformed"},
+			{Code: 500, When: "the key can't be used; the cause says why"},
+		},
+	},
+	Behavior:   kernel.Behavior{Runs: kernel.Slow},
+	Permission: kernel.Permission{Access: principal.ForPeople},
 })
 
 func (k *Keyring) deriving(ctx context.Context, in deriveInput) (deriveOutput, error) {

@@ -42,13 +42,11 @@ type getInput struct {
 }
 
 var get = kernel.DefineQuery[getInput, kernel.Raw](kernel.Definition{
-	Type:      "Message.Get",
-	Errors:    []kernel.ErrorDefinition{{Code: 404, When: "no recorded message has this id"}},
-	Summary:   "Get a recorded message by its id.",
-	Output:    schema.Output[recorded](),
-	Answers:   kernel.FromJournal,
-	Redact:    withoutQuery,
-	Recording: kernel.InWorkflows,
+	Type:         "Message.Get",
+	Summary:      "Get a recorded message by its id.",
+	Output:       schema.Output[recorded](),
+	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{{Code: 404, When: "no recorded message has this id"}}},
+	Journaled:    kernel.Journaled{Answers: kernel.FromJournal, Redact: withoutQuery, Recording: kernel.InWorkflows},
 })
 
 func (r reader) get(ctx context.Context, in getInput) (kernel.Raw, error) {
@@ -116,13 +114,11 @@ type recordOut struct {
 func (recordOut) SchemaName() string { return "Record" }
 
 var list = kernel.DefineQuery[listInput, kernel.Raw](kernel.Definition{
-	Type:      "Message.List",
-	Errors:    []kernel.ErrorDefinition{{Code: 422, When: "the cursor or a filter is invalid"}},
-	Summary:   "List recorded messages by workflow, cause, kind, type, time or error code, in pages.",
-	Output:    schema.Output[listOutput](),
-	Answers:   kernel.FromJournal,
-	Redact:    withoutQuery,
-	Recording: kernel.InWorkflows,
+	Type:         "Message.List",
+	Summary:      "List recorded messages by workflow, cause, kind, type, time or error code, in pages.",
+	Output:       schema.Output[listOutput](),
+	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{{Code: 422, When: "the cursor or a filter is invalid"}}},
+	Journaled:    kernel.Journaled{Answers: kernel.FromJournal, Redact: withoutQuery, Recording: kernel.InWorkflows},
 })
 
 // list returns messages in the order of the journal.

@@ -23,14 +23,15 @@ type graphInput struct {
 const maxNodes = 50_000
 
 var graphDefinition = kernel.DefineQuery[graphInput, kernel.Raw](kernel.Definition{
-	Type:      "Message.Graph",
-	Errors:    []kernel.ErrorDefinition{{Code: 404, When: "no recorded message belongs to the workflow"}},
-	Summary:   "Draw the messages of a workflow as a graph of causes and effects.",
-	Input:     schema.Input[graphInput]().Example(`{"correlation":"req-7"}`),
-	Output:    schema.Output[graphOutput]().Or(`{"type":"string","description":"The graph as text, in the format that was asked for: mermaid, dot or tree."}`),
-	Aliases:   []message.Type{"Event.Graph"},
-	Answers:   kernel.FromJournal,
-	Recording: kernel.InWorkflows,
+	Type:    "Message.Graph",
+	Summary: "Draw the messages of a workflow as a graph of causes and effects.",
+	Input:   schema.Input[graphInput]().Example(`{"correlation":"req-7"}`),
+	Output:  schema.Output[graphOutput]().Or(`{"type":"string","description":"The graph as text, in the format that was asked for: mermaid, dot or tree."}`),
+	Presentation: kernel.Presentation{
+		Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no recorded message belongs to the workflow"}},
+		Aliases: []message.Type{"Event.Graph"},
+	},
+	Journaled: kernel.Journaled{Answers: kernel.FromJournal, Recording: kernel.InWorkflows},
 })
 
 // graph draws a workflow.

@@ -75,19 +75,18 @@ type skipped struct {
 
 var replay = kernel.DefineQuery[replayInput, replayOutput](kernel.Definition{
 	Type:    replayType,
-	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no recorded message belongs to the workflow"}},
 	Summary: "Send the messages of a workflow again, in order; or run its commands again and report what differs.",
 	Input:   schema.Input[replayInput]().Example(`{"correlation":"req-7"}`),
-	Aliases: []message.Type{olderReplay},
 	Emits: []kernel.EventDefinition{
 		{Type: replayedEvent, Summary: "A message of the workflow: {seq, at, principal, wire, claim, message}."},
 		{Type: olderReplayed, Summary: "The same for Event.Replay: {seq, at, principal, wire, claim, event}, with the event in the older dialect."},
 	},
-	Runs:      kernel.Slow,
-	Effect:    kernel.Delegated,
-	Answers:   kernel.FromJournal,
-	Timeout:   maxReplay,
-	Recording: kernel.InWorkflows,
+	Presentation: kernel.Presentation{
+		Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no recorded message belongs to the workflow"}},
+		Aliases: []message.Type{olderReplay},
+	},
+	Behavior:  kernel.Behavior{Runs: kernel.Slow, Effect: kernel.Delegated, Timeout: maxReplay},
+	Journaled: kernel.Journaled{Answers: kernel.FromJournal, Recording: kernel.InWorkflows},
 })
 
 // replay sends the messages of a workflow once more, or runs its commands again.

@@ -49,14 +49,14 @@ const maxSearched = 10_000
 const olderSearch message.Type = "Event.Search"
 
 var search = kernel.DefineQuery[searchInput, kernel.Raw](kernel.Definition{
-	Type:      "Message.Search",
-	Errors:    []kernel.ErrorDefinition{{Code: 422, When: "the cursor or a filter is invalid"}},
-	Summary:   "Search recorded messages by words and by meaning, best matches first.",
-	Output:    schema.Output[searchOutput](),
-	Aliases:   []message.Type{olderSearch},
-	Answers:   kernel.FromJournal,
-	Redact:    withoutQuery,
-	Recording: kernel.InWorkflows,
+	Type:    "Message.Search",
+	Summary: "Search recorded messages by words and by meaning, best matches first.",
+	Output:  schema.Output[searchOutput](),
+	Presentation: kernel.Presentation{
+		Errors:  []kernel.ErrorDefinition{{Code: 422, When: "the cursor or a filter is invalid"}},
+		Aliases: []message.Type{olderSearch},
+	},
+	Journaled: kernel.Journaled{Answers: kernel.FromJournal, Redact: withoutQuery, Recording: kernel.InWorkflows},
 })
 
 func (r reader) search(ctx context.Context, in searchInput) (kernel.Raw, error) {

@@ -81,10 +81,9 @@ type statsOutput struct {
 
 var stats = kernel.DefineQuery[statsInput, statsOutput](kernel.Definition{
 	Type:      "Message.Stats",
-	Volatile:  []string{"*"}, // the figures are about this moment
 	Summary:   "Report how many messages the journal holds, from when to when, and what it has dropped.",
-	Answers:   kernel.FromJournal,
-	Recording: kernel.InWorkflows,
+	Behavior:  kernel.Behavior{Volatile: []string{"*"}}, // the figures are about this moment
+	Journaled: kernel.Journaled{Answers: kernel.FromJournal, Recording: kernel.InWorkflows},
 })
 
 func (r reader) stats(context.Context, statsInput) (out statsOutput, err error) {

@@ -60,17 +60,20 @@ func eventWith(name string, text []byte, e *journal.Entry) kernel.Raw {
 
 var watch = kernel.DefineQuery[watchInput, watchOutput](kernel.Definition{
 	Type:    watchType,
-	Errors:  []kernel.ErrorDefinition{{Code: 422, When: "a filter is invalid"}, {Code: 429, When: "the watches of the caller take too much memory"}, {Code: 503, When: "the watches of all callers do"}},
 	Summary: "Stream messages as they are recorded, from a point in the journal or from now on.",
 	Emits: []kernel.EventDefinition{
 		{Type: recordedEvent, Summary: "A message was recorded: {seq, at, principal, wire, claim, message}."},
 		{Type: missedEvent, Summary: "Messages are left out: {from, to, count}. They were dropped from the journal, or count of them did not fit into the buffer."},
 	},
-	Runs:      kernel.Endless,
-	Answers:   kernel.FromJournal,
-	Redact:    withoutQuery,
-	Recording: kernel.InWorkflows,
-	Timeout:   maxWatch,
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 422, When: "a filter is invalid"},
+			{Code: 429, When: "the watches of the caller take too much memory"},
+			{Code: 503, When: "the watches of all callers do"},
+		},
+	},
+	Behavior:  kernel.Behavior{Runs: kernel.Endless, Timeout: maxWatch},
+	Journaled: kernel.Journaled{Answers: kernel.FromJournal, Redact: withoutQuery, Recording: kernel.InWorkflows},
 })
 
 // watch sends messages as they are recorded.

@@ -89,21 +89,25 @@ var fetch = kernel.DefineCommand[input, output](kernel.Definition{
 	Summary: "Send a request to a web server. Whatever status it answers with is a reply.",
 	Input:   schema.Written(inputSchema).Quiet(), // headers and URLs hold credentials
 	Output:  schema.Written(outputSchema),
-	Aliases: []message.Type{"Network.Fetch"},
-	Runs:    kernel.Slow,
-	Reaches: []kernel.Reach{kernel.ToNetwork},
-	Effect:  kernel.External,
-	Redact:  redact,
-	Timeout: maxTimeout + afterwards,
-	Errors: []kernel.ErrorDefinition{
-		{Code: 400, When: "the URL is invalid"},
-		{Code: 403, When: "the policy for connections refuses the host, or a sealed string is for another one"},
-		{Code: 413, When: "the body is larger than what is taken"},
-		{Code: 502, When: "the server can't be reached, or its answer can't be read; every status is a reply"},
-		{Code: 504, When: "the timeout has passed"},
+	Presentation: kernel.Presentation{
+		Aliases: []message.Type{"Network.Fetch"},
+		Errors: []kernel.ErrorDefinition{
+			{Code: 400, When: "the URL is invalid"},
+			{Code: 403, When: "the policy for connections refuses the host, or a sealed string is for another one"},
+			{Code: 413, When: "the body is larger than what is taken"},
+			{Code: 502, When: "the server can't be reached, or its answer can't be read; every status is a reply"},
+			{Code: 504, When: "the timeout has passed"},
+		},
 	},
-	Volatile: volatile,
-	Short:    true, // the handler itself puts a large body into a blob
+	Behavior: kernel.Behavior{
+		Runs:     kernel.Slow,
+		Reaches:  []kernel.Reach{kernel.ToNetwork},
+		Effect:   kernel.External,
+		Timeout:  maxTimeout + afterwards,
+		Volatile: volatile,
+		Short:    true, // the handler itself puts a large body into a blob
+	},
+	Journaled: kernel.Journaled{Redact: redact},
 })
 
 // volatile are the headers that differ from one answer to the next although the page is the same.

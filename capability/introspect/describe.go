@@ -45,13 +45,13 @@ type failure struct {
 }
 
 var describe = kernel.DefineQuery[describeInput, kernel.Raw](kernel.Definition{
-	Type:      "Syscall.Describe",
-	Access:    principal.ForAll,
-	Summary:   "Describe a syscall: its kind, its input and output as JSON Schema, its events and errors, an example. Without a name: describe messages.",
-	Input:     schema.Input[describeInput]().Example(`{"name":"Memory.Get"}`),
-	Output:    schema.Output[description]().Or(envelopeSchema),
-	Errors:    []kernel.ErrorDefinition{{Code: 404, When: "no syscall has this name"}},
-	Recording: kernel.InWorkflows,
+	Type:         "Syscall.Describe",
+	Summary:      "Describe a syscall: its kind, its input and output as JSON Schema, its events and errors, an example. Without a name: describe messages.",
+	Input:        schema.Input[describeInput]().Example(`{"name":"Memory.Get"}`),
+	Output:       schema.Output[description]().Or(envelopeSchema),
+	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{{Code: 404, When: "no syscall has this name"}}},
+	Journaled:    kernel.Journaled{Recording: kernel.InWorkflows},
+	Permission:   kernel.Permission{Access: principal.ForAll},
 })
 
 func (c catalog) describe(ctx context.Context, in describeInput) (kernel.Raw, error) {
@@ -106,11 +106,11 @@ type olderInput struct {
 // olderDescribe is Syscall.Describe under its older name and in its older form. It isn't an alias,
 // since the older form has type where the current one has kind.
 var olderDescribe = kernel.DefineQuery[olderInput, olderDescription](kernel.Definition{
-	Type:       "Sys.Describe",
-	Access:     principal.ForAll,
-	Summary:    "Describe a syscall in the form of the older specification.",
-	Visibility: kernel.Hidden,
-	Recording:  kernel.InWorkflows,
+	Type:         "Sys.Describe",
+	Summary:      "Describe a syscall in the form of the older specification.",
+	Presentation: kernel.Presentation{Visibility: kernel.Hidden},
+	Journaled:    kernel.Journaled{Recording: kernel.InWorkflows},
+	Permission:   kernel.Permission{Access: principal.ForAll},
 })
 
 func (c catalog) olderDescribe(ctx context.Context, in olderInput) (olderDescription, error) {

@@ -32,10 +32,10 @@ type hit struct {
 }
 
 var search = kernel.DefineQuery[searchInput, searchOutput](kernel.Definition{
-	Type:      "Syscall.Search",
-	Access:    principal.ForAll,
-	Summary:   "Find syscalls by what they do, in words of one's own, best first.",
-	Recording: kernel.InWorkflows,
+	Type:       "Syscall.Search",
+	Summary:    "Find syscalls by what they do, in words of one's own, best first.",
+	Journaled:  kernel.Journaled{Recording: kernel.InWorkflows},
+	Permission: kernel.Permission{Access: principal.ForAll},
 })
 
 const defaultHits = 5
@@ -57,12 +57,17 @@ type callInput struct {
 // call is answered by the kernel: see [kernel.ThroughType].
 var call = kernel.DefineQuery[callInput, jsontext.Value](kernel.Definition{
 	Type:    kernel.ThroughType,
-	Access:  principal.ForAll, // the syscall that it calls is checked itself
 	Summary: "Call any syscall by its name. The reply is that of the syscall, and so are all rules.",
-	Effect:  kernel.Delegated,
 	Input:   schema.Input[callInput]().Example(`{"type":"Memory.Get","data":{"key":"notes/1"}}`),
 	Output:  schema.Any,
-	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no syscall has this type"}, {Code: 422, When: "it is a command, and was sent with kind query"}},
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 404, When: "no syscall has this type"},
+			{Code: 422, When: "it is a command, and was sent with kind query"},
+		},
+	},
+	Behavior:   kernel.Behavior{Effect: kernel.Delegated},
+	Permission: kernel.Permission{Access: principal.ForAll}, // the syscall that it calls is checked itself
 }).BindHandler(func(ctx context.Context, m message.Message, emit kernel.Emit) {
 	kernel.Fail(ctx, m, emit, message.Errorf(500, "%s has no handler of its own", m.Type))
 })

@@ -14,7 +14,7 @@ import (
 // serve makes a program serve a syscall, until leave is called.
 func (w *world) serve(t message.Type, kind message.Kind) (leave func()) {
 	w.t.Helper()
-	d := kernel.Definition{Type: t, Summary: "Act.", Effect: kernel.External, Runs: kernel.Slow}
+	d := kernel.Definition{Type: t, Summary: "Act.", Behavior: kernel.Behavior{Effect: kernel.External, Runs: kernel.Slow}}
 	f := func(ctx context.Context, in countData) (countData, error) {
 		w.note("%s", in.Key)
 		if in.Key == "hang" {

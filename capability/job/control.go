@@ -16,12 +16,16 @@ type cancelOutput struct {
 }
 
 var cancel = kernel.DefineCommand[idInput, cancelOutput](kernel.Definition{
-	Type:     "Job.Cancel",
-	Destroys: true,
-	Repeat:   kernel.Idempotent,
-	Errors:   []kernel.ErrorDefinition{{Code: 404, When: "no job that the caller sees has this id"}, {Code: 422, When: "the short id stands for several jobs"}},
-	Summary:  "Cancel a job that waits or runs, or a schedule. A running job is stopped, with everything that it has called.",
-	Emits:    events[4:5],
+	Type:    "Job.Cancel",
+	Summary: "Cancel a job that waits or runs, or a schedule. A running job is stopped, with everything that it has called.",
+	Emits:   events[4:5],
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 404, When: "no job that the caller sees has this id"},
+			{Code: 422, When: "the short id stands for several jobs"},
+		},
+	},
+	Behavior: kernel.Behavior{Destroys: true, Repeat: kernel.Idempotent},
 })
 
 func (j *Jobs) cancel(ctx context.Context, in idInput) (cancelOutput, error) {
@@ -79,9 +83,16 @@ func (j *Jobs) abort(b *store.Batch, r *record, why *message.Error) (aborted fun
 
 var retry = kernel.DefineCommand[idInput, startOutput](kernel.Definition{
 	Type:    "Job.Retry",
-	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no job that the caller sees has this id"}, {Code: 409, When: "the job hasn't failed, or another one has its uniqueKey"}, {Code: 422, When: "the short id stands for several jobs"}, {Code: 503, When: "this kernel runs no jobs"}},
 	Summary: "Run a failed job again. Steps that have succeeded are not repeated.",
 	Emits:   events,
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 404, When: "no job that the caller sees has this id"},
+			{Code: 409, When: "the job hasn't failed, or another one has its uniqueKey"},
+			{Code: 422, When: "the short id stands for several jobs"},
+			{Code: 503, When: "this kernel runs no jobs"},
+		},
+	},
 })
 
 func (j *Jobs) retry(ctx context.Context, in idInput) (startOutput, error) {
@@ -142,9 +153,16 @@ type pauseOutput struct {
 
 var pause = kernel.DefineCommand[pauseInput, pauseOutput](kernel.Definition{
 	Type:    "Job.Pause",
-	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no job that the caller sees has this id"}, {Code: 409, When: "the job isn't a schedule"}, {Code: 422, When: "neither or both of jobId and concurrencyKey are given"}, {Code: 503, When: "the schedule is starting a run"}},
 	Summary: "Pause a schedule, or the jobs with a concurrencyKey. Running jobs continue.",
 	Input:   schema.Input[pauseInput]().Example(`{"concurrencyKey":"mail"}`),
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 404, When: "no job that the caller sees has this id"},
+			{Code: 409, When: "the job isn't a schedule"},
+			{Code: 422, When: "neither or both of jobId and concurrencyKey are given"},
+			{Code: 503, When: "the schedule is starting a run"},
+		},
+	},
 })
 
 func (j *Jobs) pause(ctx context.Context, in pauseInput) (pauseOutput, error) {
@@ -203,9 +221,17 @@ type resumeOutput struct {
 
 var resume = kernel.DefineCommand[pauseInput, resumeOutput](kernel.Definition{
 	Type:    "Job.Resume",
-	Errors:  []kernel.ErrorDefinition{{Code: 403, When: "what waits since a restore is for the owner"}, {Code: 404, When: "no job that the caller sees has this id"}, {Code: 409, When: "the job isn't a schedule"}, {Code: 422, When: "both of jobId and concurrencyKey are given"}, {Code: 503, When: "this kernel runs no jobs"}},
 	Summary: "Resume a schedule or the jobs with a concurrencyKey; without either, what has waited since the store was restored from a backup.",
 	Input:   schema.Input[pauseInput]().Example(`{"concurrencyKey":"mail"}`),
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 403, When: "what waits since a restore is for the owner"},
+			{Code: 404, When: "no job that the caller sees has this id"},
+			{Code: 409, When: "the job isn't a schedule"},
+			{Code: 422, When: "both of jobId and concurrencyKey are given"},
+			{Code: 503, When: "this kernel runs no jobs"},
+		},
+	},
 })
 
 func (j *Jobs) resume(ctx context.Context, in pauseInput) (resumeOutput, error) {

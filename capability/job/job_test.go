@@ -76,7 +76,7 @@ func (w *world) open() {
 		return in, kernel.Stage(ctx, &b)
 	})
 	// Outside of the store: notes a key, after it was let go.
-	outside := kernel.Command(kernel.Definition{Type: "Test.Outside", Summary: "Act.", Effect: kernel.External, Runs: kernel.Slow}, func(ctx context.Context, in countData) (countData, error) {
+	outside := kernel.Command(kernel.Definition{Type: "Test.Outside", Summary: "Act.", Behavior: kernel.Behavior{Effect: kernel.External, Runs: kernel.Slow}}, func(ctx context.Context, in countData) (countData, error) {
 		w.note("%s", in.Key)
 		switch in.Key {
 		case "hang":
@@ -89,7 +89,7 @@ func (w *world) open() {
 		}
 		return in, ctx.Err()
 	})
-	progress := kernel.DefineQuery[countData, countData](kernel.Definition{Type: "Test.Progress", Summary: "Tell.", Runs: kernel.Slow}).BindStream(func(ctx context.Context, in countData, s *kernel.Stream) (countData, error) {
+	progress := kernel.DefineQuery[countData, countData](kernel.Definition{Type: "Test.Progress", Summary: "Tell.", Behavior: kernel.Behavior{Runs: kernel.Slow}}).BindStream(func(ctx context.Context, in countData, s *kernel.Stream) (countData, error) {
 		for i := range 4 {
 			s.Progress(fmt.Sprintf("part %d", i+1), float64(i)/4)
 			time.Sleep(2 * time.Second)

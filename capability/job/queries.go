@@ -120,10 +120,15 @@ func (r *record) waitsFor() message.Type {
 }
 
 var status = kernel.DefineQuery[idInput, Info](kernel.Definition{
-	Type:      "Job.Status",
-	Errors:    []kernel.ErrorDefinition{{Code: 404, When: "no job that the caller sees has this id"}, {Code: 422, When: "the short id stands for several jobs"}},
-	Summary:   "Report how far a job is, and its result or its error.",
-	Recording: kernel.InWorkflows,
+	Type:    "Job.Status",
+	Summary: "Report how far a job is, and its result or its error.",
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 404, When: "no job that the caller sees has this id"},
+			{Code: 422, When: "the short id stands for several jobs"},
+		},
+	},
+	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},
 })
 
 func (j *Jobs) status(ctx context.Context, in idInput) (Info, error) {
@@ -147,11 +152,16 @@ type resultInput struct {
 }
 
 var result = kernel.DefineQuery[resultInput, resultOutput](kernel.Definition{
-	Type:      "Job.Result",
-	Errors:    []kernel.ErrorDefinition{{Code: 404, When: "no job that the caller sees has this id"}, {Code: 409, When: "the job has no result yet"}, {Code: 422, When: "the short id stands for several jobs"}},
-	Summary:   "Get the result of a completed job, or the error of a failed one, or what a job has said.",
-	Recording: kernel.InWorkflows,
-	Answers:   kernel.FromStore,
+	Type:    "Job.Result",
+	Summary: "Get the result of a completed job, or the error of a failed one, or what a job has said.",
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 404, When: "no job that the caller sees has this id"},
+			{Code: 409, When: "the job has no result yet"},
+			{Code: 422, When: "the short id stands for several jobs"},
+		},
+	},
+	Journaled: kernel.Journaled{Recording: kernel.InWorkflows, Answers: kernel.FromStore},
 })
 
 func (j *Jobs) result(ctx context.Context, in resultInput) (resultOutput, error) {
@@ -193,12 +203,11 @@ type listOutput struct {
 }
 
 var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
-	Type:      "Job.List",
-	Errors:    []kernel.ErrorDefinition{{Code: 422, When: "the cursor or a filter is invalid"}},
-	Summary:   "List jobs, newest first, by status, name, time or schedule, in pages.",
-	Input:     schema.Input[listInput]().Example(`{"status":"failed","since":"24h"}`),
-	Recording: kernel.InWorkflows,
-	Answers:   kernel.FromStore,
+	Type:         "Job.List",
+	Summary:      "List jobs, newest first, by status, name, time or schedule, in pages.",
+	Input:        schema.Input[listInput]().Example(`{"status":"failed","since":"24h"}`),
+	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{{Code: 422, When: "the cursor or a filter is invalid"}}},
+	Journaled:    kernel.Journaled{Recording: kernel.InWorkflows, Answers: kernel.FromStore},
 })
 
 func (j *Jobs) list(ctx context.Context, in listInput) (listOutput, error) {
@@ -260,15 +269,19 @@ type waitInput struct {
 
 var wait = kernel.DefineQuery[waitInput, Info](kernel.Definition{
 	Type:    "Job.Wait",
-	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no job that the caller sees has this id"}, {Code: 422, When: "the short id stands for several jobs"}},
 	Summary: "Wait until a job has ended: its progress, then its outcome. It can be asked again at any time.",
 	Emits: []kernel.EventDefinition{
 		{Type: askedEvent, Summary: "The job waits until Session.Decide has decided about a call of a session: {session, call, name, args, rule, reached}.", Unrecorded: true},
 		{Type: decidedEvent, Summary: "The call no longer waits for a decision: {session, call}.", Unrecorded: true},
 	},
-	Recording: kernel.InWorkflows,
-	Runs:      kernel.Endless,
-	Timeout:   24 * time.Hour,
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 404, When: "no job that the caller sees has this id"},
+			{Code: 422, When: "the short id stands for several jobs"},
+		},
+	},
+	Behavior:  kernel.Behavior{Runs: kernel.Endless, Timeout: 24 * time.Hour},
+	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},
 })
 
 func (j *Jobs) wait(ctx context.Context, in waitInput, s *kernel.Stream) (Info, error) {

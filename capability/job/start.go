@@ -49,12 +49,19 @@ type startOutput struct {
 }
 
 var start = kernel.DefineCommand[startInput, startOutput](kernel.Definition{
-	Type:     "Job.Start",
-	Volatile: []string{"jobId"},
-	Errors:   []kernel.ErrorDefinition{{Code: 403, When: "the caller may not call the syscall"}, {Code: 404, When: "no syscall has this name"}, {Code: 422, When: "a time, a schedule or a step is invalid, or the payload breaks the schema"}, {Code: 503, When: "this kernel runs no jobs"}},
-	Summary:  "Run a syscall in the background, now, later or on a schedule. The reply comes when the job is durable, before it runs.",
-	Input:    schema.Input[startInput]().Example(`{"name":"Echo","payload":{"message":"later"},"delay":"10m"}`),
-	Emits:    events,
+	Type:    "Job.Start",
+	Summary: "Run a syscall in the background, now, later or on a schedule. The reply comes when the job is durable, before it runs.",
+	Input:   schema.Input[startInput]().Example(`{"name":"Echo","payload":{"message":"later"},"delay":"10m"}`),
+	Emits:   events,
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 403, When: "the caller may not call the syscall"},
+			{Code: 404, When: "no syscall has this name"},
+			{Code: 422, When: "a time, a schedule or a step is invalid, or the payload breaks the schema"},
+			{Code: 503, When: "this kernel runs no jobs"},
+		},
+	},
+	Behavior: kernel.Behavior{Volatile: []string{"jobId"}},
 })
 
 func (j *Jobs) start(ctx context.Context, in startInput) (startOutput, error) {

@@ -120,13 +120,13 @@ func TestModulesListsWhatCanBeCalled(t *testing.T) {
 func waiting(begun chan<- struct{}) kernel.Module {
 	type nothing struct{}
 	return kerneltest.Module("test",
-		kernel.Query(kernel.Definition{Type: "Test.Wait", Summary: "Wait.", Runs: kernel.Slow},
+		kernel.Query(kernel.Definition{Type: "Test.Wait", Summary: "Wait.", Behavior: kernel.Behavior{Runs: kernel.Slow}},
 			func(ctx context.Context, _ nothing) (nothing, error) {
 				begun <- struct{}{}
 				<-ctx.Done()
 				return nothing{}, ctx.Err()
 			}),
-		kernel.Query(kernel.Definition{Type: "Test.Hidden", Summary: "Be there.", Visibility: kernel.Hidden},
+		kernel.Query(kernel.Definition{Type: "Test.Hidden", Summary: "Be there.", Presentation: kernel.Presentation{Visibility: kernel.Hidden}},
 			func(context.Context, nothing) (nothing, error) { return nothing{}, nil }),
 	)
 }

@@ -30,10 +30,10 @@ type Entry struct {
 }
 
 var modules = kernel.DefineQuery[nothing, Catalog](kernel.Definition{
-	Type:      "Kernel.Modules",
-	Access:    principal.ForAll,
-	Summary:   "List the modules, with a summary of each of their syscalls.",
-	Recording: kernel.InWorkflows,
+	Type:       "Kernel.Modules",
+	Summary:    "List the modules, with a summary of each of their syscalls.",
+	Journaled:  kernel.Journaled{Recording: kernel.InWorkflows},
+	Permission: kernel.Permission{Access: principal.ForAll},
 })
 
 // modules describes everything that the caller may call in one answer. It changes only when the

@@ -133,9 +133,9 @@ type Served struct {
 
 var status = kernel.DefineQuery[nothing, Status](kernel.Definition{
 	Type:      "Kernel.Status",
-	Volatile:  []string{"*"}, // the figures are about this moment
 	Summary:   "Report the status of the kernel: version, uptime, addresses, connections and load.",
-	Recording: kernel.InWorkflows,
+	Behavior:  kernel.Behavior{Volatile: []string{"*"}}, // the figures are about this moment
+	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},
 })
 
 func (o Options) status(ctx context.Context, _ nothing) (Status, error) {

@@ -36,10 +36,21 @@ var failures = []kernel.ErrorDefinition{
 // of the kernel.
 func (r *record) definition(t *tool) kernel.Definition {
 	d := kernel.Definition{
-		Type: t.Type, Kind: message.KindCommand, Summary: fmt.Sprintf("%s, a tool of the MCP server %s.", t.Type, r.Name),
-		Input: schema.Parsed([]byte(t.Input)), Output: schema.Parsed([]byte(mcp.ContentSchema)), Errors: failures,
-		Runs: kernel.Slow, Provider: kernel.Mounted, Reaches: []kernel.Reach{kernel.ToProgram}, Effect: kernel.External, Timeout: r.timeout(),
-		Repeat: kernel.RetriedIf(t.ReadOnly || t.Idempotent), Allowed: t.Allowed && t.Next == nil,
+		Type:         t.Type,
+		Kind:         message.KindCommand,
+		Summary:      fmt.Sprintf("%s, a tool of the MCP server %s.", t.Type, r.Name),
+		Input:        schema.Parsed([]byte(t.Input)),
+		Output:       schema.Parsed([]byte(mcp.ContentSchema)),
+		Presentation: kernel.Presentation{Errors: failures},
+		Behavior: kernel.Behavior{
+			Runs:     kernel.Slow,
+			Provider: kernel.Mounted,
+			Reaches:  []kernel.Reach{kernel.ToProgram},
+			Effect:   kernel.External,
+			Timeout:  r.timeout(),
+			Repeat:   kernel.RetriedIf(t.ReadOnly || t.Idempotent),
+		},
+		Permission: kernel.Permission{Allowed: t.Allowed && t.Next == nil},
 	}
 	if t.Description != "" {
 		d.Summary = fmt.Sprintf("From the MCP server %s: %s", r.Name, t.Description)

@@ -101,19 +101,18 @@ type promptInfo struct {
 
 var add = kernel.DefineCommand[addInput, serverInfo](kernel.Definition{
 	Type:    "Mcp.Add",
-	Access:  principal.OwnerOnly,
-	Reaches: []kernel.Reach{kernel.ToProgram},
 	Summary: "Mount a server of the Model Context Protocol, for good: its tools become syscalls, its resources and prompts files below os://mcp/NAME. The server is started and asked what it offers.",
-	Errors: []kernel.ErrorDefinition{
+	Emits:   []kernel.EventDefinition{{Type: authorizeEvent, Summary: "The server wants a person to log in, at {url}. The call waits for it."}},
+	Input:   schema.Input[addInput]().Example(`{"name":"github","url":"https://mcp.example.com/mcp"}`),
+	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{
 		{Code: 403, When: "the caller isn't the owner"},
 		{Code: 409, When: "a server of this name is mounted, or its domain is in use"},
 		{Code: 422, When: "it is neither a program nor an address, or both"},
 		{Code: 502, When: "the server can't be started or reached, or doesn't speak the protocol"},
 		{Code: 503, When: "the server wants credentials and gets none"},
-	},
-	Emits:  []kernel.EventDefinition{{Type: authorizeEvent, Summary: "The server wants a person to log in, at {url}. The call waits for it."}},
-	Input:  schema.Input[addInput]().Example(`{"name":"github","url":"https://mcp.example.com/mcp"}`),
-	Effect: kernel.External, Runs: kernel.Slow, Timeout: 10 * time.Minute,
+	}},
+	Behavior:   kernel.Behavior{Reaches: []kernel.Reach{kernel.ToProgram}, Effect: kernel.External, Runs: kernel.Slow, Timeout: 10 * time.Minute},
+	Permission: kernel.Permission{Access: principal.OwnerOnly},
 })
 
 func (h *Host) add(ctx context.Context, in addInput, stream *kernel.Stream) (out serverInfo, err error) {
@@ -284,14 +283,16 @@ type removeOutput struct {
 }
 
 var remove = kernel.DefineCommand[nameInput, removeOutput](kernel.Definition{
-	Type:     "Mcp.Remove",
-	Access:   principal.OwnerOnly,
-	Reaches:  []kernel.Reach{kernel.ToProgram},
-	Summary:  "Take a mounted MCP server away: its process ends, and its tools and files are gone.",
-	Errors:   []kernel.ErrorDefinition{{Code: 404, When: "no server has this name"}},
-	Effect:   kernel.External,
-	Repeat:   kernel.Idempotent | kernel.Retried,
-	Destroys: true,
+	Type:         "Mcp.Remove",
+	Summary:      "Take a mounted MCP server away: its process ends, and its tools and files are gone.",
+	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{{Code: 404, When: "no server has this name"}}},
+	Behavior: kernel.Behavior{
+		Reaches:  []kernel.Reach{kernel.ToProgram},
+		Effect:   kernel.External,
+		Repeat:   kernel.Idempotent | kernel.Retried,
+		Destroys: true,
+	},
+	Permission: kernel.Permission{Access: principal.OwnerOnly},
 })
 
 func (h *Host) remove(ctx context.Context, in nameInput) (out removeOutput, err error) {
@@ -328,11 +329,13 @@ type listOutput struct {
 }
 
 var list = kernel.DefineQuery[struct{}, listOutput](kernel.Definition{
-	Type:     "Mcp.List",
-	Access:   principal.OwnerOnly,
-	Reaches:  []kernel.Reach{kernel.ToProgram},
-	Summary:  "List the MCP servers that are mounted.",
-	Volatile: []string{"servers.state", "servers.starts", "servers.error"},
+	Type:    "Mcp.List",
+	Summary: "List the MCP servers that are mounted.",
+	Behavior: kernel.Behavior{
+		Reaches:  []kernel.Reach{kernel.ToProgram},
+		Volatile: []string{"servers.state", "servers.starts", "servers.error"},
+	},
+	Permission: kernel.Permission{Access: principal.OwnerOnly},
 })
 
 func (h *Host) list(context.Context, struct{}) (listOutput, error) {
@@ -346,12 +349,11 @@ func (h *Host) list(context.Context, struct{}) (listOutput, error) {
 }
 
 var show = kernel.DefineQuery[nameInput, serverInfo](kernel.Definition{
-	Type:     "Mcp.Show",
-	Access:   principal.OwnerOnly,
-	Reaches:  []kernel.Reach{kernel.ToProgram},
-	Summary:  "Show a mounted MCP server: its tools, which of them sessions may call, what has changed, its files, and what was left out.",
-	Errors:   []kernel.ErrorDefinition{{Code: 404, When: "no server has this name"}},
-	Volatile: []string{"state", "starts", "error"},
+	Type:         "Mcp.Show",
+	Summary:      "Show a mounted MCP server: its tools, which of them sessions may call, what has changed, its files, and what was left out.",
+	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{{Code: 404, When: "no server has this name"}}},
+	Behavior:     kernel.Behavior{Reaches: []kernel.Reach{kernel.ToProgram}, Volatile: []string{"state", "starts", "error"}},
+	Permission:   kernel.Permission{Access: principal.OwnerOnly},
 })
 
 func (h *Host) show(_ context.Context, in nameInput) (out serverInfo, err error) {
@@ -428,13 +430,12 @@ type allowOutput struct {
 }
 
 var allow = kernel.DefineCommand[allowInput, allowOutput](kernel.Definition{
-	Type:    "Mcp.Allow",
-	Access:  principal.OwnerOnly,
-	Reaches: []kernel.Reach{kernel.ToProgram},
-	Summary: "Let sessions call the tools of a mounted MCP server without asking, and accept them as the server describes them now. A tool that is added or changed later asks again.",
-	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no server has this name, or it has no such tool"}},
-	Input:   schema.Input[allowInput]().Example(`{"name":"github","tools":["create_issue"]}`),
-	Effect:  kernel.External, Repeat: kernel.Retried,
+	Type:         "Mcp.Allow",
+	Summary:      "Let sessions call the tools of a mounted MCP server without asking, and accept them as the server describes them now. A tool that is added or changed later asks again.",
+	Input:        schema.Input[allowInput]().Example(`{"name":"github","tools":["create_issue"]}`),
+	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{{Code: 404, When: "no server has this name, or it has no such tool"}}},
+	Behavior:     kernel.Behavior{Reaches: []kernel.Reach{kernel.ToProgram}, Effect: kernel.External, Repeat: kernel.Retried},
+	Permission:   kernel.Permission{Access: principal.OwnerOnly},
 })
 
 func (h *Host) allow(ctx context.Context, in allowInput) (out allowOutput, err error) {
@@ -477,15 +478,26 @@ func (t *tool) is(name string) bool {
 
 var refresh = kernel.DefineCommand[nameInput, serverInfo](kernel.Definition{
 	Type:    "Mcp.Refresh",
-	Access:  principal.OwnerOnly,
-	Reaches: []kernel.Reach{kernel.ToProgram},
 	Summary: "Ask a mounted MCP server again what it offers. It is started if it doesn't run; if it wants a person to log in, an event says where.",
-	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no server has this name"}, {Code: 502, When: "the server can't be started or reached"}, {Code: 503, When: "the server wants credentials and gets none"}},
 	Emits: []kernel.EventDefinition{
 		{Type: authorizeEvent, Summary: "The server wants a person to log in, at {url}. The call waits for it."},
 		{Type: changedEvent, Summary: "A mounted MCP server offers other tools than before: {name, added, changed, removed}, each a list of syscalls. Those that have changed keep their earlier description until Mcp.Allow accepts the new one. It is recorded whenever the kernel notices, and not sent to the caller."},
 	},
-	Effect: kernel.External, Repeat: kernel.Retried, Runs: kernel.Slow, Timeout: 10 * time.Minute,
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 404, When: "no server has this name"},
+			{Code: 502, When: "the server can't be started or reached"},
+			{Code: 503, When: "the server wants credentials and gets none"},
+		},
+	},
+	Behavior: kernel.Behavior{
+		Reaches: []kernel.Reach{kernel.ToProgram},
+		Effect:  kernel.External,
+		Repeat:  kernel.Retried,
+		Runs:    kernel.Slow,
+		Timeout: 10 * time.Minute,
+	},
+	Permission: kernel.Permission{Access: principal.OwnerOnly},
 })
 
 func (h *Host) refresh(ctx context.Context, in nameInput, stream *kernel.Stream) (out serverInfo, err error) {

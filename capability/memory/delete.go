@@ -16,12 +16,17 @@ type deleteOutput struct {
 }
 
 var remove = kernel.DefineCommand[deleteInput, deleteOutput](kernel.Definition{
-	Type:     "Memory.Delete",
-	Destroys: true,
-	Repeat:   kernel.Idempotent,
-	Errors:   []kernel.ErrorDefinition{{Code: 403, When: "the key can't be written"}, {Code: 404, When: "the key doesn't exist, or has expired"}, {Code: 409, When: "the key isn't at ifRevision"}},
-	Summary:  "Delete a key. Its history is kept for 30 days unless configured otherwise.",
-	Emits:    changed,
+	Type:    "Memory.Delete",
+	Summary: "Delete a key. Its history is kept for 30 days unless configured otherwise.",
+	Emits:   changed,
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 403, When: "the key can't be written"},
+			{Code: 404, When: "the key doesn't exist, or has expired"},
+			{Code: 409, When: "the key isn't at ifRevision"},
+		},
+	},
+	Behavior: kernel.Behavior{Destroys: true, Repeat: kernel.Idempotent},
 })
 
 func (m *Memory) delete(ctx context.Context, in deleteInput) (deleteOutput, error) {

@@ -17,12 +17,16 @@ type getInput struct {
 
 var get = kernel.Definition{
 	Type:    "Memory.Get",
-	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "the key doesn't exist, has expired, or has no such revision"}},
 	Kind:    message.KindQuery,
 	Summary: "Get the value of a key.",
 	Input:   schema.Input[getInput](),
 	Output:  schema.Any,
-	Answers: kernel.FromStore,
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 404, When: "the key doesn't exist, has expired, or has no such revision"},
+		},
+	},
+	Journaled: kernel.Journaled{Answers: kernel.FromStore},
 }
 
 func (m *Memory) get(ctx context.Context, msg message.Message, emit kernel.Emit) {

@@ -33,10 +33,15 @@ const (
 )
 
 var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
-	Type:      "Memory.List",
-	Errors:    []kernel.ErrorDefinition{{Code: 403, When: "the caller reaches nothing below the prefix"}, {Code: 422, When: "the cursor is invalid"}},
-	Summary:   "List the keys and folders directly below a prefix, or all keys below it.",
-	Recording: kernel.InWorkflows,
+	Type:    "Memory.List",
+	Summary: "List the keys and folders directly below a prefix, or all keys below it.",
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 403, When: "the caller reaches nothing below the prefix"},
+			{Code: 422, When: "the cursor is invalid"},
+		},
+	},
+	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},
 })
 
 func (m *Memory) list(ctx context.Context, in listInput) (listOutput, error) {

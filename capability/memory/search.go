@@ -51,13 +51,21 @@ const (
 )
 
 var search = kernel.DefineQuery[searchInput, searchOutput](kernel.Definition{
-	Type:      "Memory.Search",
-	Errors:    []kernel.ErrorDefinition{{Code: 403, When: "the caller reaches nothing below the prefix"}, {Code: 413, When: "there are too many keys below the prefix"}, {Code: 422, When: "the cursor is invalid"}},
-	Summary:   "Find keys by words and by meaning of their names and values, best first.",
-	Runs:      kernel.Slow,
-	Answers:   kernel.FromJournal, // the results are stored already, and would repeat the query
-	Redact:    kernel.Without("query"),
-	Recording: kernel.InWorkflows,
+	Type:    "Memory.Search",
+	Summary: "Find keys by words and by meaning of their names and values, best first.",
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 403, When: "the caller reaches nothing below the prefix"},
+			{Code: 413, When: "there are too many keys below the prefix"},
+			{Code: 422, When: "the cursor is invalid"},
+		},
+	},
+	Behavior: kernel.Behavior{Runs: kernel.Slow},
+	Journaled: kernel.Journaled{
+		Answers:   kernel.FromJournal, // the results are stored already, and would repeat the query
+		Redact:    kernel.Without("query"),
+		Recording: kernel.InWorkflows,
+	},
 })
 
 func (m *Memory) search(ctx context.Context, in searchInput) (searchOutput, error) {

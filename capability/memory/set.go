@@ -34,13 +34,20 @@ type setOutput struct {
 
 var set = kernel.DefineCommand[setInput, setOutput](kernel.Definition{
 	Type:    "Memory.Set",
-	Errors:  []kernel.ErrorDefinition{{Code: 403, When: "the key can't be written"}, {Code: 404, When: "the file of valueRef doesn't exist"}, {Code: 409, When: "the key isn't at ifRevision"}, {Code: 413, When: "the value is larger than 64 MB"}, {Code: 502, When: "valueRef can't be fetched"}},
 	Summary: "Set the value of a key. The value is durable when the reply arrives.",
 	Input:   schema.Input[setInput]().Example(`{"key":"notes/1","value":"milk"}`).Quiet(), // the vault's secrets come through it
 	Emits:   changed,
-	Redact:  redact,
-
-	Repeat: kernel.Idempotent,
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 403, When: "the key can't be written"},
+			{Code: 404, When: "the file of valueRef doesn't exist"},
+			{Code: 409, When: "the key isn't at ifRevision"},
+			{Code: 413, When: "the value is larger than 64 MB"},
+			{Code: 502, When: "valueRef can't be fetched"},
+		},
+	},
+	Behavior:  kernel.Behavior{Repeat: kernel.Idempotent},
+	Journaled: kernel.Journaled{Redact: redact},
 })
 
 // success is the reply of most calls.

@@ -24,22 +24,24 @@ var generate = kernel.DefineCommand[generateInput, generateOutput](kernel.Defini
 		{Type: streamed, Unrecorded: true, Summary: "A part has grown: {part, type, delta: {text}}; the first delta of a call also has call: {id, name}."},
 		{Type: discarded, Summary: "What was streamed so far doesn't count, since the provider has failed and is asked again: {reason}."},
 	},
-	Errors: []kernel.ErrorDefinition{
+	Input: schema.Input[generateInput]().Example(`{"messages":[{"type":"input","text":"What can you do?"}]}`).
+		Items("messages", `{"type":"object","properties":{"type":{"type":"string","description":"input, reply, reasoning, tool-calls, tool-results, system or summary."},"text":{"type":"string"}},"required":["type"]}`),
+	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{
 		{Code: 403, When: "the policy for connections refuses the host, or the key is sealed for another one"},
 		{Code: 404, When: "the model isn't configured"},
 		{Code: 413, When: "the conversation is longer than what the model takes"},
 		{Code: 429, When: "the provider takes no more requests for now"},
 		{Code: 502, When: "the provider can't be reached, or its answer is an error or can't be read"},
 		{Code: 504, When: "the provider has sent nothing for too long"},
+	}},
+	Behavior: kernel.Behavior{
+		Volatile: []string{"usage", "messages.calls.id", "messages.opaque"},
+		Runs:     kernel.Slow,
+		Reaches:  []kernel.Reach{kernel.ToNetwork},
+		Effect:   kernel.External,
+		Repeat:   kernel.Retried,
+		Timeout:  30 * time.Minute, // with all attempts
 	},
-	Volatile: []string{"usage", "messages.calls.id", "messages.opaque"},
-	Input: schema.Input[generateInput]().Example(`{"messages":[{"type":"input","text":"What can you do?"}]}`).
-		Items("messages", `{"type":"object","properties":{"type":{"type":"string","description":"input, reply, reasoning, tool-calls, tool-results, system or summary."},"text":{"type":"string"}},"required":["type"]}`),
-	Runs:    kernel.Slow,
-	Reaches: []kernel.Reach{kernel.ToNetwork},
-	Effect:  kernel.External,
-	Repeat:  kernel.Retried,
-	Timeout: 30 * time.Minute, // with all attempts
 })
 
 type generateInput struct {
@@ -64,15 +66,16 @@ type generateOutput struct {
 }
 
 var check = kernel.DefineCommand[checkInput, checkOutput](kernel.Definition{
-	Type:    "Model.Check",
-	Summary: "Ask a model for one word, to see whether its provider answers and how fast. It costs a few tokens.",
-	Errors:  generate.Errors,
-	Runs:    kernel.Slow,
-	Reaches: []kernel.Reach{kernel.ToNetwork},
-	Effect:  kernel.External,
-	Timeout: time.Minute,
-
-	Volatile: []string{"first", "total", "usage"},
+	Type:         "Model.Check",
+	Summary:      "Ask a model for one word, to see whether its provider answers and how fast. It costs a few tokens.",
+	Presentation: kernel.Presentation{Errors: generate.Errors},
+	Behavior: kernel.Behavior{
+		Runs:     kernel.Slow,
+		Reaches:  []kernel.Reach{kernel.ToNetwork},
+		Effect:   kernel.External,
+		Timeout:  time.Minute,
+		Volatile: []string{"first", "total", "usage"},
+	},
 })
 
 type checkInput struct {
@@ -89,7 +92,7 @@ type checkOutput struct {
 var list = kernel.DefineQuery[struct{}, listOutput](kernel.Definition{
 	Type:      "Model.List",
 	Summary:   "List the models that are configured, and what is wrong with their settings.",
-	Recording: kernel.InWorkflows,
+	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},
 })
 
 type listOutput struct {

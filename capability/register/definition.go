@@ -67,8 +67,17 @@ func (in *registerInput) read(r *kernel.Registry) (*definition, error) {
 		summary = fmt.Sprintf("%s, served by a program that doesn't describe it.", t)
 	}
 	def := &definition{exclusive: in.Exclusive, version: cmp.Or(in.Version, "1.0.0"), Definition: kernel.Definition{
-		Type: t, Kind: in.kind(), Summary: summary, Repeat: kernel.RetriedIf(in.SafeToRepeat),
-		Runs: kernel.Slow, Provider: kernel.Program, Reaches: []kernel.Reach{kernel.ToProgram}, Effect: kernel.External, Timeout: time.Duration(in.Timeout) * time.Millisecond,
+		Type:    t,
+		Kind:    in.kind(),
+		Summary: summary,
+		Behavior: kernel.Behavior{
+			Repeat:   kernel.RetriedIf(in.SafeToRepeat),
+			Runs:     kernel.Slow,
+			Provider: kernel.Program,
+			Reaches:  []kernel.Reach{kernel.ToProgram},
+			Effect:   kernel.External,
+			Timeout:  time.Duration(in.Timeout) * time.Millisecond,
+		},
 	}}
 	var err error
 	if def.Emits, err = in.events(r); err != nil {

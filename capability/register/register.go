@@ -112,31 +112,34 @@ type directory struct {
 
 var register = kernel.DefineCommand[registerInput, registerOutput](kernel.Definition{
 	Type:    "Syscall.Register",
-	Reaches: []kernel.Reach{kernel.ToCode},
-	Access:  principal.ForHandlers,
-	Errors: []kernel.ErrorDefinition{
-		{Code: 403, When: "the name is reserved, or that of something that is built in; or the caller may only register code, or only serve"},
-		{Code: 409, When: "the name belongs to another caller, the definition differs from the one that is served, or the version has other code"},
-		{Code: 422, When: "the code has an error, the wire carries no requests to its caller, or a schema can't be used"},
-		{Code: 429, When: "the connection serves too many types, or the caller registers code too often"},
-		{Code: 503, When: "connections serve too many types"},
-	},
 	Summary: "Make a new tool: add a syscall. With code in TypeScript or JavaScript, the kernel runs it and keeps it; without, this connection serves it until it ends: requests of that type arrive as messages, and replies name them in metadata.causation.",
 	Input:   schema.Input[registerInput]().Example(`{"name":"Text.Count","kind":"query","description":"Count the words of a text.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]},"outputSchema":{"type":"object","properties":{"words":{"type":"integer"}}},"code":"export const handler = ({text}) => ({words: text.split(/\\s+/).filter(Boolean).length});"}`),
-	Aliases: []message.Type{olderRegister},
-	Timeout: 5 * time.Minute, // the first code in a home waits until the engine is compiled
-
-	EffectOf: func(registration json.RawMessage) kernel.Effect {
-		o := jsonvalue.Members(registration)
-		if o.Has("code") || o.Has("codeRef") {
-			return kernel.InStore
-		}
-		return kernel.Transient
-	},
 	Emits: []kernel.EventDefinition{
 		{Type: Registered, Summary: "A syscall was registered: {name, version} of code; {name, connections} if a connection serves it, where connections is how many serve it now."},
 		script.AdoptedEvent,
 	},
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 403, When: "the name is reserved, or that of something that is built in; or the caller may only register code, or only serve"},
+			{Code: 409, When: "the name belongs to another caller, the definition differs from the one that is served, or the version has other code"},
+			{Code: 422, When: "the code has an error, the wire carries no requests to its caller, or a schema can't be used"},
+			{Code: 429, When: "the connection serves too many types, or the caller registers code too often"},
+			{Code: 503, When: "connections serve too many types"},
+		},
+		Aliases: []message.Type{olderRegister},
+	},
+	Behavior: kernel.Behavior{
+		Reaches: []kernel.Reach{kernel.ToCode},
+		Timeout: 5 * time.Minute, // the first code in a home waits until the engine is compiled
+		EffectOf: func(registration json.RawMessage) kernel.Effect {
+			o := jsonvalue.Members(registration)
+			if o.Has("code") || o.Has("codeRef") {
+				return kernel.InStore
+			}
+			return kernel.Transient
+		},
+	},
+	Permission: kernel.Permission{Access: principal.ForHandlers},
 })
 
 // olderRegister is the name in the older dialect, whose reply has an introspection.

@@ -98,8 +98,15 @@ func TestAProgramServesASyscall(t *testing.T) {
 }
 
 func TestWhatCanNotBeRegistered(t *testing.T) {
-	changed := kernel.Syscall{Definition: kernel.Definition{Type: "Test.Change", Kind: message.KindCommand, Summary: "Change.", Input: schema.Any, Output: schema.Any,
-		Emits: []kernel.EventDefinition{{Type: "Test.Changed", Summary: "It changed."}}, Aliases: []message.Type{"Test.Alter"}}, Handler: kerneltest.Echo("Test.Change").Handler}
+	changed := kernel.Syscall{Definition: kernel.Definition{
+		Type:         "Test.Change",
+		Kind:         message.KindCommand,
+		Summary:      "Change.",
+		Input:        schema.Any,
+		Output:       schema.Any,
+		Emits:        []kernel.EventDefinition{{Type: "Test.Changed", Summary: "It changed."}},
+		Presentation: kernel.Presentation{Aliases: []message.Type{"Test.Alter"}},
+	}, Handler: kerneltest.Echo("Test.Change").Handler}
 	k := withModule(t, nil, nil, changed)
 	p := connect(t, k)
 	hash := k.Registry().All().Hash()

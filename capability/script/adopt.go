@@ -21,14 +21,13 @@ type adoptOutput struct {
 
 var adopt = kernel.DefineCommand[adoptInput, adoptOutput](kernel.Definition{
 	Type:    "Syscall.Adopt",
-	Reaches: []kernel.Reach{kernel.ToCode},
-	Repeat:  kernel.Idempotent,
 	Summary: "Take code that was registered in a session out of the rules of that session: from now on it may do what its caller and its author may do. Read it first: Syscall.Versions with a version returns its code.",
-	Errors: []kernel.ErrorDefinition{
+	Emits:   []kernel.EventDefinition{AdoptedEvent},
+	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{
 		{Code: 403, When: "a session has caused the request, or the syscall belongs to another caller"},
 		{Code: 404, When: "no code has this name, or this version"},
-	},
-	Emits: []kernel.EventDefinition{AdoptedEvent},
+	}},
+	Behavior: kernel.Behavior{Reaches: []kernel.Reach{kernel.ToCode}, Repeat: kernel.Idempotent},
 })
 
 // Adopted is the type of the event about an adoption.

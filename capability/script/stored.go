@@ -116,9 +116,20 @@ const stopTime = time.Second
 // newVersion makes a version of the script of an author from an edition.
 func newVersion(t message.Type, author principal.Claim, e edition) *version {
 	d := kernel.Definition{
-		Type: t, Kind: e.Kind, Summary: e.Description, Repeat: kernel.RetriedIf(e.SafeToRepeat),
-		Input: parsed(e.Input), Output: parsed(e.Output), Errors: failures,
-		Runs: kernel.Slow, Provider: kernel.Code, Author: author, Effect: kernel.External, Timeout: e.Limits.duration() + stopTime,
+		Type:         t,
+		Kind:         e.Kind,
+		Summary:      e.Description,
+		Input:        parsed(e.Input),
+		Output:       parsed(e.Output),
+		Presentation: kernel.Presentation{Errors: failures},
+		Behavior: kernel.Behavior{
+			Repeat:   kernel.RetriedIf(e.SafeToRepeat),
+			Runs:     kernel.Slow,
+			Provider: kernel.Code,
+			Effect:   kernel.External,
+			Timeout:  e.Limits.duration() + stopTime,
+		},
+		Permission: kernel.Permission{Author: author},
 	}
 	for _, event := range e.Emits {
 		d.Emits = append(d.Emits, kernel.EventDefinition{Type: message.Type(event.Type), Summary: event.Description})

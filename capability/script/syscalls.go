@@ -37,10 +37,15 @@ type versionInfo struct {
 }
 
 var versions = kernel.DefineQuery[versionsInput, versionsOutput](kernel.Definition{
-	Type:     "Syscall.Versions",
-	Volatile: []string{"versions.calls", "versions.failures", "versions.*Ms"},
-	Summary:  "List the versions of a syscall that is code: which are called, how often, with which outcomes and how fast.",
-	Errors:   []kernel.ErrorDefinition{{Code: 403, When: "the code belongs to another caller"}, {Code: 404, When: "no code has this name, or this version"}},
+	Type:    "Syscall.Versions",
+	Summary: "List the versions of a syscall that is code: which are called, how often, with which outcomes and how fast.",
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 403, When: "the code belongs to another caller"},
+			{Code: 404, When: "no code has this name, or this version"},
+		},
+	},
+	Behavior: kernel.Behavior{Volatile: []string{"versions.calls", "versions.failures", "versions.*Ms"}},
 })
 
 func (s *Scripts) versions(ctx context.Context, in versionsInput) (versionsOutput, error) {
@@ -97,14 +102,14 @@ type rollbackOutput struct {
 
 var rollback = kernel.DefineCommand[rollbackInput, rollbackOutput](kernel.Definition{
 	Type:    "Syscall.Rollback",
-	Reaches: []kernel.Reach{kernel.ToCode},
 	Summary: "Go back to an earlier version of a syscall that is code. Calls that have begun are finished by the version that they began with.",
-	Errors: []kernel.ErrorDefinition{
+	Emits:   []kernel.EventDefinition{{Type: reverted, Summary: "A syscall that is code has gone back to an earlier version: {name, version}."}},
+	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{
 		{Code: 403, When: "the syscall belongs to another caller"},
 		{Code: 404, When: "no code has this name, or this version"},
 		{Code: 409, When: "there is no earlier version"},
-	},
-	Emits: []kernel.EventDefinition{{Type: reverted, Summary: "A syscall that is code has gone back to an earlier version: {name, version}."}},
+	}},
+	Behavior: kernel.Behavior{Reaches: []kernel.Reach{kernel.ToCode}},
 })
 
 // reverted is the event about a rollback.

@@ -67,14 +67,16 @@ func newTestError(err error) *testError {
 }
 
 var test = kernel.DefineCommand[testInput, testOutput](kernel.Definition{
-	Type:     "Syscall.Test",
-	Volatile: []string{"ms"},
-	Summary:  "Run code against sample input without registering it, and return its output, logs, time and the syscalls that it calls. Queries are run; commands aren't.",
-	Errors:   []kernel.ErrorDefinition{{Code: 422, When: "the code can't be compiled, exports no handler, or the input doesn't fit its schema"}},
-	Input:    schema.Input[testInput]().Example(`{"code":"export const handler = (input: {n: number}) => ({n: 2 * input.n});","data":{"n":21}}`),
-	Redact:   withoutSecretInput,
-	Runs:     kernel.Slow,
-	Timeout:  5 * time.Minute,
+	Type:    "Syscall.Test",
+	Summary: "Run code against sample input without registering it, and return its output, logs, time and the syscalls that it calls. Queries are run; commands aren't.",
+	Input:   schema.Input[testInput]().Example(`{"code":"export const handler = (input: {n: number}) => ({n: 2 * input.n});","data":{"n":21}}`),
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 422, When: "the code can't be compiled, exports no handler, or the input doesn't fit its schema"},
+		},
+	},
+	Behavior:  kernel.Behavior{Volatile: []string{"ms"}, Runs: kernel.Slow, Timeout: 5 * time.Minute},
+	Journaled: kernel.Journaled{Redact: withoutSecretInput},
 })
 
 var withoutInput = kernel.Without("data")

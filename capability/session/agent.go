@@ -173,13 +173,21 @@ var ask = kernel.DefineCommand[askInput, askOutput](kernel.Definition{
 	Type:    "Agent.Ask",
 	Summary: "Ask an agent in a session of its own, and wait for its answer. Asked in a session, it shares that session's rules and budget.",
 	Input:   schema.Input[askInput]().Example(`{"agent":"os://agents/writer.md","text":"Write a title for my notes."}`),
-	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "the agent file doesn't exist"}, {Code: 503, When: "this kernel runs no sessions"}, {Code: 508, When: "sessions ask each other too deep"}},
 	Emits:   approvals,
-	Effect:  kernel.External,
-	Repeat:  kernel.Retried, // a repeated call finds the session that the first one has begun
-	Brief:   brief,
-	Runs:    kernel.Slow,
-	Timeout: 24 * time.Hour,
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 404, When: "the agent file doesn't exist"},
+			{Code: 503, When: "this kernel runs no sessions"},
+			{Code: 508, When: "sessions ask each other too deep"},
+		},
+	},
+	Behavior: kernel.Behavior{
+		Effect:  kernel.External,
+		Repeat:  kernel.Retried, // a repeated call finds the session that the first one has begun
+		Runs:    kernel.Slow,
+		Timeout: 24 * time.Hour,
+	},
+	Journaled: kernel.Journaled{Brief: brief},
 })
 
 func (x *Sessions) ask(ctx context.Context, in askInput, stream *kernel.Stream) (out askOutput, err error) {

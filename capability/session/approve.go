@@ -32,10 +32,16 @@ type decideOutput struct {
 
 var decide = kernel.DefineCommand[decideInput, decideOutput](kernel.Definition{
 	Type:    "Session.Decide",
-	Access:  principal.ForPeople,
 	Summary: "Allow or deny a call that waits for an approval. The decision holds for the call as it is stored, with its arguments.",
-	Errors:  []kernel.ErrorDefinition{{Code: 403, When: "a session has caused the request, or the caller allows what it may not call itself"}, {Code: 404, When: "no session that the caller sees has this id"}, {Code: 409, When: "the call doesn't wait for a decision, or has other arguments"}},
 	Emits:   events[:1],
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 403, When: "a session has caused the request, or the caller allows what it may not call itself"},
+			{Code: 404, When: "no session that the caller sees has this id"},
+			{Code: 409, When: "the call doesn't wait for a decision, or has other arguments"},
+		},
+	},
+	Permission: kernel.Permission{Access: principal.ForPeople},
 })
 
 func (x *Sessions) decide(ctx context.Context, in decideInput) (out decideOutput, err error) {

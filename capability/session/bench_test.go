@@ -24,8 +24,13 @@ func BenchmarkDelta(b *testing.B) {
 	sessions := session.New(&session.Options{Store: s, Find: func(principal.ID) (*principal.Principal, error) { return principal.TheOwner(), nil }})
 	begin, n := make(chan struct{}), 0
 	generate := kernel.Definition{
-		Type: "Model.Generate", Kind: message.KindCommand, Summary: "Generate.", Input: anyObject, Output: anyObject, Runs: kernel.Slow,
-		Emits: []kernel.EventDefinition{{Type: "Model.Streamed", Unrecorded: true}},
+		Type:     "Model.Generate",
+		Kind:     message.KindCommand,
+		Summary:  "Generate.",
+		Input:    anyObject,
+		Output:   anyObject,
+		Emits:    []kernel.EventDefinition{{Type: "Model.Streamed", Unrecorded: true}},
+		Behavior: kernel.Behavior{Runs: kernel.Slow},
 	}.BindHandler(func(_ context.Context, m message.Message, emit kernel.Emit) {
 		<-begin
 		for range n {

@@ -26,14 +26,12 @@ type compactOutput struct {
 }
 
 var compact = kernel.DefineCommand[compactInput, compactOutput](kernel.Definition{
-	Type:    "Session.Compact",
-	Summary: "Let the model summarize the earlier messages of a session, and continue from the summary. Nothing is deleted.",
-	Errors:  []kernel.ErrorDefinition{notFoundError, {Code: 409, When: "a turn is open"}, {Code: 503, When: "this kernel runs no sessions"}},
-	Emits:   append(slices.Clone(events[:1]), kernel.EventDefinition{Type: "Model.Streamed", Summary: "The summary grows.", Unrecorded: true}),
-	Effect:  kernel.External,
-	Brief:   brief,
-	Runs:    kernel.Slow,
-	Timeout: generateTimeout,
+	Type:         "Session.Compact",
+	Summary:      "Let the model summarize the earlier messages of a session, and continue from the summary. Nothing is deleted.",
+	Emits:        append(slices.Clone(events[:1]), kernel.EventDefinition{Type: "Model.Streamed", Summary: "The summary grows.", Unrecorded: true}),
+	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{notFoundError, {Code: 409, When: "a turn is open"}, {Code: 503, When: "this kernel runs no sessions"}}},
+	Behavior:     kernel.Behavior{Effect: kernel.External, Runs: kernel.Slow, Timeout: generateTimeout},
+	Journaled:    kernel.Journaled{Brief: brief},
 })
 
 func (x *Sessions) compact(ctx context.Context, in compactInput) (out compactOutput, err error) {

@@ -32,11 +32,16 @@ var create = kernel.DefineCommand[createInput, createOutput](kernel.Definition{
 	Input: schema.Input[createInput]().Example(`{"system":"You are a careful assistant.","title":"Notes"}`).
 		Items("tools", `{"anyOf":[{"type":"string","description":"A syscall, or a pattern: Memory.*."},{"type":"object","description":"A tool that runs elsewhere.",`+
 			`"properties":{"name":{"type":"string"},"description":{"type":"string"},"inputSchema":{"type":"object"}},"required":["name"]}]}`),
-	Errors:   []kernel.ErrorDefinition{{Code: 404, When: "the agent file doesn't exist, or the model isn't configured"}, {Code: 422, When: "a rule or a tool is invalid"}, {Code: 503, When: "this kernel runs no sessions"}},
-	Emits:    events[:1],
-	Brief:    brief,
-	Runs:     kernel.Slow,
-	Volatile: []string{"session"},
+	Emits: events[:1],
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 404, When: "the agent file doesn't exist, or the model isn't configured"},
+			{Code: 422, When: "a rule or a tool is invalid"},
+			{Code: 503, When: "this kernel runs no sessions"},
+		},
+	},
+	Behavior:  kernel.Behavior{Runs: kernel.Slow, Volatile: []string{"session"}},
+	Journaled: kernel.Journaled{Brief: brief},
 })
 
 func (x *Sessions) create(ctx context.Context, in createInput) (out createOutput, err error) {

@@ -162,7 +162,13 @@ var defineType = kernel.DefineCommand[defineTypeInput, defineTypeOutput](kernel.
 	Type:    "Session.DefineType",
 	Summary: "Register a type of messages: they are validated, kept and streamed like the others.",
 	Input:   schema.Input[defineTypeInput]().Example(`{"type":"mood","schema":{"type":"object","required":["feeling"]}}`),
-	Errors:  []kernel.ErrorDefinition{{Code: 403, When: "the type is the kernel's"}, {Code: 409, When: "another caller has registered the type"}, {Code: 422, When: "it isn't a JSON Schema"}},
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 403, When: "the type is the kernel's"},
+			{Code: 409, When: "another caller has registered the type"},
+			{Code: 422, When: "it isn't a JSON Schema"},
+		},
+	},
 })
 
 // A definition is a registered type as it is stored.

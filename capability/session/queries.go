@@ -70,10 +70,10 @@ func (x *Sessions) info(s *session) (i Info, err error) {
 }
 
 var get = kernel.DefineQuery[sessionInput, Info](kernel.Definition{
-	Type:      "Session.Get",
-	Summary:   "Describe a session: its settings, its open turn, and what waits for a decision.",
-	Errors:    []kernel.ErrorDefinition{notFoundError},
-	Recording: kernel.InWorkflows,
+	Type:         "Session.Get",
+	Summary:      "Describe a session: its settings, its open turn, and what waits for a decision.",
+	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{notFoundError}},
+	Journaled:    kernel.Journaled{Recording: kernel.InWorkflows},
 })
 
 func (x *Sessions) get(ctx context.Context, in sessionInput) (Info, error) {
@@ -108,10 +108,10 @@ type listOutput struct {
 }
 
 var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
-	Type:      "Session.List",
-	Summary:   "List sessions, the latest first.",
-	Errors:    []kernel.ErrorDefinition{{Code: 422, When: "the cursor is invalid"}},
-	Recording: kernel.InWorkflows,
+	Type:         "Session.List",
+	Summary:      "List sessions, the latest first.",
+	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{{Code: 422, When: "the cursor is invalid"}}},
+	Journaled:    kernel.Journaled{Recording: kernel.InWorkflows},
 })
 
 // maxLooked bounds how many sessions one list looks at.
@@ -149,11 +149,10 @@ type messagesOutput struct {
 }
 
 var messages = kernel.DefineQuery[messagesInput, messagesOutput](kernel.Definition{
-	Type:      "Session.Messages",
-	Summary:   "Return the messages of a session in order.",
-	Errors:    []kernel.ErrorDefinition{notFoundError},
-	Answers:   kernel.FromJournal,
-	Recording: kernel.InWorkflows,
+	Type:         "Session.Messages",
+	Summary:      "Return the messages of a session in order.",
+	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{notFoundError}},
+	Journaled:    kernel.Journaled{Answers: kernel.FromJournal, Recording: kernel.InWorkflows},
 })
 
 func (x *Sessions) messages(ctx context.Context, in messagesInput) (messagesOutput, error) {
@@ -175,13 +174,11 @@ func (x *Sessions) messages(ctx context.Context, in messagesInput) (messagesOutp
 }
 
 var export = kernel.DefineQuery[sessionInput, exportOutput](kernel.Definition{
-	Type:      "Session.Export",
-	Summary:   "Return a session whole: what it is, and all its messages.",
-	Errors:    []kernel.ErrorDefinition{notFoundError},
-	Answers:   kernel.FromStore,
-	Recording: kernel.InWorkflows,
-	Brief:     brief,
-	Runs:      kernel.Slow,
+	Type:         "Session.Export",
+	Summary:      "Return a session whole: what it is, and all its messages.",
+	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{notFoundError}},
+	Behavior:     kernel.Behavior{Runs: kernel.Slow},
+	Journaled:    kernel.Journaled{Answers: kernel.FromStore, Recording: kernel.InWorkflows, Brief: brief},
 })
 
 type exportOutput struct {

@@ -159,7 +159,7 @@ func TestAStoredPointerReachesNothing(t *testing.T) {
 // reachers are syscalls that reach the addresses which their keys name.
 func (w *world) reachers() []kernel.Syscall {
 	of := func(t message.Type, purpose ...kernel.Reach) kernel.Definition {
-		return kernel.Definition{Type: t, Summary: "Reach.", Reaches: purpose}
+		return kernel.Definition{Type: t, Summary: "Reach.", Behavior: kernel.Behavior{Reaches: purpose}}
 	}
 	command := of("Reach.Command")
 	return []kernel.Syscall{

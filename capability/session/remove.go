@@ -13,11 +13,10 @@ type removeOutput struct {
 }
 
 var remove = kernel.DefineCommand[sessionInput, removeOutput](kernel.Definition{
-	Type:     "Session.Delete",
-	Destroys: true,
-	Repeat:   kernel.Idempotent,
-	Summary:  "Delete a session with its messages and files. The journal has none of its texts.",
-	Errors:   []kernel.ErrorDefinition{notFoundError, {Code: 409, When: "there are forks of the session"}},
+	Type:         "Session.Delete",
+	Summary:      "Delete a session with its messages and files. The journal has none of its texts.",
+	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{notFoundError, {Code: 409, When: "there are forks of the session"}}},
+	Behavior:     kernel.Behavior{Destroys: true, Repeat: kernel.Idempotent},
 })
 
 func (x *Sessions) remove(ctx context.Context, in sessionInput) (out removeOutput, err error) {

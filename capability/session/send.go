@@ -41,11 +41,16 @@ var send = kernel.DefineCommand[sendInput, turnOutput](kernel.Definition{
 	Type:    "Session.Send",
 	Summary: "Say something in a session, which begins a turn. During a turn the input is queued, and begins the next one.",
 	Input:   schema.Input[sendInput]().Example(`{"session":"01JFV0Y1G0Q3W8Z4X6Y2N1M9KA","text":"What is in my notes?"}`),
-	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no session that the caller sees has this id, or the model isn't configured"}, {Code: 422, When: "there is neither a text nor a file"}, {Code: 503, When: "this kernel runs no sessions"}},
 	Emits:   events,
-	Brief:   brief,
-	Runs:    kernel.Endless,
-	Timeout: 24 * time.Hour,
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 404, When: "no session that the caller sees has this id, or the model isn't configured"},
+			{Code: 422, When: "there is neither a text nor a file"},
+			{Code: 503, When: "this kernel runs no sessions"},
+		},
+	},
+	Behavior:  kernel.Behavior{Runs: kernel.Endless, Timeout: 24 * time.Hour},
+	Journaled: kernel.Journaled{Brief: brief},
 })
 
 func (x *Sessions) send(ctx context.Context, in sendInput, stream *kernel.Stream) (out turnOutput, err error) {
@@ -180,10 +185,10 @@ func (x *Sessions) outcome(ctx context.Context, out turnOutput) (turnOutput, err
 }
 
 var cancel = kernel.DefineCommand[sessionInput, turnOutput](kernel.Definition{
-	Type:    "Session.Cancel",
-	Summary: "End the open turn of a session. What the model has said so far is kept, and calls that run are stopped.",
-	Errors:  []kernel.ErrorDefinition{notFoundError},
-	Emits:   events[:1],
+	Type:         "Session.Cancel",
+	Summary:      "End the open turn of a session. What the model has said so far is kept, and calls that run are stopped.",
+	Emits:        events[:1],
+	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{notFoundError}},
 })
 
 var errCanceled = &message.Error{Code: 499, Message: "The turn was canceled; a call that acts outside of the kernel may have happened"}
@@ -237,10 +242,10 @@ func (x *Sessions) abort(c *change, status string, why *message.Error) error {
 }
 
 var resume = kernel.DefineCommand[sessionInput, turnOutput](kernel.Definition{
-	Type:    "Session.Continue",
-	Summary: "Go on after a turn that was limited, canceled or failed, or with one that waits since a backup was restored.",
-	Errors:  []kernel.ErrorDefinition{notFoundError, {Code: 409, When: "a turn runs"}, {Code: 503, When: "this kernel runs no sessions"}},
-	Emits:   events[:1],
+	Type:         "Session.Continue",
+	Summary:      "Go on after a turn that was limited, canceled or failed, or with one that waits since a backup was restored.",
+	Emits:        events[:1],
+	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{notFoundError, {Code: 409, When: "a turn runs"}, {Code: 503, When: "this kernel runs no sessions"}}},
 })
 
 func (x *Sessions) resume(ctx context.Context, in sessionInput) (out turnOutput, err error) {
@@ -293,9 +298,13 @@ var appendTo = kernel.DefineCommand[appendInput, appendOutput](kernel.Definition
 	Type:    "Session.Append",
 	Summary: "Add a message to a session without a turn, or the result of a tool that runs elsewhere.",
 	Input:   schema.Input[appendInput]().Example(`{"session":"01JFV0Y1G0Q3W8Z4X6Y2N1M9KA","message":{"type":"log","text":"The user has left"}}`),
-	Errors:  []kernel.ErrorDefinition{{Code: 403, When: "only the kernel makes messages of this type, or results of this call"}, notFoundError, {Code: 422, When: "the message doesn't fit its type"}},
 	Emits:   events[:1],
-	Brief:   brief,
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 403, When: "only the kernel makes messages of this type, or results of this call"}, notFoundError, {Code: 422, When: "the message doesn't fit its type"},
+		},
+	},
+	Journaled: kernel.Journaled{Brief: brief},
 })
 
 func (x *Sessions) append(ctx context.Context, in appendInput) (out appendOutput, err error) {

@@ -143,7 +143,7 @@ func (w *world) open() {
 	// In the store: counts a key.
 	count := kernel.Command(kernel.Definition{Type: "Test.Count", Summary: "Count."}, w.count)
 	// Outside of the store: notes a key.
-	outside := kernel.Command(kernel.Definition{Type: "Test.Outside", Summary: "Act.", Effect: kernel.External, Runs: kernel.Slow}, func(ctx context.Context, in keyData) (keyData, error) {
+	outside := kernel.Command(kernel.Definition{Type: "Test.Outside", Summary: "Act.", Behavior: kernel.Behavior{Effect: kernel.External, Runs: kernel.Slow}}, func(ctx context.Context, in keyData) (keyData, error) {
 		seen := in.Key
 		if blobs.RemoteOf(ctx) != nil {
 			seen += " for a remote caller"
@@ -157,7 +157,7 @@ func (w *world) open() {
 		}
 		return in, nil
 	})
-	look := kernel.Query(kernel.Definition{Type: "Test.Look", Summary: "Look.", Aliases: []message.Type{"Old.Look"}}, func(_ context.Context, in keyData) (keyData, error) { return in, nil })
+	look := kernel.Query(kernel.Definition{Type: "Test.Look", Summary: "Look.", Presentation: kernel.Presentation{Aliases: []message.Type{"Old.Look"}}}, func(_ context.Context, in keyData) (keyData, error) { return in, nil })
 	// Code that calls another syscall.
 	code := kernel.Command(kernel.Definition{Type: "Test.Code", Summary: "Call."}, func(ctx context.Context, in keyData) (keyData, error) {
 		_, err := kernel.Invoke(ctx, message.Type(in.Key), []byte(`{"key":"code"}`))
@@ -176,8 +176,10 @@ func (w *world) open() {
 			}}}, nil
 	})
 	generate := kernel.DefineCommand[generateInput, any](kernel.Definition{
-		Type: "Model.Generate", Summary: "Generate.", Effect: kernel.External, Repeat: kernel.Retried, Runs: kernel.Slow, Timeout: time.Hour,
-		Emits: []kernel.EventDefinition{{Type: "Model.Streamed", Unrecorded: true}, {Type: "Model.Discarded"}},
+		Type:     "Model.Generate",
+		Summary:  "Generate.",
+		Emits:    []kernel.EventDefinition{{Type: "Model.Streamed", Unrecorded: true}, {Type: "Model.Discarded"}},
+		Behavior: kernel.Behavior{Effect: kernel.External, Repeat: kernel.Retried, Runs: kernel.Slow, Timeout: time.Hour},
 	}).BindStream(w.generate)
 	generate.Input = nil
 	d := generate.Definition

@@ -75,12 +75,17 @@ func (l *loan) over(now time.Time) bool {
 }
 
 var enrol = kernel.DefineCommand[Key, Info](kernel.Definition{
-	Type:       "Token.Enrol",
-	Access:     principal.OwnerOnly,
-	Reaches:    []kernel.Reach{kernel.ToTokens},
-	Errors:     []kernel.ErrorDefinition{{Code: 409, When: "another request changes the token"}, {Code: 503, When: "there are too many tokens"}},
-	Summary:    "Let a browser in by its public key, for 30 days, as a token of the preset console. A key that is known gets 30 days again.",
-	Visibility: kernel.Hidden,
+	Type:    "Token.Enrol",
+	Summary: "Let a browser in by its public key, for 30 days, as a token of the preset console. A key that is known gets 30 days again.",
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 409, When: "another request changes the token"},
+			{Code: 503, When: "there are too many tokens"},
+		},
+		Visibility: kernel.Hidden,
+	},
+	Behavior:   kernel.Behavior{Reaches: []kernel.Reach{kernel.ToTokens}},
+	Permission: kernel.Permission{Access: principal.OwnerOnly},
 })
 
 func (d *Directory) enrol(ctx context.Context, in Key) (Info, error) {

@@ -69,11 +69,17 @@ type createInput struct {
 
 var create = kernel.DefineCommand[createInput, secretOutput](kernel.Definition{
 	Type:    "Token.Create",
-	Access:  principal.OwnerOnly,
-	Reaches: []kernel.Reach{kernel.ToTokens},
-	Errors:  []kernel.ErrorDefinition{{Code: 409, When: "a token has this name already"}, {Code: 422, When: "the name or a pattern can't be used, or the request has an idempotency key: a secret is shown once"}, {Code: 503, When: "there are too many tokens"}},
 	Summary: "Create a token: a named caller with rights of its own. The reply has its secret, once.",
 	Input:   schema.Input[createInput]().Example(`{"name":"ci","preset":"agent","deny":["Http.*"],"memory":["ci"]}`),
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 409, When: "a token has this name already"},
+			{Code: 422, When: "the name or a pattern can't be used, or the request has an idempotency key: a secret is shown once"},
+			{Code: 503, When: "there are too many tokens"},
+		},
+	},
+	Behavior:   kernel.Behavior{Reaches: []kernel.Reach{kernel.ToTokens}},
+	Permission: kernel.Permission{Access: principal.OwnerOnly},
 })
 
 var nameForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`) })
@@ -168,12 +174,17 @@ type nameInput struct {
 }
 
 var rotate = kernel.DefineCommand[nameInput, secretOutput](kernel.Definition{
-	Type:     "Token.Rotate",
-	Access:   principal.OwnerOnly,
-	Reaches:  []kernel.Reach{kernel.ToTokens},
-	Destroys: true,
-	Errors:   []kernel.ErrorDefinition{{Code: 404, When: "no token has this name"}, {Code: 409, When: "it is a browser's, which has no secret, or another request changes the token"}, {Code: 422, When: "the request has an idempotency key: a secret is shown once"}},
-	Summary:  "Replace the secret of a token. The old one and the connections that use it end; its rights and what it has stored stay.",
+	Type:    "Token.Rotate",
+	Summary: "Replace the secret of a token. The old one and the connections that use it end; its rights and what it has stored stay.",
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 404, When: "no token has this name"},
+			{Code: 409, When: "it is a browser's, which has no secret, or another request changes the token"},
+			{Code: 422, When: "the request has an idempotency key: a secret is shown once"},
+		},
+	},
+	Behavior:   kernel.Behavior{Reaches: []kernel.Reach{kernel.ToTokens}, Destroys: true},
+	Permission: kernel.Permission{Access: principal.OwnerOnly},
 })
 
 func (d *Directory) rotate(ctx context.Context, in nameInput) (secretOutput, error) {
@@ -228,11 +239,17 @@ type updateInput struct {
 
 var update = kernel.DefineCommand[updateInput, Info](kernel.Definition{
 	Type:    "Token.Update",
-	Access:  principal.OwnerOnly,
-	Reaches: []kernel.Reach{kernel.ToTokens},
-	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no token has this name"}, {Code: 409, When: "it is the default token or a cookie of an earlier version, or another request changes the token"}, {Code: 422, When: "a pattern can't be used, or the time is over already"}},
 	Summary: "Change what a token may do: what is given is added to its patterns, or replaces a single value. Its connections end, and begin again with the new rights.",
 	Input:   schema.Input[updateInput]().Example(`{"name":"ci","allow":["Crypto.Open"]}`),
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 404, When: "no token has this name"},
+			{Code: 409, When: "it is the default token or a cookie of an earlier version, or another request changes the token"},
+			{Code: 422, When: "a pattern can't be used, or the time is over already"},
+		},
+	},
+	Behavior:   kernel.Behavior{Reaches: []kernel.Reach{kernel.ToTokens}},
+	Permission: kernel.Permission{Access: principal.OwnerOnly},
 })
 
 func (d *Directory) update(ctx context.Context, in updateInput) (Info, error) {
@@ -292,13 +309,16 @@ type revokeOutput struct {
 }
 
 var revoke = kernel.DefineCommand[nameInput, revokeOutput](kernel.Definition{
-	Type:     "Token.Revoke",
-	Access:   principal.OwnerOnly,
-	Reaches:  []kernel.Reach{kernel.ToTokens},
-	Destroys: true,
-	Repeat:   kernel.Idempotent,
-	Errors:   []kernel.ErrorDefinition{{Code: 404, When: "no token has this name"}, {Code: 409, When: "it is the default token, or another request changes the token"}},
-	Summary:  "Take a token back. Its connections, streams and handlers end at once.",
+	Type:    "Token.Revoke",
+	Summary: "Take a token back. Its connections, streams and handlers end at once.",
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 404, When: "no token has this name"},
+			{Code: 409, When: "it is the default token, or another request changes the token"},
+		},
+	},
+	Behavior:   kernel.Behavior{Reaches: []kernel.Reach{kernel.ToTokens}, Destroys: true, Repeat: kernel.Idempotent},
+	Permission: kernel.Permission{Access: principal.OwnerOnly},
 })
 
 func (d *Directory) revoke(ctx context.Context, in nameInput) (revokeOutput, error) {
@@ -318,13 +338,13 @@ func (d *Directory) revoke(ctx context.Context, in nameInput) (revokeOutput, err
 }
 
 var show = kernel.DefineQuery[nameInput, Info](kernel.Definition{
-	Type:      "Token.Show",
-	Access:    principal.OwnerOnly,
-	Reaches:   []kernel.Reach{kernel.ToTokens},
-	Errors:    []kernel.ErrorDefinition{{Code: 404, When: "no token has this name"}},
-	Summary:   "Show a token and what it may do. Its secret is not kept, and can't be shown.",
-	Input:     schema.Input[nameInput]().Example(`{"name":"default"}`),
-	Recording: kernel.InWorkflows,
+	Type:         "Token.Show",
+	Summary:      "Show a token and what it may do. Its secret is not kept, and can't be shown.",
+	Input:        schema.Input[nameInput]().Example(`{"name":"default"}`),
+	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{{Code: 404, When: "no token has this name"}}},
+	Behavior:     kernel.Behavior{Reaches: []kernel.Reach{kernel.ToTokens}},
+	Journaled:    kernel.Journaled{Recording: kernel.InWorkflows},
+	Permission:   kernel.Permission{Access: principal.OwnerOnly},
 })
 
 func (d *Directory) show(_ context.Context, in nameInput) (Info, error) {
@@ -347,11 +367,11 @@ type listOutput struct {
 }
 
 var list = kernel.DefineQuery[struct{}, listOutput](kernel.Definition{
-	Type:      "Token.List",
-	Access:    principal.OwnerOnly,
-	Reaches:   []kernel.Reach{kernel.ToTokens},
-	Summary:   "List the tokens and what each of them may do.",
-	Recording: kernel.InWorkflows,
+	Type:       "Token.List",
+	Summary:    "List the tokens and what each of them may do.",
+	Behavior:   kernel.Behavior{Reaches: []kernel.Reach{kernel.ToTokens}},
+	Journaled:  kernel.Journaled{Recording: kernel.InWorkflows},
+	Permission: kernel.Permission{Access: principal.OwnerOnly},
 })
 
 func (d *Directory) list(context.Context, struct{}) (listOutput, error) {

@@ -27,8 +27,8 @@ type collection struct {
 var collections = kernel.DefineQuery[struct{}, collectionsOutput](kernel.Definition{
 	Type:      "Vector.Collections",
 	Summary:   "List the collections of texts and vectors, and how far they are embedded.",
-	Volatile:  []string{"collections.created", "collections.pending"},
-	Recording: kernel.InWorkflows,
+	Behavior:  kernel.Behavior{Volatile: []string{"collections.created", "collections.pending"}},
+	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},
 })
 
 func (v *Vectors) collections(ctx context.Context, _ struct{}) (out collectionsOutput, err error) {

@@ -49,17 +49,16 @@ type queryOutput struct {
 }
 
 var query = kernel.DefineQuery[queryInput, queryOutput](kernel.Definition{
-	Type: "Vector.Query",
-	Errors: []kernel.ErrorDefinition{
+	Type:    "Vector.Query",
+	Summary: "Find the items of a collection that are nearest to a text or to a vector, among those that a filter leaves.",
+	Input:   schema.Input[queryInput]().Example(`{"collection":"docs","text":"I can't log in","filter":{"lang":"en"}}`),
+	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{
 		{Code: 403, When: "the collection belongs to a principal that the caller doesn't see"},
 		{Code: 404, When: "the collection doesn't exist"},
 		{Code: 422, When: "the query has both a text and a vector or neither, doesn't fit the collection, or its filter can't be read"},
-	},
-	Summary:   "Find the items of a collection that are nearest to a text or to a vector, among those that a filter leaves.",
-	Input:     schema.Input[queryInput]().Example(`{"collection":"docs","text":"I can't log in","filter":{"lang":"en"}}`),
-	Recording: kernel.InWorkflows,
-	Answers:   kernel.FromStore,
-	Runs:      kernel.Slow,
+	}},
+	Behavior:  kernel.Behavior{Runs: kernel.Slow},
+	Journaled: kernel.Journaled{Recording: kernel.InWorkflows, Answers: kernel.FromStore},
 })
 
 const cursorHits = 'v'

@@ -38,11 +38,16 @@ type entry struct {
 }
 
 var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
-	Type:      "VFS.List",
-	Volatile:  []string{"entries.version", "entries.modified"},
-	Errors:    []kernel.ErrorDefinition{{Code: 404, When: "the directory doesn't exist"}, {Code: 502, When: "the server of a mount fails, or no mount has the directory"}},
-	Summary:   "List a directory of the os:// tree, or everything below it.",
-	Recording: kernel.InWorkflows,
+	Type:    "VFS.List",
+	Summary: "List a directory of the os:// tree, or everything below it.",
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 404, When: "the directory doesn't exist"},
+			{Code: 502, When: "the server of a mount fails, or no mount has the directory"},
+		},
+	},
+	Behavior:  kernel.Behavior{Volatile: []string{"entries.version", "entries.modified"}},
+	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},
 })
 
 const defaultListed = 100

@@ -33,11 +33,17 @@ type readOutput struct {
 }
 
 var read = kernel.DefineQuery[readInput, readOutput](kernel.Definition{
-	Type:     "VFS.Read",
-	Volatile: []string{"version", "modified"},
-	Errors:   []kernel.ErrorDefinition{{Code: 404, When: "the file doesn't exist"}, {Code: 413, When: "the file is larger than 64 MB"}, {Code: 502, When: "the server of a mount fails, or no mount has the file"}},
-	Summary:  "Read a file of the os:// tree, of at most 64 MB.",
-	Answers:  kernel.FromStore,
+	Type:    "VFS.Read",
+	Summary: "Read a file of the os:// tree, of at most 64 MB.",
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 404, When: "the file doesn't exist"},
+			{Code: 413, When: "the file is larger than 64 MB"},
+			{Code: 502, When: "the server of a mount fails, or no mount has the file"},
+		},
+	},
+	Behavior:  kernel.Behavior{Volatile: []string{"version", "modified"}},
+	Journaled: kernel.Journaled{Answers: kernel.FromStore},
 })
 
 // maxText is how long a text may be that is given inline: no longer one fits into a line.
@@ -100,15 +106,24 @@ type writeOutput struct {
 }
 
 var write = kernel.DefineCommand[writeInput, writeOutput](kernel.Definition{
-	Type:     "VFS.Write",
-	Volatile: []string{"version"},
-	Errors:   []kernel.ErrorDefinition{{Code: 403, When: "the mount can't be written"}, {Code: 404, When: "no setting has this name, or the file of contentRef doesn't exist"}, {Code: 409, When: "the file isn't at ifVersion"}, {Code: 413, When: "the content is larger than 64 MB"}, {Code: 502, When: "no mount has the file, or contentRef can't be fetched"}},
-	Summary:  "Write a file of the os:// tree atomically.",
-	Input:    schema.Input[writeInput]().Example(`{"uri":"os://memory/notes/today.md","content":"milk"}`).Quiet(), // the vault's secrets may come through it
-	Reaches:  []kernel.Reach{kernel.ToFile},
-	Effect:   kernel.External,
-
-	Repeat: kernel.Idempotent,
+	Type:    "VFS.Write",
+	Summary: "Write a file of the os:// tree atomically.",
+	Input:   schema.Input[writeInput]().Example(`{"uri":"os://memory/notes/today.md","content":"milk"}`).Quiet(), // the vault's secrets may come through it
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 403, When: "the mount can't be written"},
+			{Code: 404, When: "no setting has this name, or the file of contentRef doesn't exist"},
+			{Code: 409, When: "the file isn't at ifVersion"},
+			{Code: 413, When: "the content is larger than 64 MB"},
+			{Code: 502, When: "no mount has the file, or contentRef can't be fetched"},
+		},
+	},
+	Behavior: kernel.Behavior{
+		Volatile: []string{"version"},
+		Reaches:  []kernel.Reach{kernel.ToFile},
+		Effect:   kernel.External,
+		Repeat:   kernel.Idempotent,
+	},
 })
 
 func (t *Tree) writeCall(ctx context.Context, in writeInput) (writeOutput, error) {
@@ -166,13 +181,17 @@ type deleteOutput struct {
 }
 
 var remove = kernel.DefineCommand[deleteInput, deleteOutput](kernel.Definition{
-	Type:     "VFS.Delete",
-	Destroys: true,
-	Repeat:   kernel.Idempotent,
-	Errors:   []kernel.ErrorDefinition{{Code: 403, When: "the mount can't be written"}, {Code: 404, When: "the file doesn't exist"}, {Code: 409, When: "the directory isn't empty"}, {Code: 502, When: "no mount has the file"}},
-	Summary:  "Delete a file or a directory of the os:// tree.",
-	Reaches:  []kernel.Reach{kernel.ToFile},
-	Effect:   kernel.External,
+	Type:    "VFS.Delete",
+	Summary: "Delete a file or a directory of the os:// tree.",
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 403, When: "the mount can't be written"},
+			{Code: 404, When: "the file doesn't exist"},
+			{Code: 409, When: "the directory isn't empty"},
+			{Code: 502, When: "no mount has the file"},
+		},
+	},
+	Behavior: kernel.Behavior{Destroys: true, Repeat: kernel.Idempotent, Reaches: []kernel.Reach{kernel.ToFile}, Effect: kernel.External},
 })
 
 func (t *Tree) deleteCall(ctx context.Context, in deleteInput) (deleteOutput, error) {
@@ -191,9 +210,14 @@ type resolveOutput struct {
 
 var resolve = kernel.DefineQuery[resolveInput, resolveOutput](kernel.Definition{
 	Type:    "VFS.Resolve",
-	Errors:  []kernel.ErrorDefinition{{Code: 403, When: "the caller may not reach the URI"}, {Code: 422, When: "the URI or the base isn't one of the tree"}},
 	Summary: "Resolve a URI of the os:// tree to its absolute form.",
-	Aliases: []message.Type{"FileSystem.Resolve", "Kernel.Resolve"},
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 403, When: "the caller may not reach the URI"},
+			{Code: 422, When: "the URI or the base isn't one of the tree"},
+		},
+		Aliases: []message.Type{"FileSystem.Resolve", "Kernel.Resolve"},
+	},
 })
 
 func (t *Tree) resolveCall(ctx context.Context, in resolveInput) (resolveOutput, error) {

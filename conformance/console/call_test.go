@@ -207,7 +207,7 @@ func TestAFormForEveryKindOfSchema(t *testing.T) {
 
 func TestAnswers(t *testing.T) {
 	module, canceled := formModule(), make(chan struct{})
-	slow := kernel.DefineQuery[struct{}, string](kernel.Definition{Type: "Form.Slow", Summary: "Take long.", Emits: []kernel.EventDefinition{{Type: "Form.Found", Summary: "A text."}}, Runs: kernel.Slow})
+	slow := kernel.DefineQuery[struct{}, string](kernel.Definition{Type: "Form.Slow", Summary: "Take long.", Emits: []kernel.EventDefinition{{Type: "Form.Found", Summary: "A text."}}, Behavior: kernel.Behavior{Runs: kernel.Slow}})
 	module.Syscalls = append(module.Syscalls, slow.BindStream(func(ctx context.Context, _ struct{}, stream *kernel.Stream) (string, error) {
 		stream.Progress("one", 0.25)
 		stream.Progress("two", 0.5)
@@ -218,7 +218,7 @@ func TestAnswers(t *testing.T) {
 		close(canceled)
 		return "", ctx.Err()
 	}))
-	around := kernel.DefineQuery[struct{}, struct{}](kernel.Definition{Type: "Around.Ask", Summary: "Ask another method.", Runs: kernel.Slow})
+	around := kernel.DefineQuery[struct{}, struct{}](kernel.Definition{Type: "Around.Ask", Summary: "Ask another method.", Behavior: kernel.Behavior{Runs: kernel.Slow}})
 	w := open(t, module, kernel.Module{Name: "around", Version: "1.0.0", Summary: "Calls within calls.", Syscalls: []kernel.Syscall{
 		around.Bind(func(ctx context.Context, _ struct{}) (struct{}, error) {
 			_, err := kernel.Invoke(ctx, "Form.Slow", json.RawMessage(`{}`))

@@ -275,9 +275,13 @@ func mcpModule() (m kernel.Module, offers []server.Offer) {
 			offers = append(offers, f.offer)
 		}
 		d := kernel.Definition{
-			Type: f.name, Kind: message.KindCommand, Summary: "A fixture of the suite: " + string(f.name) + ".", Runs: kernel.Slow, Effect: kernel.External,
-			Input: schema.Written(`{"type":"object","additionalProperties":false}`), Output: schema.Written(mcp.ContentSchema),
-			Emits: []kernel.EventDefinition{{Type: "Test.Logged", Summary: "A line of a log."}},
+			Type:     f.name,
+			Kind:     message.KindCommand,
+			Summary:  "A fixture of the suite: " + string(f.name) + ".",
+			Input:    schema.Written(`{"type":"object","additionalProperties":false}`),
+			Output:   schema.Written(mcp.ContentSchema),
+			Emits:    []kernel.EventDefinition{{Type: "Test.Logged", Summary: "A line of a log."}},
+			Behavior: kernel.Behavior{Runs: kernel.Slow, Effect: kernel.External},
 		}
 		if f.input != "" {
 			d.Input = schema.Written(f.input)

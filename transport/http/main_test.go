@@ -39,7 +39,12 @@ func authenticate(given string) (*principal.Principal, error) {
 // raw is a syscall of any data with a handler of its own.
 func raw(t message.Type, kind message.Kind, h kernel.Handler) kernel.Syscall {
 	return kernel.Syscall{Handler: h, Definition: kernel.Definition{
-		Type: t, Kind: kind, Summary: "A syscall of a test.", Input: schema.Any, Output: schema.Any, Runs: kernel.Slow,
+		Type:     t,
+		Kind:     kind,
+		Summary:  "A syscall of a test.",
+		Input:    schema.Any,
+		Output:   schema.Any,
+		Behavior: kernel.Behavior{Runs: kernel.Slow},
 	}}
 }
 

@@ -48,7 +48,7 @@ func newTurner(t *testing.T) *turner {
 	w.Daemon, _ = serve(t, func(o *daemon.Options) {
 		o.Models = map[string]json.RawMessage{"openai": model.Models()["openai"]}
 		o.Modules = append(o.Modules, kernel.Module{Name: "fixture", Version: "1.0.0", Summary: "Fixtures.", Syscalls: []kernel.Syscall{
-			kernel.Definition{Type: "Fixture.Act", Kind: message.KindCommand, Summary: "Acts.", Effect: kernel.External, Input: schema.Written(`{"type":"object","properties":{"at":{"type":"string"}}}`), Output: schema.Any}.
+			kernel.Definition{Type: "Fixture.Act", Kind: message.KindCommand, Summary: "Acts.", Input: schema.Written(`{"type":"object","properties":{"at":{"type":"string"}}}`), Output: schema.Any, Behavior: kernel.Behavior{Effect: kernel.External}}.
 				BindHandler(func(_ context.Context, m message.Message, emit kernel.Emit) {
 					w.acted.Add(1)
 					emit(m.Reply(json.RawMessage(`{}`)))

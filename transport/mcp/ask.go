@@ -50,14 +50,12 @@ type askOutput struct {
 var ask = kernel.DefineQuery[askInput, askOutput](kernel.Definition{
 	Type:    "Mcp.Ask",
 	Summary: "Ask the client of the Model Context Protocol that the current call came from, or the person who uses it.",
-	Errors: []kernel.ErrorDefinition{
+	Input:   schema.Input[askInput]().Example(`{"requests":{"name":{"method":"elicitation/create","params":{"message":"What is your name?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}}}`),
+	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{
 		{Code: 409, When: "the call didn't come from a client of the Model Context Protocol"},
 		{Code: 501, When: "the client can't do what is asked"}, {Code: 502, When: "the client answers with an error, or has left"},
-	},
-	Input:   schema.Input[askInput]().Example(`{"requests":{"name":{"method":"elicitation/create","params":{"message":"What is your name?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}}}`),
-	Runs:    kernel.Slow,
-	Effect:  kernel.Transient,
-	Timeout: maxWait,
+	}},
+	Behavior: kernel.Behavior{Runs: kernel.Slow, Effect: kernel.Transient, Timeout: maxWait},
 })
 
 type clientOutput struct {
@@ -68,7 +66,11 @@ type clientOutput struct {
 var describeClient = kernel.DefineQuery[struct{}, clientOutput](kernel.Definition{
 	Type:    "Mcp.Client",
 	Summary: "Describe the client of the Model Context Protocol that the current call came from.",
-	Errors:  []kernel.ErrorDefinition{{Code: 409, When: "the call didn't come from a client of the Model Context Protocol"}},
+	Presentation: kernel.Presentation{
+		Errors: []kernel.ErrorDefinition{
+			{Code: 409, When: "the call didn't come from a client of the Model Context Protocol"},
+		},
+	},
 })
 
 var errNoClient = &message.Error{Code: 409, Message: "The call didn't come from a client of the Model Context Protocol, so there is no client to ask"}

@@ -57,8 +57,14 @@ func BenchmarkLines(b *testing.B) {
 func BenchmarkList(b *testing.B) {
 	d, _ := serve(b, nil)
 	add := func(n int) {
-		s := kernel.Definition{Type: message.Type(fmt.Sprintf("Many.Tool%d", n)), Kind: message.KindQuery, Summary: "One of many.", Provider: kernel.Code,
-			Input: schema.Written(`{"type":"object","properties":{"text":{"type":"string","description":"Some text."}}}`), Output: schema.Written(`{"type":"object"}`)}
+		s := kernel.Definition{
+			Type:     message.Type(fmt.Sprintf("Many.Tool%d", n)),
+			Kind:     message.KindQuery,
+			Summary:  "One of many.",
+			Input:    schema.Written(`{"type":"object","properties":{"text":{"type":"string","description":"Some text."}}}`),
+			Output:   schema.Written(`{"type":"object"}`),
+			Behavior: kernel.Behavior{Provider: kernel.Code},
+		}
 		if err := d.Kernel().Registry().AddSyscall(kernel.Module{Name: "many", Version: "1.0.0", Summary: "Many."}, s.BindHandler(func(context.Context, message.Message, kernel.Emit) {})); err != nil {
 			b.Fatal(err)
 		}

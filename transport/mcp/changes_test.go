@@ -122,7 +122,7 @@ func TestPromptChanges(t *testing.T) {
 func TestSubscriptionEndsWithTheInput(t *testing.T) {
 	stopped := make(chan struct{})
 	d, _ := serve(t, func(o *daemon.Options) {
-		hold := kernel.Definition{Type: "Fixture.Hold", Kind: message.KindQuery, Summary: "A fixture.", Input: schema.Written(`{"type":"object"}`), Output: schema.Any, Runs: kernel.Slow}
+		hold := kernel.Definition{Type: "Fixture.Hold", Kind: message.KindQuery, Summary: "A fixture.", Input: schema.Written(`{"type":"object"}`), Output: schema.Any, Behavior: kernel.Behavior{Runs: kernel.Slow}}
 		o.Modules = append(o.Modules, kernel.Module{Name: "fixture", Version: "1.0.0", Summary: "Fixtures.", Syscalls: []kernel.Syscall{
 			hold.BindHandler(func(ctx context.Context, m message.Message, emit kernel.Emit) {
 				<-ctx.Done()

@@ -113,8 +113,15 @@ func check(t *testing.T, about, got string, wants ...string) {
 // fixtures are syscalls of an embedding program.
 func fixtures(o *daemon.Options) {
 	raw := func(t message.Type, kind message.Kind, output *schema.Schema, f func(context.Context, message.Message, kernel.Emit) (string, error)) kernel.Syscall {
-		return kernel.Definition{Type: t, Kind: kind, Summary: "A fixture.", Input: schema.Written(`{"type":"object"}`), Output: output, Runs: kernel.Slow,
-			Emits: []kernel.EventDefinition{{Type: "Fixture.Happened", Summary: "Something."}}}.BindHandler(func(ctx context.Context, m message.Message, emit kernel.Emit) {
+		return kernel.Definition{
+			Type:     t,
+			Kind:     kind,
+			Summary:  "A fixture.",
+			Input:    schema.Written(`{"type":"object"}`),
+			Output:   output,
+			Emits:    []kernel.EventDefinition{{Type: "Fixture.Happened", Summary: "Something."}},
+			Behavior: kernel.Behavior{Runs: kernel.Slow},
+		}.BindHandler(func(ctx context.Context, m message.Message, emit kernel.Emit) {
 			reply, err := f(ctx, m, emit)
 			if err != nil {
 				e, _ := message.ErrorOf(err)

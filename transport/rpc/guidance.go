@@ -87,20 +87,6 @@ func only(name string, spaces []kernel.Namespace) (only *kernel.Route) {
 	return only
 }
 
-// customGuidance returns the module's own guidance. It is "" if the module panics: the call
-// has failed anyway, and nothing else may.
-func customGuidance(s *kernel.Definition, err error) (text string) {
-	if s.Guidance == nil {
-		return ""
-	}
-	defer func() {
-		if recover() != nil {
-			text = ""
-		}
-	}()
-	return s.Guidance(err)
-}
-
 // describedField returns what the schema states about the field whose value is wrong; "" if it is
 // missing, or unknown, or has no description.
 func describedField(input []byte, err error) string {
@@ -140,11 +126,7 @@ func adviseAbout(d *kernel.Definition, name string, data []byte, e *message.Erro
 func advice(d *kernel.Definition, name string, err error) *guidance {
 	g := &guidance{ErrorKind: invalidParams, Method: &name, Reason: message.Clip(err.Error(), message.MaxErrorText)}
 	g.suggest(d, name)
-	custom := customGuidance(d, err)
-	if custom == "" {
-		custom = describedField(d.Input.JSON(), err)
-	}
-	if custom != "" { // the example is wanted beside the words
+	if custom := describedField(d.Input.JSON(), err); custom != "" { // the example is wanted beside the words
 		g.Action, g.Message = customAction, message.Clip(custom, message.MaxErrorText)
 	}
 	return g

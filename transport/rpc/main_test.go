@@ -246,8 +246,13 @@ func (g *gate) handle(ctx context.Context, m message.Message, emit kernel.Emit) 
 func (g *gate) syscall(t message.Type, kind message.Kind) kernel.Syscall {
 	return kernel.Syscall{
 		Definition: kernel.Definition{
-			Type: t, Kind: kind, Summary: "Do as the test says.", Input: schema.Any, Output: schema.Any, Runs: kernel.Slow, Timeout: time.Hour,
-			Emits: []kernel.EventDefinition{{Type: "Test.Stepped", Summary: "A step."}},
+			Type:     t,
+			Kind:     kind,
+			Summary:  "Do as the test says.",
+			Input:    schema.Any,
+			Output:   schema.Any,
+			Emits:    []kernel.EventDefinition{{Type: "Test.Stepped", Summary: "A step."}},
+			Behavior: kernel.Behavior{Runs: kernel.Slow, Timeout: time.Hour},
 		},
 		Handler: g.handle,
 	}
@@ -264,7 +269,7 @@ func newService(t *testing.T, opts *Options, more ...kernel.Syscall) *Service {
 	t.Helper()
 	return New(kerneltest.Of(t, nil, kernel.Module{Name: "note", Version: "1.2.3", Summary: "Notes.", Syscalls: append([]kernel.Syscall{
 		kernel.Command(kernel.Definition{Type: "Note.Set", Summary: "Keep a note."}, func(_ context.Context, in noteInput) (noteInput, error) { return in, nil }),
-		kernel.Query(kernel.Definition{Type: "Note.GetAll", Summary: "Give all notes.", Aliases: []message.Type{"Memo.GetAll"}}, func(context.Context, struct{}) ([]string, error) { return []string{"a"}, nil }),
+		kernel.Query(kernel.Definition{Type: "Note.GetAll", Summary: "Give all notes.", Presentation: kernel.Presentation{Aliases: []message.Type{"Memo.GetAll"}}}, func(context.Context, struct{}) ([]string, error) { return []string{"a"}, nil }),
 	}, more...)}), opts)
 }
 

@@ -1,13 +1,11 @@
 package rpc
 
 import (
-	"context"
 	"encoding/json"
 	"strings"
 	"testing"
 
 	"kernos/kernel"
-	"kernos/message"
 	"kernos/schema"
 )
 
@@ -55,22 +53,10 @@ func TestParamsBecomeData(t *testing.T) {
 	}
 }
 
-// A module can say what to do about input that does not fit.
+// Guidance about input that does not fit has the description of the field.
 func TestGuidanceOfAModule(t *testing.T) {
-	own := raw("Test.Guided", message.KindQuery, nil)
-	own.Handler = func(_ context.Context, m message.Message, emit kernel.Emit) { emit(m.Reply(nil)) }
-	parsed, err := schema.Parse([]byte(`{"type":"object","properties":{"id":{"type":"string"}},"required":["id"]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	own.Input = parsed
-	own.Guidance = func(err error) string { return "Ask Test.List for ids; " + err.Error() }
-	c := dial(t, newService(t, nil, own))
-	items := c.items(c.call("test_guided", "[]"))
-	if items[0].Action != "custom" || items[0].Message != "Ask Test.List for ids; missing required field: id" {
-		t.Errorf("got %+v", items[0])
-	}
-	items = c.items(c.call("note_set", `[{"key":""}]`))
+	c := dial(t, newService(t, nil))
+	items := c.items(c.call("note_set", `[{"key":""}]`))
 	if items[0].Action != "custom" || items[0].Message != "Where the note lies." {
 		t.Errorf("got %+v", items[0])
 	}

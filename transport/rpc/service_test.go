@@ -247,18 +247,3 @@ func TestHiddenSyscallsAreCalledAndNotListed(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
-
-// A module whose guidance panics has failed only the caller.
-func TestGuidanceThatPanics(t *testing.T) {
-	s := newService(t, nil)
-	route, _ := s.k.Registry().LookupMethod("note_set")
-	route.Syscall.Guidance = func(error) string { panic("no") }
-	c := dial(t, s)
-	items := c.items(c.call("note_set", "[]"))
-	if kinds(items) != "guidance error done" || items[0].Action != "try_method" {
-		t.Errorf("got %+v", items)
-	}
-	if got := kinds(c.items(c.call("note_get_all", "[]"))); got != "data done" {
-		t.Errorf("got %s", got)
-	}
-}

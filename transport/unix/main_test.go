@@ -23,8 +23,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // slow is a slow syscall of any data.
 func slow(t message.Type, kind message.Kind, h kernel.Handler) kernel.Syscall {
 	return kernel.Syscall{Handler: h, Definition: kernel.Definition{
-		Type: t, Kind: kind, Summary: "A syscall of a test.", Input: schema.Any, Output: schema.Any, Runs: kernel.Slow, Timeout: time.Hour,
-		Emits: []kernel.EventDefinition{{Type: "Test.Happened", Summary: "It happened."}},
+		Type:     t,
+		Kind:     kind,
+		Summary:  "A syscall of a test.",
+		Input:    schema.Any,
+		Output:   schema.Any,
+		Emits:    []kernel.EventDefinition{{Type: "Test.Happened", Summary: "It happened."}},
+		Behavior: kernel.Behavior{Runs: kernel.Slow, Timeout: time.Hour},
 	}}
 }
 

@@ -56,8 +56,13 @@ func handler(t *testing.T, opts *ws.Options) *server {
 	s := &server{t: t, big: make(chan struct{})}
 	raw := func(name message.Type, runs kernel.RunMode, h kernel.Handler) kernel.Syscall {
 		return kernel.Syscall{Definition: kernel.Definition{
-			Type: name, Kind: message.KindQuery, Summary: "Part of a test.", Input: schema.Any, Output: schema.Any, Runs: runs, Timeout: time.Hour,
-			Emits: []kernel.EventDefinition{{Type: "Test.Chunk", Summary: "Some of it."}},
+			Type:     name,
+			Kind:     message.KindQuery,
+			Summary:  "Part of a test.",
+			Input:    schema.Any,
+			Output:   schema.Any,
+			Emits:    []kernel.EventDefinition{{Type: "Test.Chunk", Summary: "Some of it."}},
+			Behavior: kernel.Behavior{Runs: runs, Timeout: time.Hour},
 		}, Handler: h}
 	}
 	echo := func(_ context.Context, m message.Message, emit kernel.Emit) { emit(m.Reply(m.Data)) }
