@@ -80,7 +80,7 @@ func (j *Jobs) abort(b *store.Batch, r *record, why *message.Error) (aborted fun
 var retry = kernel.DefineCommand[idInput, startOutput](kernel.Definition{
 	Type:    "Job.Retry",
 	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no job that the caller sees has this id"}, {Code: 409, When: "the job hasn't failed, or another one has its uniqueKey"}, {Code: 422, When: "the short id stands for several jobs"}, {Code: 503, When: "this kernel runs no jobs"}},
-	Summary: "Run a failed job again. Steps that have succeeded are not repeated.",
+	Summary: "Run a failed job again. Steps that have succeeded are not repeated. The job of another caller runs with the rights that both have.",
 	Emits:   events,
 })
 
@@ -103,6 +103,14 @@ func (j *Jobs) retry(ctx context.Context, in idInput) (startOutput, error) {
 		if err := j.checkCall(k, kernel.SenderOf(ctx), "payload", r.Name, r.Payload); err != nil {
 			return startOutput{}, err
 		}
+	}
+	starter, err := j.opts.Find(r.Principal)
+	if err != nil {
+		return startOutput{}, err
+	}
+	r.RetriedBy = ""
+	if by := kernel.PrincipalOf(ctx); starter != nil && !starter.Narrower(by) {
+		r.RetriedBy = by.ID()
 	}
 	var b store.Batch
 	b.IfRevision(key(keyState, r.ID), r.revision)
