@@ -34,13 +34,17 @@ LEAN      := -ldflags='-s -w' -vet=off -timeout 30m -p $(shell echo $$((2 * $$(g
 
 # Lint, the tests without the race detector and the programs that tests run are compiled alike, and so once.
 export GOFLAGS := $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath
-lint unit: export CGO_ENABLED := 0
+lint quick unit: export CGO_ENABLED := 0
 
 # A process with the race detector would wait a second before it ends.
 export GORACE := atexit_sleep_ms=10
 
 .DEFAULT_GOAL := help
-.PHONY: help build install test unit race npm crash attack soak shells lint console fmt docs model embeddings fuzz bench cover clean
+# What make quick compares with: what has changed since then is checked.
+BASE      ?= HEAD
+CHANGED    = $(sort $(patsubst %/,./%,$(dir $(shell git diff --name-only --diff-filter=d $(BASE) -- '*.go' ':!bench' ':!tools' ':!third_party'; git ls-files -o --exclude-standard -- '*.go'))))
+
+.PHONY: help build install test quick unit race npm crash attack soak shells lint console fmt docs model embeddings fuzz bench cover clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +56,14 @@ install: ## Install kernos into $GOBIN
 	CGO_ENABLED=0 $(GO) install -trimpath ./cmd/kernos
 
 test: lint unit ## Run lint, then every test once
+
+quick: ## Check what has changed since BASE (HEAD): formatting, vet, its packages, and the rules of the house (under a minute)
+	@unformatted="$$(gofmt -l $$(git ls-files '*.go'))"; \
+	if [ -n "$$unformatted" ]; then echo "not formatted (make fmt): $$unformatted"; exit 1; fi
+	$(GO) vet ./internal/archtest $(CHANGED)
+	$(GO) test $(LEAN) ./internal/archtest $(filter-out $(LONGEST) ./daemon ./docs,$(CHANGED))
+	$(GO) test $(LEAN) -run 'Describe|Definition|Events|Schemas|Replay' ./daemon
+	@for p in $(filter $(LONGEST),$(CHANGED)); do echo "$$p takes longer: make test runs it"; done
 
 unit: npm ## Run the tests only
 	$(GO) test $(LEAN) $(PACKAGES)
@@ -70,8 +82,9 @@ crash: ## Cut the power, fail the disk and kill the kernel, at length (a quarter
 	$(GO) test -v -run Kill -timeout 4h ./conformance -crashes 100
 	$(GO) test -v -run Kill -timeout 4h ./capability/session -kills 1000
 
-attack: ## Attack a whole daemon, at length: rights, doors, races, floods, kills
+attack: ## Attack a whole daemon, at length: rights, doors, races, floods, kills, a repository
 	$(GO) test -v -timeout 4h ./internal/attack -long
+	$(GO) test -v -run TestARepositoryIsTheWorkingDirectory -timeout 4h ./cmd/kernos -long
 
 soak: ## Pipe one message, a thousand and a million through the daemon, a hundred times each
 	$(GO) test -v -run TestNoAnswer -timeout 4h ./cmd/kernos -pipes 100 -floods 100 -many 1000000

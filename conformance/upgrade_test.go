@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"kernos/daemon"
 	"kernos/message"
@@ -30,29 +31,7 @@ func TestAHomeOfVersion040Opens(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	blob := func(data json.RawMessage) json.RawMessage {
-		var ref struct{ DataRef message.BlobPointer }
-		if err := json.Unmarshal(data, &ref); err != nil || ref.DataRef.Path == "" {
-			return data
-		}
-		content, err := os.ReadFile(ref.DataRef.Path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return content
-	}
-	ask := func(typ message.Type, data string) json.RawMessage {
-		t.Helper()
-		answer, err := d.Call(t.Context(), message.Message{Kind: message.KindQuery, Type: typ, Data: []byte(data)}, nil)
-		if err != nil {
-			t.Fatalf("%s %s: %v", typ, data, err)
-		}
-		if answer.Kind != message.KindReply {
-			t.Fatalf("%s %s: %s", typ, data, answer.Data)
-		}
-		return blob(answer.Data)
-	}
-
+	ask := asker(t, d)
 	for _, c := range []struct {
 		typ        message.Type
 		data, want string // want is part of the reply
@@ -106,6 +85,84 @@ func TestAHomeOfVersion040Opens(t *testing.T) {
 		t.Errorf("history after a new version: %s", got)
 	}
 }
+
+// asker returns a function that sends a query for the owner, and returns the reply, which may be in a blob.
+func asker(t *testing.T, d *daemon.Daemon) func(message.Type, string) json.RawMessage {
+	blob := func(data json.RawMessage) json.RawMessage {
+		var ref struct{ DataRef message.BlobPointer }
+		if err := json.Unmarshal(data, &ref); err != nil || ref.DataRef.Path == "" {
+			return data
+		}
+		content, err := os.ReadFile(ref.DataRef.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return content
+	}
+	return func(typ message.Type, data string) json.RawMessage {
+		t.Helper()
+		answer, err := d.Call(t.Context(), message.Message{Kind: message.KindQuery, Type: typ, Data: []byte(data)}, nil)
+		if err != nil {
+			t.Fatalf("%s %s: %v", typ, data, err)
+		}
+		if answer.Kind != message.KindReply {
+			t.Fatalf("%s %s: %s", typ, data, answer.Data)
+		}
+		return blob(answer.Data)
+	}
+}
+
+// TestAHomeOfVersion0180Opens opens a home that version 0.18.0 has written, packed as the one of version 0.4.0 was, without its
+// log and its compiled engine. What kernos prints about it is tested in cmd/kernos.
+func TestAHomeOfVersion0180Opens(t *testing.T) {
+	home := t.TempDir()
+	unpack(t, "testdata/home-0.18.0.tar.gz", home)
+	then := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC) // the day after, when nothing in it had expired
+	d, err := daemon.Open(&daemon.Options{Home: home, Now: func() time.Time { return then }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	ask := asker(t, d)
+	for _, c := range []struct {
+		typ        message.Type
+		data, want string // want is part of the reply
+	}{
+		{"Memory.Get", `{"key":"notes/1"}`, `"coffee"`},
+		{"Memory.History", `{"key":"notes/1"}`, `"value":"milk"`},
+		{"Memory.Get", `{"key":"from/job"}`, `1`},
+		{"Memory.Get", `{"key":"sister-name"}`, `"Ada"`},
+		{"VFS.Read", `{"uri":"os://memory/files/hello.txt"}`, `"content":"hello"`},
+		{"Crypto.Open", `{"ciphertext":"` + sealedBy0180 + `"}`, `the secret of version 0.18.0`},
+		{"Message.Get", `{"id":"shop-1"}`, `"bread"`},
+		{"Message.List", `{"correlation":"shopping"}`, `"shop-2"`},
+		{"Message.Search", `{"query":"bread"}`, `"shop-1"`},
+		{"Job.Status", `{"jobId":"01M7RPNB0S4CGTDY8W890RMDVM"}`, `"status":"completed"`},
+		{"Job.List", `{}`, `"schedule":"0 0 1 1 *"`},
+		{"Session.List", `{}`, `Remember that my sister is called Ada`},
+		{"Session.Messages", `{"session":"01M7RPNB6GK43Z9TQG8DGPH7ZQ"}`, `I will remember that your sister is called Ada.`},
+		{"Vector.Query", `{"collection":"docs","text":"I forgot my password"}`, `"id":"reset"`},
+		{"Token.List", `{}`, `"name":"ci"`},
+		{"Token.List", `{}`, `"name":"console-s7dkeyuf"`},
+		{"Text.Own", `{}`, `registered by hand`},
+		{"Syscall.Versions", `{"name":"Folder.Hello"}`, `os://syscalls/Folder.Hello.ts`},
+		{"Job.Status", `{"jobId":"01M7RPNB2AXG54E721SGB2N19N"}`, `"why":"it is code of the file os://syscalls/Folder.Hello.ts of a folder that isn't trusted; kernos trust DIR brings it back`},
+	} {
+		if got := string(ask(c.typ, c.data)); !strings.Contains(got, c.want) {
+			t.Errorf("%s %s: %.300s, without %s", c.typ, c.data, got, c.want)
+		}
+	}
+	if away := d.AwayNames(); len(away) != 1 || away[0] != "Folder.Hello" {
+		t.Errorf("of the code of folders, %v isn't served", away)
+	}
+}
+
+// sealedBy0180 was sealed with the key file of the home.
+const sealedBy0180 = "pwenc:v1:eyJ2IjoxLCJraWQiOiJrZXJub3MtbG9jYWw6U0hBMjU2OlF5NE9xeklrbGZKRzhCZzFVRXlkNFJoU2QtT1RpaUJlcjgwUFFWM2dBUW8iLCJhbGciOiJBMjU2R0NNIiwibm9uY2UiOiJkdGFteWNYUklMTllyMDRXIiwiY3QiOiJMLVRxc0h0SzBFdTNrTGE2YkR4WnBnNFJFb1dueG9ETFRhblVMZWJwOVlyN1gxTmxDVHlUbnVYcGJZQSJ9"
 
 // sealedBy040 was sealed with the key file of the home.
 const sealedBy040 = "pwenc:v1:eyJ2IjoxLCJraWQiOiJrZXJub3MtbG9jYWw6U0hBMjU2OjFyRS1tOHRXRDlCVk5aVzVtSWxXWV9xMjgyR2ZiWTU4SVpPWDlEN295cVkiLCJhbGciOiJBMjU2R0NNIiwibm9uY2UiOiJ2aEhGeXFYQXBlaWpRLWdXIiwiY3QiOiJjLVZEaV9WQ2k5a3dUZ0c1dkZlWC1oaFJDVE8tdnNGMGJ2QVBNRmw4YnRMVHlhaGZWekFFUElyTHpRIn0"

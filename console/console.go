@@ -226,13 +226,13 @@ func fromLoopback(r *http.Request) bool {
 	return err == nil && address.Unmap().IsLoopback()
 }
 
-// who describes the caller to the page, with the challenge for its next proof.
+// who describes the caller to the page.
 func (c *Console) who(w http.ResponseWriter, r *http.Request) {
 	who, ok := c.opts.Who(r.Context())
 	if !ok {
 		who = nil
 	}
-	reply(w, map[string]any{"browser": who, "challenge": c.challenges.next()})
+	reply(w, map[string]any{"browser": who})
 }
 
 // leave ends the sign-in of a browser.

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -125,11 +126,12 @@ func (d *Daemon) describeBrowser(ctx context.Context) (any, bool) {
 		return info, true
 	}
 	for s := range d.kernel.Registry().All().Syscalls() {
-		if refusal := p.May(s.Target()); refusal != nil {
+		if why := p.Reason(s.Target()); why != "" {
 			namespace, method := kernel.Method(s.Type)
-			info.Hidden = append(info.Hidden, hiddenMethod{namespace + "." + method, refusal.Message})
+			info.Hidden = append(info.Hidden, hiddenMethod{namespace + "." + method, why})
 		}
 	}
+	slices.SortFunc(info.Hidden, func(a, b hiddenMethod) int { return strings.Compare(a.Method, b.Method) })
 	return info, true
 }
 

@@ -13,8 +13,8 @@ import (
 // then: "" stands for those of the session alone. Else it returns a 403. No decision gives a call more rights than its decider has:
 //
 //   - the owner, and a caller for whom the session acts, may allow every call of the session: it has the session's rights;
-//   - others may allow what they could call themselves. A call of the owner's session then runs with their rights, and
-//     they can't have the decision remembered, since later calls would run with the owner's.
+//   - others may allow what they could call themselves. The call then runs with the rights that they and the session both
+//     have, and they can't have the decision remembered, since later calls would run with those of the session.
 //
 // Denying takes no right but that to see the session.
 func (x *Sessions) mayAllow(ctx context.Context, s *session, call *callState, remember string) (as principal.ID, err error) {
@@ -36,11 +36,8 @@ func (x *Sessions) mayAllow(ctx context.Context, s *session, call *callState, re
 	} else if err != nil {
 		return "", err
 	}
-	if s.Principal != principal.OwnerID {
-		return "", nil
-	}
 	if cmp.Or(remember, "once") != "once" {
-		return "", message.Errorf(403, "The token %q may allow calls of the owner's session %s one by one, and not with remember %s: later calls would have the owner's rights; leave remember out, or decide over the unix socket of the daemon, as its owner", decider.Name(), s.ID, remember)
+		return "", message.Errorf(403, "The token %q may allow calls of the session %s, which acts for %s, one by one, and not with remember %s: later calls would have all rights of the session; leave remember out, or decide over the unix socket of the daemon, as its owner", decider.Name(), s.ID, principal.Claim{ID: s.Principal, Name: s.Token}, remember)
 	}
 	return decider.ID(), nil
 }

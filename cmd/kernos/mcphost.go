@@ -88,7 +88,7 @@ If the server describes a tool in another way later, sessions ask again.`,
 	f := c.Flags()
 	f.StringArrayVar(&env, "env", nil, "a variable of the program's environment, as `NAME=VALUE`")
 	f.StringArrayVar(&headers, "header", nil, "a header of the requests to the address, as `NAME: VALUE`")
-	f.StringVar(&add.Directory, "directory", "", "the `DIRECTORY` that the program runs in (default: that of the daemon)")
+	f.StringVar(&add.Directory, "directory", "", "the `DIRECTORY` that the program runs in (default: the home of Kernos)")
 	f.StringVar(&add.Protocol, "protocol", "", "the `REVISION` of the protocol, such as 2025-11-25 (default: found out)")
 	f.StringVar(&add.Forms, "forms", "", "what the server gets that wants a form filled in: an `ANSWER`, decline or defaults (default decline)")
 	f.StringVar(&clientID, "client-id", "", "the `ID` that the server's authorization server knows this kernel by (default: it registers by itself)")

@@ -241,15 +241,19 @@ func TestNoSecureContext(t *testing.T) {
 	w := &world{T: t, home: t.TempDir()}
 	w.serve()
 	w.newPage()
-	if _, err := chromedp.Call(w.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
-		Source: `Object.defineProperty(window, "isSecureContext", {value: false})`,
-	}); err != nil {
-		t.Fatal(err)
-	}
+	w.blocks(`Object.defineProperty(window, "isSecureContext", {value: false})`)
 	link, err := w.daemon.ConsoleURL(false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.do(chromedp.Navigate(link))
 	w.wait(`document.querySelector('[data-testid=refused]')?.textContent.includes("https and for this machine only")`)
+}
+
+// blocks runs a script in each page before those of the page.
+func (w *world) blocks(script string) {
+	w.Helper()
+	if _, err := chromedp.Call(w.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script}); err != nil {
+		w.fail(err)
+	}
 }

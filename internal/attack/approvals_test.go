@@ -22,8 +22,7 @@ type asker struct {
 	seen    int           // the last message that was looked at
 }
 
-// asker begins a session of the owner with such a model, in which every call asks, and settings may be reached by calls that were
-// allowed.
+// asker begins a session with such a model, in which every call asks. Calls that were allowed may reach settings and the network.
 func (w *world) asker(create func(data string) outcome) *asker {
 	w.t.Helper()
 	p := &asker{w: w, calls: make(chan string, 1)}
@@ -46,7 +45,7 @@ func (w *world) asker(create func(data string) outcome) *asker {
 		}
 	}()
 	w.must("Memory.Set", `{"key":"models/puppet","value":{"dialect":"syscall","type":"Puppet.Generate"}}`, nil)
-	o := create(`{"model":"puppet","tools":["*"],"policy":[{"match":"*","reach":"settings","decide":"allow"},{"match":"*","decide":"ask"}]}`)
+	o := create(`{"model":"puppet","tools":["*"],"policy":[{"match":"*","reach":"settings","decide":"allow"},{"match":"*","reach":"network","decide":"allow"},{"match":"*","decide":"ask"}]}`)
 	var made struct{ Session string }
 	if err := json.Unmarshal(o.data, &made); o.code != 0 || err != nil {
 		w.t.Fatal(o, err)
@@ -210,5 +209,31 @@ func TestModelsAreTheOwners(t *testing.T) {
 	}
 	if got := w.owner("Memory.Get", `{"key":"models/default"}`); got.String() != `"demo"` {
 		t.Errorf("models/default is %v", got)
+	}
+}
+
+// TestADecisionAboutATokensSession: a call of another token's session has the rights of that token and of the one that has
+// allowed it, whichever parameter leads somewhere.
+func TestADecisionAboutATokensSession(t *testing.T) {
+	w := open(t)
+	vip := w.token("vip", `"preset":"agent","allow":["Session.Decide"]`)
+	p := w.asker(func(data string) outcome { return w.call(vip, "Session.Create", data) })
+	console := w.token("browser", `"preset":"console","deny":["Http.*"]`)
+	call := p.asks("Memory.Set", `{"key":"notes/1","valueRef":{"scheme":"https","authority":"attacker.example","path":"/x"}}`)
+	if o := w.call(console, "Session.Decide", p.decision(call, `"decision":"allow","remember":"session"`)); o.code != 403 || !strings.Contains(o.text, "one by one") {
+		t.Errorf("it is remembered: %v", o)
+	}
+	if o := w.call(console, "Session.Decide", p.decision(call, `"decision":"allow"`)); o.code != 0 {
+		t.Fatal(o)
+	}
+	if got := p.over(); !strings.Contains(got, "403") || !strings.Contains(got, "Http.Fetch") {
+		t.Errorf("the call reaches the network, which the token that has allowed it doesn't: %s", got)
+	}
+	own := p.asks("Memory.Set", `{"key":"notes/1","value":"milk"}`)
+	if o := w.call(vip, "Session.Decide", p.decision(own, `"decision":"allow"`)); o.code != 0 {
+		t.Fatal(o)
+	}
+	if got := p.over(); !strings.Contains(got, `"success":true`) {
+		t.Errorf("the session's own token has allowed it: %s", got)
 	}
 }

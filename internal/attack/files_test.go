@@ -44,29 +44,37 @@ func TestALinkLeadsNoFurtherThanTheToken(t *testing.T) {
 		{"VFS.Read", `{"uri":%q}`}, {"VFS.List", `{"uri":%q}`}, {"VFS.List", `{"uri":%q,"recursive":true}`}, {"VFS.Write", `{"uri":%q,"content":"x"}`}, {"VFS.Delete", `{"uri":%q,"recursive":true}`},
 		{"Content.Hydrate", `{"uri":%q}`}, {"Content.Index", `{"uri":%q}`}, {"Content.Search", `{"uri":%q,"query":"SECRET"}`},
 	}
-	for _, name := range []string{"rel", "rel/secret.md", "rel/sub", "rel/sub/far.md", "rel/nothing", "rel/nothing/x", "rel/secret.md/x", "up/other", "up/other/secret.md", "file.md", "twice/secret.md", "sub/out/far.md", "inside/out/far.md", "rel/new.md", "rel/new/x.md"} {
-		for _, c := range refused {
-			if name == "rel" && c.what == "VFS.Delete" || name == "file.md" && (c.what == "VFS.Delete" || c.what == "VFS.Write") {
-				continue // the link itself is the token's
-			}
-			o := w.call(ci, c.what, fmt.Sprintf(c.data, "os://shared/ci/"+name))
-			if o.code == 0 && c.what == "Content.Hydrate" && !strings.Contains(string(o.data), "SECRET") {
-				continue // with a problem
-			}
-			if o.code != 403 || strings.Contains(o.String(), "SECRET") || strings.Contains(o.text, "other/") && !strings.Contains(name, "other") {
-				t.Errorf("%s %s: %v", c.what, name, o)
+	for _, kept := range []bool{false, true} {
+		if kept { // what the owner has read, and the kernel keeps, is out of reach too
+			w.must("Content.Index", `{"uri":"os://"}`, nil)
+			w.must("Content.Search", `{"uri":"os://","query":"SECRET"}`, nil)
+			w.must("Content.Hydrate", `{"uri":"os://shared/ci/rel/secret.md"}`, nil)
+			w.must("Content.Hydrate", `{"uri":"os://shared/ci/file.md"}`, nil)
+		}
+		for _, name := range []string{"rel", "rel/secret.md", "rel/sub", "rel/sub/far.md", "rel/nothing", "rel/nothing/x", "rel/secret.md/x", "up/other", "up/other/secret.md", "file.md", "twice/secret.md", "sub/out/far.md", "inside/out/far.md", "rel/new.md", "rel/new/x.md"} {
+			for _, c := range refused {
+				if name == "rel" && c.what == "VFS.Delete" || name == "file.md" && (c.what == "VFS.Delete" || c.what == "VFS.Write") {
+					continue // the link itself is the token's
+				}
+				o := w.call(ci, c.what, fmt.Sprintf(c.data, "os://shared/ci/"+name))
+				if o.code == 0 && c.what == "Content.Hydrate" && !strings.Contains(string(o.data), "SECRET") {
+					continue // with a problem
+				}
+				if o.code != 403 || strings.Contains(o.String(), "SECRET") || strings.Contains(o.text, "other/") && !strings.Contains(name, "other") {
+					t.Errorf("%s %s: %v", c.what, name, o)
+				}
 			}
 		}
-	}
-	for _, c := range []struct {
-		what message.Type
-		data string
-	}{
-		{"VFS.List", `{"uri":"os://shared/ci"}`}, {"VFS.List", `{"uri":"os://shared/ci","recursive":true}`}, {"VFS.List", `{"uri":"os://shared/ci/sub"}`},
-		{"Content.Index", `{"uri":"os://shared/ci"}`}, {"Content.Search", `{"uri":"os://shared/ci","query":"SECRET"}`},
-	} {
-		if o := w.call(ci, c.what, c.data); o.code != 0 || strings.Contains(string(o.data), "SECRET") || strings.Contains(string(o.data), "file.md") || strings.Contains(string(o.data), "rel") {
-			t.Errorf("%s %s: %v", c.what, c.data, o)
+		for _, c := range []struct {
+			what message.Type
+			data string
+		}{
+			{"VFS.List", `{"uri":"os://shared/ci"}`}, {"VFS.List", `{"uri":"os://shared/ci","recursive":true}`}, {"VFS.List", `{"uri":"os://shared/ci/sub"}`},
+			{"Content.Index", `{"uri":"os://shared/ci"}`}, {"Content.Search", `{"uri":"os://shared/ci","query":"SECRET"}`},
+		} {
+			if o := w.call(ci, c.what, c.data); o.code != 0 || strings.Contains(string(o.data), "SECRET") || strings.Contains(string(o.data), "file.md") || strings.Contains(string(o.data), "rel") {
+				t.Errorf("%s %s: %v", c.what, c.data, o)
+			}
 		}
 	}
 	if o := w.call(ci, "Memory.Set", fmt.Sprintf(`{"key":"copy","as":"text","valueRef":`+pointer+`}`, filepath.Join(dir, "shared/ci/file.md"))); o.code == 0 {

@@ -111,6 +111,14 @@ func (p *Principal) Allows(t Target) bool {
 	return p == owner || p.life.Err() == nil && (len(p.rules) == 0 || p.rule(t).allows)
 }
 
+// Reason returns why a principal other than one of [Both] may not call a syscall, in a few words; "" if it may.
+func (p *Principal) Reason(t Target) string {
+	if p.Allows(t) || len(p.rules) == 0 {
+		return ""
+	}
+	return p.rule(t).text
+}
+
 // rule returns the one that decides.
 func (p *Principal) rule(t Target) *rule {
 	return &p.rules[slices.IndexFunc(p.rules, func(r rule) bool { return r.holds(t) })]

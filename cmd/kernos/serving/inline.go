@@ -30,6 +30,9 @@ func Inline(ctx context.Context, o *daemon.Options, opts *transport.Options) (er
 	}
 	o.StoreOpened = func() { SetGarbage(inlineGarbage) }
 	o.NoJobs = true // jobs would end with this process
+	if err := guardPath(); err != nil {
+		return err
+	}
 	d, err := daemon.Open(o)
 	if err != nil {
 		return settings.Explain(err)

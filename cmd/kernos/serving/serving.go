@@ -38,7 +38,7 @@ func Run(ctx context.Context, s *settings.Serve, stderr io.Writer) error {
 	}
 	defer signal.Stop(signals)
 
-	if err := os.Setenv("PATH", settings.Path(os.Getenv("PATH"))); err != nil { // tools and servers are found by it
+	if err := guardPath(); err != nil {
 		return err
 	}
 	home, err := settings.UsableHome()
@@ -147,8 +147,14 @@ kernos stop, or an interrupt, ends it.
 		terminal.Count(int(status.Store.Messages), "message", "messages"), directory, logPlace, len(r.All().Types()), strings.Join(modules, ", "))
 }
 
+// guardPath takes what a repository could bring out of the PATH of this process, by which its kernel finds tools and servers.
+func guardPath() error { return os.Setenv("PATH", settings.Path(os.Getenv("PATH"))) }
+
 // Open opens a kernel for a short command, which records nothing. The version is that of the program.
 func Open(version string) (*daemon.Daemon, error) {
+	if err := guardPath(); err != nil {
+		return nil, err
+	}
 	home, err := settings.Home()
 	if err != nil {
 		return nil, err

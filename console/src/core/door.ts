@@ -27,7 +27,7 @@ export class Refused extends Error {
   constructor(message: string, readonly status: number, readonly kind = "") { super(message); }
 }
 
-interface Kept { pair: CryptoKeyPair; name: string }
+interface Kept { pair: CryptoKeyPair; name: string } // the name is "" until the key is enrolled
 
 let store: Promise<IDBDatabase> | undefined;
 
@@ -38,12 +38,19 @@ const settled = <T>(request: IDBRequest<T>) => new Promise<T>((resolve, reject) 
 
 /** Reads or changes what is kept for a kernel: one address may have had several, at different times. */
 async function keys<T>(mode: IDBTransactionMode, use: (keys: IDBObjectStore) => IDBRequest<T>): Promise<T> {
-  store ??= (() => {
-    const request = indexedDB.open("kernos", 1);
-    request.onupgradeneeded = () => { request.result.createObjectStore("keys"); };
-    return settled(request);
-  })();
-  return settled(use((await store).transaction("keys", mode).objectStore("keys")));
+  for (let again = store !== undefined; ; again = false) { // a browser may have closed what was opened before
+    try {
+      store ??= (() => {
+        const request = indexedDB.open("kernos", 1);
+        request.onupgradeneeded = () => { request.result.createObjectStore("keys"); };
+        return settled(request);
+      })();
+      return await settled(use((await store).transaction("keys", mode).objectStore("keys")));
+    } catch (failure) {
+      store = undefined;
+      if (!again) throw new Refused(`This browser keeps no keys for this page (${(failure as Error).message}). Allow the page to store data, or use a window that isn't private`, 401, "no_store");
+    }
+  }
 }
 
 const slot = (home: string) => `${base.pathname} ${home}`;
@@ -71,7 +78,7 @@ export async function proof(purpose: string): Promise<string | undefined> {
   if (!isSecureContext) return undefined;
   const given = await challenge();
   const kept: Kept | undefined = await keys("readonly", (all) => all.get(slot(given.home)));
-  return kept && `${kept.name}.${given.challenge}.${url64(await sign(kept.pair, purpose, given))}`;
+  return kept?.name ? `${kept.name}.${given.challenge}.${url64(await sign(kept.pair, purpose, given))}` : undefined;
 }
 
 /** Asks for something of this kernel, with a proof. */
@@ -89,6 +96,9 @@ export async function look() {
   else if (now?.owner) ownerEnded.value = 0;
 }
 
+/** Why a page that isn't at an address with keys can't be let in. */
+export const insecure = "A browser makes keys for https and for this machine only. Open the console as http://127.0.0.1 or http://localhost, or through a proxy that has TLS";
+
 /** Lets this browser in with the code of a link, if the page was opened by one. The code leaves the address first. */
 export async function enter() {
   const code = /^#enter=(\w+)$/.exec(location.hash)?.[1];
@@ -96,13 +106,15 @@ export async function enter() {
   note(base.href);
   refused.value = "";
   if (!isSecureContext) {
-    refused.value = "A browser makes keys for https and for this machine only. Open the console as http://127.0.0.1 or http://localhost, or through a proxy that has TLS";
+    refused.value = insecure;
     return;
   }
   try {
     const given = await challenge();
     const known: Kept | undefined = await keys("readonly", (all) => all.get(slot(given.home)));
     const pair = known?.pair ?? await crypto.subtle.generateKey({ name: "ECDSA", namedCurve: "P-256" }, false, ["sign"]);
+    const keep = (name: string) => keys("readwrite", (all) => all.put({ pair, name } satisfies Kept, slot(given.home)));
+    if (!known) await keep(""); // a browser that can't keep the key must not use the link up
     const { name } = await answerOf<{ name: string }>(await fetch(at("console/enrol"), {
       method: "POST",
       headers: { "Content-Type": "application/json" },
@@ -111,7 +123,7 @@ export async function enter() {
         challenge: given.challenge, signature: text64(await sign(pair, "POST /console/enrol", given)),
       }),
     }));
-    await keys("readwrite", (all) => all.put({ pair, name } satisfies Kept, slot(given.home)));
+    await keep(name);
   } catch (failure) {
     refused.value = `This link did not let the browser in: ${(failure as Error).message}`;
   }

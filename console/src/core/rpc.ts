@@ -1,7 +1,7 @@
 // The connection to the kernel: JSON-RPC over a WebSocket, in which every call is a stream of
 // items. The connection is made again when it is lost, and open streams go on where they were.
 import { batch, effect, signal } from "@preact/signals";
-import { enter, leave, look, proof, Refused, refused } from "./door";
+import { enter, insecure, leave, look, proof, Refused, refused } from "./door";
 import { parse } from "./json";
 
 /** An item of a stream, as the protocol has it. */
@@ -232,7 +232,7 @@ async function again(wait = 0): Promise<void> {
     if (failure instanceof Refused && (failure.status === 401 || failure.status === 403)) {
       batch(() => {
         status.value = "signed-out";
-        refused.value ||= failure.kind === "token_required" ? "This browser isn't signed in" : failure.message;
+        refused.value ||= failure.kind !== "token_required" ? failure.message : isSecureContext ? "This browser isn't signed in" : insecure;
       });
       return;
     }

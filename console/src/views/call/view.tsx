@@ -2,7 +2,7 @@
 import { effect, signal, useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { about as describe, type About, has, methodSchema, modules, wireName } from "../../core/catalog";
-import { browser, remedy } from "../../core/door";
+import { browser } from "../../core/door";
 import { parse } from "../../core/json";
 import { bind } from "../../core/keys";
 import { recorded } from "../../core/message";
@@ -12,6 +12,7 @@ import type { Schema } from "../../core/schema";
 import { clock } from "../../core/time";
 import { problems } from "../../core/validate";
 import { openPalette } from "../../parts/palette";
+import { Adoption } from "./adoption";
 import { Answer } from "./answer";
 import { withoutSecrets, writings } from "./copy";
 import { Form } from "./form";
@@ -67,7 +68,8 @@ function Methods({ current }: { current: string }) {
       ))}
       {hidden.length > 0 && (
         <section data-testid="hidden">
-          <h3>Hidden <span class="faint">{remedy}</span></h3>
+          <h3>Hidden</h3>
+          <p class="quiet">This browser may not call these. For the owner's rights, type <code>kernos console --owner</code> in a terminal.</p>
           <ul>{hidden.map(({ method, why }) => (
             <li key={method}><a class="faint" href={link("call", method.split("."))} title={why} aria-current={method === current ? "page" : undefined}>{method}</a></li>
           ))}</ul>
@@ -108,7 +110,7 @@ function Ask({ module, method }: { module: string; method: string }) {
       schema.value = found && withoutMethod(found);
       missing.value = "";
       const hidden = browser.value?.hidden.find((one) => one.method === name);
-      if (!found && hidden) withoutSchema(`${hidden.why}. To let this browser act for the owner for an hour, type kernos console --owner in a terminal.`);
+      if (!found && hidden) withoutSchema(`This browser may not call ${name}: ${hidden.why}. To let it act for the owner for an hour, type kernos console --owner in a terminal.`);
       else if (!found && modules.peek().length) withoutSchema(`The kernel doesn't have ${name} now.`);
       if (value.peek() === undefined && schema.peek()) value.value = blank(schema.peek()!, schema.peek()!) ?? {};
     }, (failure) => withoutSchema(`The schema can't be had: ${failure.message}`));
@@ -221,6 +223,7 @@ function Ask({ module, method }: { module: string; method: string }) {
         </div>
         <div class="body">
           {about?.description && <p class="quiet summary">{about.description}</p>}
+          {facts.value.type && <Adoption key={facts.value.type} type={facts.value.type} />}
           {missing.value && <p class="error summary" role="alert">{missing.value}</p>}
           {raw.value !== undefined ? (
             <textarea class="whole" rows={14} aria-label="Parameters as JSON" data-testid="json" spellcheck={false} value={raw.value}
