@@ -83,7 +83,7 @@ func (j *Jobs) abort(b *store.Batch, r *record, why *message.Error) (aborted fun
 
 var retry = kernel.DefineCommand[idInput, startOutput](kernel.Definition{
 	Type:    "Job.Retry",
-	Summary: "Run a failed job again. Steps that have succeeded are not repeated.",
+	Summary: "Run a failed job again. Steps that have succeeded are not repeated. The job of another caller runs with the rights that both have.",
 	Emits:   events,
 	Presentation: kernel.Presentation{
 		Errors: []kernel.ErrorDefinition{
@@ -114,6 +114,14 @@ func (j *Jobs) retry(ctx context.Context, in idInput) (startOutput, error) {
 		if err := j.checkCall(k, kernel.SenderOf(ctx), "payload", r.Name, r.Payload); err != nil {
 			return startOutput{}, err
 		}
+	}
+	starter, err := j.opts.Find(r.Principal)
+	if err != nil {
+		return startOutput{}, err
+	}
+	r.RetriedBy = ""
+	if by := kernel.PrincipalOf(ctx); starter != nil && !starter.Narrower(by) {
+		r.RetriedBy = by.ID()
 	}
 	var b store.Batch
 	b.IfRevision(key(keyState, r.ID), r.revision)

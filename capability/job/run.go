@@ -39,6 +39,7 @@ type run struct {
 	ctx   context.Context
 	*record
 	who  *principal.Principal
+	by   *principal.Principal // who has run it again, as RetriedBy; nil if that is "", or has ended
 	live *liveJob
 }
 
@@ -69,6 +70,12 @@ func (j *Jobs) work(ctx context.Context, l *work.Lease) {
 		return
 	}
 	a := &run{j: j, k: k, lease: l, record: r, who: who}
+	if r.RetriedBy != "" {
+		if a.by, err = j.opts.Find(r.RetriedBy); err != nil {
+			j.opts.Log.Error("the caller that has run a job again can't be read", "job", l.ID, "error", err)
+			return
+		}
+	}
 	a.ctx = kernel.ActFor(ctx, a.sender())
 	if r.Remote {
 		a.ctx = blobs.WithRemote(a.ctx, new(blobs.Remote))
@@ -119,6 +126,8 @@ func (a *run) refused() *message.Error {
 	switch {
 	case a.who == nil || a.who.Life().Err() != nil:
 		return tokenEnded(a.Token)
+	case a.RetriedBy != "" && (a.by == nil || a.by.Life().Err() != nil):
+		return message.Errorf(403, "The token that has run the job again was revoked or has expired; Job.Retry runs it once more")
 	case a.takeovers() >= maxTakeovers:
 		return message.Errorf(500, "The kernel ended %d times while %s ran; it isn't begun again (Job.Retry does that)", a.takeovers(), a.what())
 	}
@@ -133,7 +142,13 @@ func (a *run) takeovers() int {
 func (s *spec) what() string { return cmp.Or(string(s.Name), "the job") }
 
 // sender returns the sender of the job's calls.
-func (a *run) sender() kernel.Sender { return kernel.From(a.who, a.Wire).In(a.Session) }
+func (a *run) sender() kernel.Sender {
+	from := kernel.From(a.who, a.Wire)
+	if a.by != nil {
+		from = from.With(a.by)
+	}
+	return from.In(a.Session)
+}
 
 // lineage returns the lineage of what the job sends.
 func (s *spec) lineage() message.Metadata {

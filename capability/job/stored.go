@@ -88,6 +88,8 @@ type state struct {
 	Absent    int64 `json:"absent,omitzero"`    // since when it waits for a program that serves its syscall, ms
 	TakenOver bool  `json:"takenOver,omitzero"` // a process had begun it and died, before it waited
 
+	RetriedBy principal.ID `json:"retriedBy,omitzero"` // who has run it again, if that caller has fewer rights than its starter: calls have the rights of both
+
 	// Of a schedule.
 	Paused string `json:"paused,omitzero"` // why
 	Last   int64  `json:"last,omitzero"`   // when it was due last
