@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 	"time"
 
@@ -52,6 +53,9 @@ func hydrate(ctx context.Context, uri string, sender *kernel.Sender) (h hydrated
 // hire makes an agent file the agent of a session, and returns its system message: the text of the
 // file, and its skills by name, which the model reads when it needs them.
 func (x *Sessions) hire(ctx context.Context, h *head, uri string) (text string, err error) {
+	if inMemory(uri) { // a model may have written it
+		ctx = kernel.Inside(ctx)
+	}
 	file, err := hydrate(ctx, uri, nil)
 	if err != nil {
 		return "", err
@@ -91,6 +95,14 @@ func (x *Sessions) hire(ctx context.Context, h *head, uri string) (text string, 
 		}
 	}
 	return text, nil
+}
+
+// inMemory reports whether a URI means a value of the memory, as a file.
+func inMemory(uri string) bool {
+	if scheme, rest, ok := strings.Cut(uri, "://"); ok && strings.EqualFold(scheme, "os") {
+		uri = rest
+	}
+	return strings.HasPrefix(path.Clean("/"+uri), "/memory/")
 }
 
 // announce adds a message if the agent file is another one than before. The session may have written the

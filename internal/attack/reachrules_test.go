@@ -209,6 +209,22 @@ func TestWhatIsApprovedIsReached(t *testing.T) {
 	}
 }
 
+// A model may have written an agent in the memory. The owner who begins a session with it, and sends messages to it, reaches
+// nothing by that.
+func TestAnAgentOfTheMemoryReachesNothing(t *testing.T) {
+	p := openPuppet(t)
+	before := fmt.Sprint(p.reached())
+	for _, uri := range []string{"os://memory/agents/evil.md", "os://memory/agents/away.md", "OS://x/../memory/agents/away.md", "memory/agents/away.md"} {
+		var created struct{ Session string }
+		p.must("Session.Create", fmt.Sprintf(`{"model":"openai","agent":%q}`, uri), &created)
+		p.must("Session.Send", fmt.Sprintf(`{"session":%q,"text":"Hello."}`, created.Session), nil)
+		p.settled(created.Session)
+	}
+	if now := fmt.Sprint(p.reached()); now != before {
+		t.Errorf("reached: %s, before: %s", now, before)
+	}
+}
+
 // Pointers that others have written lead to blobs only: nothing opens them with the rights of the caller that reads
 // what they stand in.
 func TestPointersOfOthersLeadNowhere(t *testing.T) {
