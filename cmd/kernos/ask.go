@@ -145,11 +145,27 @@ type show = func(*answer, json.RawMessage) error
 
 // sends completes a command that sends one request and writes its reply: as JSON, or as show does. A command
 // whose help text is its summary gets the rest of it.
-func (k *kernels) sends(c *cobra.Command, form string, kind message.Kind, t message.Type, input func(args []string) any, show show) *cobra.Command {
+func (k *kernels) sends(c *cobra.Command, form string, t message.Type, input func(args []string) any, show show) *cobra.Command {
 	if c.Long == "" {
 		c.Long = fmt.Sprintf("%s.\n\n--json prints what %s replies.", c.Short, t)
 	}
-	return k.asks(c, k.any, form, func(ctx context.Context, a *answer) error { return a.send(ctx, kind, t, input(a.args), show) })
+	a := &answer{asked: t}
+	one := &calling.Command{Type: t, Form: form, Open: connect.Options{InProcess: openInProcess}}
+	one.Show = func(data json.RawMessage, s *terminal.Screen) error {
+		a.screen = s
+		return show(a, data)
+	}
+	one.AddTo(c)
+	completeContext(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		a.args = args
+		params, err := json.Marshal(input(args))
+		if err != nil {
+			return exit.Wrap(err)
+		}
+		return one.Run(c, params)
+	}
+	return c
 }
 
 // send sends a request and writes its reply.

@@ -123,6 +123,11 @@ func completeContexts(_ *cobra.Command, args []string, _ string) ([]string, cobr
 // addContextFlag adds the flag that chooses the server.
 func addContextFlag(c *cobra.Command, name *string) {
 	c.Flags().StringVar(name, "context", "", "ask the server of this context (kernos context list): its `NAME`")
+	completeContext(c)
+}
+
+// completeContext completes the flag --context of a command.
+func completeContext(c *cobra.Command) {
 	_ = c.RegisterFlagCompletionFunc("context", func(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 		return completeContexts(c, nil, word)
 	})

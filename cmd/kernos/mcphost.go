@@ -28,11 +28,11 @@ func mcpHostCommands(k *kernels) []*cobra.Command {
 			Use:   "list",
 			Short: "List the MCP servers that are mounted",
 			Args:  noArguments,
-		}, "table", message.KindQuery, "Mcp.List", nothing, shows((*mounted.List).Show)),
+		}, "table", "Mcp.List", nothing, shows((*mounted.List).Show)),
 		k.sends(of(&cobra.Command{
 			Use:   "show NAME",
 			Short: "Show an MCP server: its tools, files and changes",
-		}), "text", message.KindQuery, "Mcp.Show", named, showServer),
+		}), "text", "Mcp.Show", named, showServer),
 		mcpAllowCommand(k, of),
 		k.asks(of(&cobra.Command{
 			Use:   "refresh NAME",
@@ -41,7 +41,7 @@ func mcpHostCommands(k *kernels) []*cobra.Command {
 		k.sends(of(&cobra.Command{
 			Use:   "remove NAME",
 			Short: "Take an MCP server away, with its tools and files",
-		}), "text", message.KindCommand, "Mcp.Remove", named, notes("the MCP server %s is gone")),
+		}), "text", "Mcp.Remove", named, notes("the MCP server %s is gone")),
 	}
 }
 
@@ -121,7 +121,7 @@ another way, asks again.`,
 		Example: "  kernos mcp allow github.create_issue\n  kernos mcp allow github --ask",
 	})
 	c.Flags().BoolVar(&ask, "ask", false, "accept the tools as the server describes them now, and keep asking")
-	return k.sends(c, "text", message.KindCommand, "Mcp.Allow", func(args []string) any {
+	return k.sends(c, "text", "Mcp.Allow", func(args []string) any {
 		name, tool, one := strings.Cut(args[0], ".")
 		input := map[string]any{"name": name, "ask": ask}
 		if one {

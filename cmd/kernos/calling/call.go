@@ -41,6 +41,11 @@ type call struct {
 	name     string         // name of the method
 	method   *client.Method // nil if its schema can't be had
 	unlisted bool           // the catalog does not list it
+	command  *Command       // the command that has chosen the method and its parameters; nil if the command line has
+}
+
+func newCall(c *cobra.Command, line *callline.Line) *call {
+	return &call{Line: line, root: c.Root(), screen: terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr()), in: c.InOrStdin(), cache: client.OpenCache("")}
 }
 
 // Run makes a call. Its command is a command of the root whose names are suggested after a typo.
@@ -56,7 +61,7 @@ func Run(c *cobra.Command, args []string) error {
 		}
 		return command.Help()
 	}
-	one := &call{Line: line, root: c.Root(), screen: terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr()), in: c.InOrStdin(), cache: client.OpenCache("")}
+	one := newCall(c, line)
 	defer one.close()
 	return exit.OnSignal(c.Context(), one.run)
 }
@@ -107,6 +112,11 @@ func (c *call) run(ctx context.Context) error {
 	if params, err = c.complete(ctx, params); err != nil {
 		return err
 	}
+	return c.dispatch(ctx, params)
+}
+
+// dispatch checks the parameters, and then sends the call, or shows it, or starts a job that makes it.
+func (c *call) dispatch(ctx context.Context, params json.RawMessage) (err error) {
 	if c.method != nil {
 		if err := c.method.Validate(params); err != nil {
 			return c.invalid(params, err)
@@ -127,7 +137,7 @@ func (c *call) run(ctx context.Context) error {
 		return c.showRequest(params)
 	case c.kernel == nil || c.kernel.DefinitionsOnly(): // the word was taken for a module, and is a method
 		c.close()
-		if c.kernel, err = c.server.Open(ctx, connect.Options{Start: true}); err != nil {
+		if c.kernel, err = c.server.Open(ctx, c.sending()); err != nil {
 			return err
 		}
 	}
@@ -170,8 +180,11 @@ func (c *call) locate(ctx context.Context) (err error) {
 // connect connects to the server. The daemon of this user is started if it is not running.
 // A command line that sends nothing does with definitions, or with what the cache has.
 func (c *call) connect(ctx context.Context) error {
-	readOnly := c.readsOnly()
-	kernel, err := c.server.Open(ctx, connect.Options{ReadOnly: readOnly, Start: !readOnly})
+	readOnly, how := c.readsOnly(), c.sending()
+	if readOnly {
+		how = connect.Options{ReadOnly: true}
+	}
+	kernel, err := c.server.Open(ctx, how)
 	if err == nil {
 		c.kernel = kernel
 		return nil
@@ -181,6 +194,14 @@ func (c *call) connect(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// sending returns how the kernel is opened for a call that is sent.
+func (c *call) sending() connect.Options {
+	if c.command == nil || c.Background { // a job needs a kernel that stays
+		return connect.Options{Start: true}
+	}
+	return c.command.Open
 }
 
 // readsOnly reports whether the command line asks for help or for a list, and sends nothing. A lone word that

@@ -27,6 +27,7 @@ func (c *call) send(ctx context.Context, params json.RawMessage) error {
 	if err != nil {
 		return err
 	}
+	write := c.printer(ctx, out)
 	limit := time.Duration(c.Timeout)
 	if limit > 0 {
 		var cancel context.CancelFunc
@@ -53,7 +54,7 @@ func (c *call) send(ctx context.Context, params json.RawMessage) error {
 				return c.server.Explain(err)
 			}
 			unsuccessful = c.outcome(item.Data)
-			return out.Print(ctx, item)
+			return write(item)
 		case client.Guide:
 			guidance = item.Guidance
 		case client.Error:

@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"kernos/client"
@@ -65,7 +66,7 @@ var yielding = []string{"json", "raw", "correlation", "causation", "idempotency-
 // which may be nil, can have.
 func (f *Flags) Own(m *client.Method) *pflag.FlagSet {
 	set := newSet()
-	f.define().VisitAll(func(own *pflag.Flag) {
+	f.define(output.Modes...).VisitAll(func(own *pflag.Flag) {
 		if !declares(m, own.Name) || !slices.Contains(yielding, own.Name) {
 			set.AddFlag(own)
 		}
@@ -80,7 +81,33 @@ func newSet() *pflag.FlagSet {
 	return set
 }
 
-func (f *Flags) define() *pflag.FlagSet {
+// AddTo gives a command that makes one call the flags of every call: those that it doesn't have itself, and not those for
+// parameters. The first of the forms is the one for people.
+func (f *Flags) AddTo(c *cobra.Command, forms ...string) {
+	f.define(forms...).VisitAll(func(own *pflag.Flag) {
+		if slices.Contains([]string{"data", "no-prompt", "help"}, own.Name) || c.Flags().Lookup(own.Name) != nil {
+			return
+		}
+		if own.Shorthand != "" && c.Flags().ShorthandLookup(own.Shorthand) != nil {
+			own.Shorthand = ""
+		}
+		c.Flags().AddFlag(own)
+		if words := Words(own); words != nil {
+			_ = c.RegisterFlagCompletionFunc(own.Name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+		}
+	})
+	f.set = c.Flags()
+}
+
+// Line returns the command line of a call with these flags.
+func (f *Flags) Line(module, method string) (*Line, error) {
+	if err := f.check(); err != nil {
+		return nil, err
+	}
+	return &Line{Flags: *f, Words: []string{module, method}, TimeLimit: time.Duration(f.Timeout)}, nil
+}
+
+func (f *Flags) define(forms ...string) *pflag.FlagSet {
 	set := newSet()
 	text := func(to *string, name, short, value, usage string, words ...string) {
 		set.VarP(&ownValue{flags: f, name: name, text: to, value: value, words: words}, name, short, usage)
@@ -89,7 +116,7 @@ func (f *Flags) define() *pflag.FlagSet {
 		set.VarPF(&ownValue{flags: f, name: name, boolean: to}, name, short, usage).NoOptDefVal = "true"
 	}
 	text(&f.Data, "data", "d", "JSON", "all parameters as one JSON object; - for standard input, @FILE for a file")
-	f.Show.AddFlags(set, output.Modes...)
+	f.Show.AddFlags(set, forms...)
 	text(&f.Show.Filter, "jq", "", "FILTER", "show what this jq filter makes of the data")
 	text(&f.Show.Template, "template", "", "TEMPLATE", "show the data with this Go template, or the one in this file")
 	boolean(&f.DryRun, "dry-run", "", "check everything and show the request, but don't send it")
@@ -167,7 +194,7 @@ func FlagsHelp(yield bool) string {
 }
 
 // allFlags are the flags of kernos call, to look them up.
-var allFlags = sync.OnceValue(func() *pflag.FlagSet { return new(Flags).define() })
+var allFlags = sync.OnceValue(func() *pflag.FlagSet { return new(Flags).define(output.Modes...) })
 
 // Words returns the values that a flag of kernos call can have; nil if it can have any.
 func Words(f *pflag.Flag) []string {
