@@ -17,8 +17,8 @@ type Field struct {
 	Name        string
 	Description string
 	Required    bool
-	Types       []string // names of JSON Schema; empty if any value will do
-	Format      string
+	Types       []string          // names of JSON Schema; empty if any value will do
+	Format      string            // of a text as JSON Schema has it; [FormatTime] or [FormatDuration] of a number
 	Enum        []json.RawMessage // the only values, if there are any; a const is one
 	Default     json.RawMessage   // nil if there is none
 	Sensitive   bool              // the value must not be shown or kept
@@ -34,6 +34,12 @@ type Field struct {
 	// around it has among its fields.
 	Needs []string
 }
+
+// What a number means that people write in another way.
+const (
+	FormatTime     = "unix-ms" // a point in time, in milliseconds since 1970
+	FormatDuration = "ms"      // a duration in milliseconds
+)
 
 // Is reports whether a value of this JSON type may stand here.
 func (f *Field) Is(jsonType string) bool { return slices.Contains(f.Types, jsonType) }

@@ -13,7 +13,8 @@ type Method struct {
 	Module      string
 	Name        string // the method's name without its module
 	Description string
-	Field       // the parameters, as one object
+	Field                // the parameters, as one object
+	Arguments   []string // the parameters that people give without names, in this order; empty if the server doesn't tell
 	Schema      json.RawMessage
 
 	parse  sync.Once

@@ -51,6 +51,7 @@ func (d *document) method(name string) (*Method, error) {
 	m := &Method{Module: d.module.Namespace, Name: name}
 	m.Schema = parameters(resolved(r, d.variants[index]), d.root)
 	m.Field = *r.field("", m.Schema, 0)
+	jsonvalue.Members(m.Schema).Read("x-arguments", &m.Arguments)
 	m.Description, m.Field.Description = m.Field.Description, ""
 	return m, nil
 }

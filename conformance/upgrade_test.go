@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"kernos/daemon"
+	"kernos/daemon/daemontest"
+	"kernos/internal/testkit"
 	"kernos/message"
 )
 
@@ -118,7 +120,7 @@ func TestAHomeOfVersion0180Opens(t *testing.T) {
 	home := t.TempDir()
 	unpack(t, "testdata/home-0.18.0.tar.gz", home)
 	then := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC) // the day after, when nothing in it had expired
-	d, err := daemon.Open(&daemon.Options{Home: home, Now: func() time.Time { return then }})
+	d, err := daemontest.Open(&daemon.Options{Home: home, Now: func() time.Time { return then }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,6 +130,10 @@ func TestAHomeOfVersion0180Opens(t *testing.T) {
 		}
 	})
 	ask := asker(t, d)
+	testkit.Until(t, "the engine is compiled, and code runs", func() bool {
+		answer, err := d.Call(t.Context(), message.Message{Kind: message.KindQuery, Type: "Text.Own", Data: []byte(`{}`)}, nil)
+		return err == nil && answer.Kind == message.KindReply
+	})
 	for _, c := range []struct {
 		typ        message.Type
 		data, want string // want is part of the reply

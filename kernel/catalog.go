@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -274,6 +275,9 @@ func (e *entry) seen() digest {
 		e.digest = newDigest("syscall", e.module, name, string(e.Kind), e.Summary, string(e.Input.JSON()), string(e.Output.JSON()))
 		for _, event := range e.Emits {
 			e.digest += newDigest("event", name, string(event.Type), event.Summary)
+		}
+		for i, a := range e.Arguments {
+			e.digest += newDigest("argument", name, strconv.Itoa(i), a)
 		}
 		for _, a := range e.Aliases {
 			e.digest += newDigest("alias", name, string(a))

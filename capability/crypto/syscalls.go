@@ -161,6 +161,7 @@ var derive = kernel.DefineQuery[deriveInput, deriveOutput](kernel.Definition{
 	Type:    "Crypto.Derive",
 	Summary: "Derive a key and identify it: its id and its source, never the key itself.",
 	Presentation: kernel.Presentation{
+		Arguments: []string{"key"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 400, When: "the key id is malformed"},
 			{Code: 500, When: "the key can't be used; the cause says why"},

@@ -117,7 +117,7 @@ var list = kernel.DefineQuery[listInput, kernel.Raw](kernel.Definition{
 	Type:         "Message.List",
 	Summary:      "List recorded messages by workflow, cause, kind, type, time or error code, in pages.",
 	Output:       schema.Output[listOutput](),
-	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{{Code: 422, When: "the cursor or a filter is invalid"}}},
+	Presentation: kernel.Presentation{Arguments: []string{"filter"}, Errors: []kernel.ErrorDefinition{{Code: 422, When: "the cursor or a filter is invalid"}}},
 	Journaled:    kernel.Journaled{Answers: kernel.FromJournal, Redact: withoutQuery, Recording: kernel.InWorkflows},
 })
 

@@ -49,7 +49,7 @@ var describe = kernel.DefineQuery[describeInput, kernel.Raw](kernel.Definition{
 	Summary:      "Describe a syscall: its kind, its input and output as JSON Schema, its events and errors, an example. Without a name: describe messages.",
 	Input:        schema.Input[describeInput]().Example(`{"name":"Memory.Get"}`),
 	Output:       schema.Output[description]().Or(envelopeSchema),
-	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{{Code: 404, When: "no syscall has this name"}}},
+	Presentation: kernel.Presentation{Arguments: []string{"name"}, Errors: []kernel.ErrorDefinition{{Code: 404, When: "no syscall has this name"}}},
 	Journaled:    kernel.Journaled{Recording: kernel.InWorkflows},
 	Permission:   kernel.Permission{Access: principal.ForAll},
 })

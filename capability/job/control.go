@@ -164,6 +164,7 @@ var pause = kernel.DefineCommand[pauseInput, pauseOutput](kernel.Definition{
 	Summary: "Pause a schedule, or the jobs with a concurrencyKey. Running jobs continue.",
 	Input:   schema.Input[pauseInput]().Example(`{"concurrencyKey":"mail"}`),
 	Presentation: kernel.Presentation{
+		Arguments: []string{"jobId"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "no job that the caller sees has this id"},
 			{Code: 409, When: "the job isn't a schedule"},
@@ -232,6 +233,7 @@ var resume = kernel.DefineCommand[pauseInput, resumeOutput](kernel.Definition{
 	Summary: "Resume a schedule or the jobs with a concurrencyKey; without either, what has waited since the store was restored from a backup.",
 	Input:   schema.Input[pauseInput]().Example(`{"concurrencyKey":"mail"}`),
 	Presentation: kernel.Presentation{
+		Arguments: []string{"jobId"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "what waits since a restore is for the owner"},
 			{Code: 404, When: "no job that the caller sees has this id"},

@@ -206,7 +206,7 @@ var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
 	Type:         "Job.List",
 	Summary:      "List jobs, newest first, by status, name, time or schedule, in pages.",
 	Input:        schema.Input[listInput]().Example(`{"status":"failed","since":"24h"}`),
-	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{{Code: 422, When: "the cursor or a filter is invalid"}}},
+	Presentation: kernel.Presentation{Arguments: []string{"name"}, Errors: []kernel.ErrorDefinition{{Code: 422, When: "the cursor or a filter is invalid"}}},
 	Journaled:    kernel.Journaled{Recording: kernel.InWorkflows, Answers: kernel.FromStore},
 })
 

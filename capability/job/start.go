@@ -54,6 +54,7 @@ var start = kernel.DefineCommand[startInput, startOutput](kernel.Definition{
 	Input:   schema.Input[startInput]().Example(`{"name":"Echo","payload":{"message":"later"},"delay":"10m"}`),
 	Emits:   events,
 	Presentation: kernel.Presentation{
+		Arguments: []string{"name"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the caller may not call the syscall"},
 			{Code: 404, When: "no syscall has this name"},

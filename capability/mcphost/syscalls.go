@@ -47,7 +47,7 @@ type addInput struct {
 	Client    *oauthClient      `json:"client,omitempty" jsonschema_description:"What the authorization server of the address knows this kernel by, if it doesn't register clients by itself."`
 	Protocol  string            `json:"protocol,omitempty" jsonschema:"enum=2026-07-28,enum=2025-11-25,enum=2025-06-18,enum=2025-03-26,enum=2024-11-05" jsonschema_description:"The revision of the protocol that the server speaks. Default: the kernel finds out."`
 	Forms     string            `json:"forms,omitempty" jsonschema:"enum=decline,enum=defaults,default=decline" jsonschema_description:"What the server gets that asks for a form to be filled in during a call: a refusal, or the defaults of the fields if all that are required have one."`
-	Timeout   int64             `json:"timeout,omitempty" jsonschema:"minimum=1,maximum=86400000" jsonschema_description:"How long a tool may take, in milliseconds. Default: a minute."`
+	Timeout   int64             `json:"timeout,omitempty" jsonschema:"minimum=1,maximum=86400000" jsonschema_extras:"format=ms" jsonschema_description:"How long a tool may take, in milliseconds. Default: a minute."`
 }
 
 type serverInfo struct {

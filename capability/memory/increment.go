@@ -27,7 +27,7 @@ var increment = kernel.DefineCommand[incrementInput, incrementOutput](kernel.Def
 	Type:    "Memory.Increment",
 	Summary: "Add to a number under a key, in one step; no other change comes between. The new number is durable when the reply arrives.",
 	Emits:   changed,
-	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{
+	Presentation: kernel.Presentation{Arguments: []string{"key", "by"}, Errors: []kernel.ErrorDefinition{
 		{Code: 403, When: "the key can't be written"},
 		{Code: 409, When: "the value of the key isn't a number"},
 		{Code: 422, When: "the result is too large for a number"},

@@ -36,6 +36,7 @@ var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
 	Type:    "Memory.List",
 	Summary: "List the keys and folders directly below a prefix, or all keys below it.",
 	Presentation: kernel.Presentation{
+		Arguments: []string{"prefix"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the caller reaches nothing below the prefix"},
 			{Code: 422, When: "the cursor is invalid"},

@@ -38,6 +38,7 @@ var set = kernel.DefineCommand[setInput, setOutput](kernel.Definition{
 	Input:   schema.Input[setInput]().Example(`{"key":"notes/1","value":"milk"}`).Quiet(), // the vault's secrets come through it
 	Emits:   changed,
 	Presentation: kernel.Presentation{
+		Arguments: []string{"key", "value"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the key can't be written"},
 			{Code: 404, When: "the file of valueRef doesn't exist"},

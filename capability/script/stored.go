@@ -72,7 +72,7 @@ type Event struct {
 
 // Limits are the limits of one call of code.
 type Limits struct {
-	Time   int64 `json:"time,omitzero" jsonschema:"minimum=1,maximum=300000" jsonschema_description:"How long a call may take, in milliseconds. Default: 5000."`
+	Time   int64 `json:"time,omitzero" jsonschema:"minimum=1,maximum=300000" jsonschema_extras:"format=ms" jsonschema_description:"How long a call may take, in milliseconds. Default: 5000."`
 	Memory int64 `json:"memory,omitzero" jsonschema:"minimum=1048576,maximum=268435456" jsonschema_description:"How many bytes a call may use. Default: 64 MB."`
 	Calls  int   `json:"calls,omitzero" jsonschema:"minimum=1,maximum=10000" jsonschema_description:"How many syscalls a call may call. Default: 1000."`
 	Output int64 `json:"output,omitzero" jsonschema:"minimum=1,maximum=16777216" jsonschema_description:"How many bytes the reply and the events may have. Default: 1 MB."`

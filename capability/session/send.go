@@ -43,6 +43,7 @@ var send = kernel.DefineCommand[sendInput, turnOutput](kernel.Definition{
 	Input:   schema.Input[sendInput]().Example(`{"session":"01JFV0Y1G0Q3W8Z4X6Y2N1M9KA","text":"What is in my notes?"}`),
 	Emits:   events,
 	Presentation: kernel.Presentation{
+		Arguments: []string{"session", "text"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "no session that the caller sees has this id, or the model isn't configured"},
 			{Code: 422, When: "there is neither a text nor a file"},

@@ -111,7 +111,7 @@ type forkInput struct {
 var fork = kernel.DefineCommand[forkInput, createOutput](kernel.Definition{
 	Type:         "Session.Fork",
 	Summary:      "Begin a session with the messages of another one up to a message. Nothing is copied, and neither changes the other. A fork of another caller's session acts with your rights, without its rules that allow.",
-	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{notFoundError, {Code: 422, When: "the session has no such message"}, {Code: 503, When: "this kernel runs no sessions"}}},
+	Presentation: kernel.Presentation{Arguments: []string{"session", "at"}, Errors: []kernel.ErrorDefinition{notFoundError, {Code: 422, When: "the session has no such message"}, {Code: 503, When: "this kernel runs no sessions"}}},
 	Behavior:     kernel.Behavior{Volatile: []string{"session"}},
 })
 
@@ -171,7 +171,7 @@ type undone struct {
 var rewind = kernel.DefineCommand[rewindInput, rewindOutput](kernel.Definition{
 	Type:         "Session.Rewind",
 	Summary:      "Go back to an earlier message: the next one follows it. Nothing is deleted, and no command is undone; the reply lists them.",
-	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{notFoundError, {Code: 409, When: "a turn is open"}, {Code: 422, When: "the session has no such message"}}},
+	Presentation: kernel.Presentation{Arguments: []string{"session", "to"}, Errors: []kernel.ErrorDefinition{notFoundError, {Code: 409, When: "a turn is open"}, {Code: 422, When: "the session has no such message"}}},
 	Journaled:    kernel.Journaled{Brief: brief},
 })
 

@@ -41,6 +41,7 @@ var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
 	Type:    "VFS.List",
 	Summary: "List a directory of the os:// tree, or everything below it.",
 	Presentation: kernel.Presentation{
+		Arguments: []string{"uri"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "the directory doesn't exist"},
 			{Code: 502, When: "the server of a mount fails, or no mount has the directory"},

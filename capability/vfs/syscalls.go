@@ -110,6 +110,7 @@ var write = kernel.DefineCommand[writeInput, writeOutput](kernel.Definition{
 	Summary: "Write a file of the os:// tree atomically.",
 	Input:   schema.Input[writeInput]().Example(`{"uri":"os://memory/notes/today.md","content":"milk"}`).Quiet(), // the vault's secrets may come through it
 	Presentation: kernel.Presentation{
+		Arguments: []string{"uri", "content"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the mount can't be written"},
 			{Code: 404, When: "no setting has this name, or the file of contentRef doesn't exist"},
@@ -212,6 +213,7 @@ var resolve = kernel.DefineQuery[resolveInput, resolveOutput](kernel.Definition{
 	Type:    "VFS.Resolve",
 	Summary: "Resolve a URI of the os:// tree to its absolute form.",
 	Presentation: kernel.Presentation{
+		Arguments: []string{"uri", "base"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the caller may not reach the URI"},
 			{Code: 422, When: "the URI or the base isn't one of the tree"},

@@ -89,17 +89,12 @@ func methodCommand(c *cobra.Command, line func(args []string) []string) *cobra.C
 
 // moduleCommand completes the command of a module, to which commands of its own can be added: every other
 // word is a method. words changes what follows the name of the module; nil changes nothing.
-func moduleCommand(c *cobra.Command, words func(args []string) []string) *cobra.Command {
+func moduleCommand(c *cobra.Command) *cobra.Command {
 	module := c.Name()
 	c.Use += " METHOD [--PARAMETER VALUE …]"
 	c.Long = fmt.Sprintf("Call a method of the module %[1]s. kernos %[1]s lists the methods, and\nkernos %[1]s METHOD --help says what one takes.\n\n%[2]s", module, c.Long)
 	c.Annotations = map[string]string{calling.ModuleCommand: module}
-	return methodCommand(c, func(args []string) []string {
-		if words != nil {
-			args = words(args)
-		}
-		return slices.Concat([]string{module}, args)
-	})
+	return methodCommand(c, func(args []string) []string { return slices.Concat([]string{module}, args) })
 }
 
 // listsItsFlags leaves the flags of a command that reads them itself to its own help text

@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"kernos/cmd/kernos/calling"
-	"kernos/cmd/kernos/callline"
 )
 
 // jobCommand returns the module job, and what the command line has beyond its methods.
@@ -29,7 +28,7 @@ form that the table has. kernos job logs shows what a job has said.`,
   kernos job cancel 01K9Z…X4V2QD
   kernos job pause 01K9Z…X4V2QD   # a schedule
   kernos job resume               # what has been waiting since kernos restore`,
-	}, callline.NameSchedule)
+	})
 	c.AddCommand(jobLogsCommand(k))
 	return c
 }

@@ -26,7 +26,7 @@ things out, and knows nothing.`,
   kernos model add openai --model gpt-5
   kernos model list
   kernos model check --model openai`,
-	}, nil)
+	})
 	c.AddCommand(modelDetectCommand(k), modelAddCommand(k))
 	return c
 }

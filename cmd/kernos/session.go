@@ -23,7 +23,7 @@ short form that the table has.`,
   kernos session export 01K9Z…X4V2QD > talk.md
   kernos session export 01K9Z…X4V2QD --json > talk.json
   kernos session delete 01K9ZV5Y2Z4B8Q0R6T7WX4V2QD`,
-	}, nil)
+	})
 	c.AddCommand(sessionShowCommand(k), sessionExportCommand(k))
 	return c
 }

@@ -20,7 +20,7 @@ type Grant struct {
 	ReadOnly bool     `json:"readOnly,omitzero" jsonschema_description:"Whether the token may call queries only."`
 	Memory   []string `json:"memory,omitzero" jsonschema:"maxItems=256" jsonschema_description:"Prefixes of the keys that the token reaches. Default: all."`
 	Files    []string `json:"files,omitzero" jsonschema:"maxItems=256" jsonschema_description:"URIs of the tree that the token reaches, with all below them; :ro behind one means that it only reads there. Default: all."`
-	Expires  int64    `json:"expires,omitzero" jsonschema:"minimum=0" jsonschema_description:"When the token ends, in milliseconds since 1970. Default: never."`
+	Expires  int64    `json:"expires,omitzero" jsonschema:"minimum=0" jsonschema_extras:"format=unix-ms" jsonschema_description:"When the token ends, in milliseconds since 1970. Default: never."`
 	Rate     float64  `json:"rate,omitzero" jsonschema:"minimum=0" jsonschema_description:"How many requests per second the token may send. Default: any number."`
 }
 

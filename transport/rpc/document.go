@@ -88,6 +88,13 @@ func variant(r *kernel.Route, input json.RawMessage) json.RawMessage {
 		{Name: "properties", Value: properties.Text()},
 		{Name: "required", Value: array(required)},
 	}
+	if len(r.Syscall.Arguments) > 0 {
+		arguments := make([][]byte, len(r.Syscall.Arguments))
+		for i, name := range r.Syscall.Arguments {
+			arguments[i] = jsonString(variantField(name))
+		}
+		out = out.Set("x-arguments", array(arguments))
+	}
 	for _, m := range in {
 		if !out.Has(m.Name) && m.Name != "$schema" && m.Name != "$id" && m.Name != "title" {
 			out = append(out, m)

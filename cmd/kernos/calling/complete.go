@@ -257,16 +257,18 @@ func (c *call) parameterCompletions(ctx context.Context, word string) []string {
 	return found
 }
 
-// positionalCompletions completes the value of the parameter that needs no name, if it isn't given.
+// positionalCompletions completes the value of the next parameter that needs no name and isn't given.
 func (c *call) positionalCompletions(ctx context.Context, word string) []string {
-	f := callline.Positional(c.method)
-	if f == nil || strings.HasPrefix(word, "-") {
+	places := callline.Positional(c.method)
+	if len(places) == 0 || strings.HasPrefix(word, "-") {
 		return []string{}
 	}
 	params, err := (&callline.Line{Args: c.Args, Words: c.Words}).Parameters(c.method, callline.Input{})
-	if err != nil || jsonvalue.Members(params).Has(f.Name) {
+	i := slices.IndexFunc(places, func(f *client.Field) bool { return !jsonvalue.Members(params).Has(f.Name) })
+	if err != nil || i < 0 {
 		return []string{}
 	}
+	f := places[i]
 	if found := c.valueCompletions(ctx, f, "", word); found != nil {
 		return found
 	}

@@ -77,13 +77,16 @@ func (c *call) send(ctx context.Context, params json.RawMessage) error {
 
 // metadata returns the metadata of the call's message. A call without a correlation is a workflow
 // of its own, so that kernos graph and kernos replay find it. Servers that aren't kernels get no more than
-// was given.
+// was given, and so do commands that only read: looking doesn't fill the journal.
 func (c *call) metadata() client.Metadata {
 	m := c.Message
 	if c.catalog == nil || !hasKernel(c.catalog) {
 		if c.Verbose {
 			c.screen.Note("the server isn't a kernel, so the message has no id")
 		}
+		return m
+	}
+	if c.command != nil && c.repeatable() && !c.Verbose {
 		return m
 	}
 	m.ID = ulid.Make().String()

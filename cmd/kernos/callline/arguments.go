@@ -28,13 +28,16 @@ func Arguments(m *client.Method, params json.RawMessage) []string {
 		return err == nil && jsonvalue.Same(read, params)
 	}
 	words := fieldArguments(root, "", members)
-	if only := Positional(m); only != nil {
-		if i := slices.Index(words, "--"+FlagName(only.Name)); i >= 0 && i+1 < len(words) {
-			short := slices.Concat(words[i+1:i+2], words[:i], words[i+2:])
-			if means(short) {
-				return short
-			}
+	for n, f := range Positional(m) { // each in its place, as long as those before it are
+		i := slices.Index(words, "--"+FlagName(f.Name))
+		if i < 0 || i+1 >= len(words) {
+			break
 		}
+		short := slices.Concat(words[:n], words[i+1:i+2], words[n:i], words[i+2:])
+		if !means(short) {
+			break
+		}
+		words = short
 	}
 	if !means(words) {
 		return []string{"--data", string(params)} // some names can't be flags

@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"kernos/client"
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/jsonvalue"
 	"kernos/internal/nearest"
+	"kernos/internal/quantity"
 )
 
 // RenamedMethod is the name that the schema of a module gives to a parameter called method,
@@ -141,35 +144,41 @@ func Positions(m *client.Method) []*client.Field {
 	return slices.Concat(required, optional)
 }
 
-// Positional returns the parameter that a word without a name is the value of: the only one that is
-// required, or the first of those of which one is required. It is nil if the method has none, or
-// requires several.
-func Positional(m *client.Method) (only *client.Field) {
+// Positional returns the parameters that words without a name are the values of, in this order: those that the server
+// names, or else the only one that is required, or the first of those of which one is required.
+func Positional(m *client.Method) (all []*client.Field) {
 	if m == nil {
 		return nil
 	}
+	for _, name := range m.Arguments {
+		if f := m.Member(name); f != nil {
+			all = append(all, f)
+		}
+	}
+	if len(all) > 0 {
+		return all
+	}
 	for _, f := range m.Fields {
-		if !f.Required || len(f.Enum) == 1 {
-			continue
-		}
-		if only != nil {
-			return nil
-		}
-		only = f
-	}
-	if only == nil && len(m.Forms) > 0 && len(m.Forms[0].Needs) == 1 {
-		if i := slices.IndexFunc(m.Fields, func(f *client.Field) bool { return f.Name == m.Forms[0].Needs[0] }); i >= 0 {
-			return m.Fields[i]
+		if f.Required && len(f.Enum) != 1 {
+			all = append(all, f)
 		}
 	}
-	return only
+	if len(all) == 0 && len(m.Forms) > 0 && len(m.Forms[0].Needs) == 1 {
+		if f := m.Member(m.Forms[0].Needs[0]); f != nil {
+			return []*client.Field{f}
+		}
+	}
+	if len(all) > 1 {
+		return nil
+	}
+	return all
 }
 
 // stray returns the error of a word in the place of a parameter.
 func stray(m *client.Method, word string) error {
 	hint := "parameters are written --NAME VALUE, NAME=VALUE, NAME:=JSON or NAME=@FILE"
 	if m != nil {
-		if all := slices.DeleteFunc(Positions(m), func(f *client.Field) bool { return f == Positional(m) }); len(all) > 0 {
+		if all := slices.DeleteFunc(Positions(m), func(f *client.Field) bool { return slices.Contains(Positional(m), f) }); len(all) > 0 {
 			hint = fmt.Sprintf("did you mean --%s %s?", FlagName(all[0].Name), ShellQuote(word))
 			if len(all[0].Types) == 0 && jsonvalue.Kind(word) != "" {
 				hint = fmt.Sprintf("did you mean %s:=%s?", all[0].Name, ShellQuote(word))
@@ -220,6 +229,10 @@ func valueWord(f *client.Field) string {
 		return "BOOLEAN …"
 	case t == "object":
 		return "JSON"
+	case f.Format == client.FormatTime:
+		return "TIME"
+	case f.Format == client.FormatDuration:
+		return "DURATION"
 	case f.Format != "":
 		return strings.ToUpper(f.Format)
 	case t == "":
@@ -253,6 +266,9 @@ func convertValue(f *client.Field, text string) (json.RawMessage, error) {
 		return quoted, nil
 	}
 	kind, want := jsonvalue.Kind(text), f.Scalar()
+	if kind != "number" && (f.Format == client.FormatTime || f.Format == client.FormatDuration) {
+		return milliseconds(f.Format, text)
+	}
 	switch words := expected[want]; {
 	case words != "" && kind != want && !(want == "integer" && kind == "number"):
 		return nil, fmt.Errorf("expected %s, got %q", words, terminal.Clip(text, 40))
@@ -260,4 +276,22 @@ func convertValue(f *client.Field, text string) (json.RawMessage, error) {
 		return nil, fmt.Errorf("expected JSON (%s), got %q", strings.Join(f.Types, ", "), terminal.Clip(text, 40))
 	}
 	return json.RawMessage(text), nil
+}
+
+// milliseconds makes the number of a time or a duration as people write it. A duration in the place of a time is from now on.
+func milliseconds(format, text string) (json.RawMessage, error) {
+	ms := func(n int64) json.RawMessage { return strconv.AppendInt(nil, n, 10) }
+	d, err := quantity.ParseDuration(text)
+	if format == client.FormatDuration {
+		return ms(d.Milliseconds()), err
+	}
+	if err == nil {
+		return ms(time.Now().Add(d).UnixMilli()), nil
+	}
+	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly} {
+		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			return ms(t.UnixMilli()), nil
+		}
+	}
+	return nil, fmt.Errorf("expected a time such as 30d (from now), 2026-01-31 or 2026-01-31T12:00:00Z, got %q", terminal.Clip(text, 40))
 }

@@ -20,13 +20,18 @@ func MethodHelp(m *client.Method, command []string, screenWidth int) string {
 	fmt.Fprintf(b, "%s\n\nUsage:\n  %s", m.Description, strings.Join(command, " "))
 	required, optional := helpRows(&m.Field, "", true)
 	positional := Positional(m)
+	for _, f := range positional {
+		word := strings.ToUpper(FlagName(f.Name))
+		if f.Scalar() == "array" {
+			word += "…"
+		}
+		if !f.Required {
+			word = "[" + word + "]"
+		}
+		b.WriteString(" " + word)
+	}
 	for _, f := range m.Fields {
-		switch {
-		case f == positional && f.Required:
-			b.WriteString(" " + strings.ToUpper(FlagName(f.Name)))
-		case f == positional:
-			b.WriteString(" [" + strings.ToUpper(FlagName(f.Name)) + "]")
-		case f.Required:
+		if f.Required && !slices.Contains(positional, f) {
 			b.WriteString(" " + flagOf(f, f.Name))
 		}
 	}
@@ -68,9 +73,11 @@ func MethodHelp(m *client.Method, command []string, screenWidth int) string {
 		}
 		fmt.Fprintf(b, "\nExample:\n  %s\n", strings.Join(words, " "))
 	}
-	if positional != nil {
-		name := FlagName(positional.Name)
-		fmt.Fprintf(b, "\n%s is the same as %s, for a value that doesn't begin with a hyphen.\n", strings.ToUpper(name), flagOf(positional, positional.Name))
+	for i, f := range positional {
+		if i == 0 {
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(b, "%s is the same as %s, for a value that doesn't begin with a hyphen.\n", strings.ToUpper(FlagName(f.Name)), flagOf(f, f.Name))
 	}
 	b.WriteString("\n--PARAMETER VALUE and PARAMETER=VALUE take a value as it is; PARAMETER=@FILE takes it from a file.\nWhere a parameter takes any value, these are for texts, and PARAMETER:=JSON is for everything else.\nAll of them together are --data JSON. kernos call --help has the flags for the output and the server.\n")
 	return b.String()

@@ -82,6 +82,7 @@ type reader struct {
 	tree    tree
 	assign  []func() error // one for each parameter on the command line; --data comes before them
 	object  string         // a JSON object in the place of a parameter: all of them
+	words   int            // values without names that were read
 	values  []string       // arguments after --
 	problem error          // an *Invalid: the first one
 }
@@ -190,7 +191,7 @@ func (p *reader) note(err error) error {
 }
 
 // word reads a word after the name of the method: a pair, a JSON object with all parameters, or the
-// value of the one parameter that is required.
+// value of the next parameter that needs no name.
 func (p *reader) word(word string) error {
 	if name, value, ok := strings.Cut(word, "="); ok {
 		plain, raw := strings.CutSuffix(name, ":")
@@ -199,7 +200,11 @@ func (p *reader) word(word string) error {
 			return nil
 		}
 	}
-	f := Positional(p.method)
+	places := Positional(p.method)
+	var f *client.Field // that the word is the value of, unless flags have set it
+	if len(places) > 0 {
+		f = places[min(p.words, len(places)-1)]
+	}
 	if strings.HasPrefix(word, "{") {
 		var broken *json.SyntaxError
 		switch err := json.Unmarshal([]byte(word), new(any)); {
@@ -220,11 +225,17 @@ func (p *reader) word(word string) error {
 	if f == nil || strings.HasPrefix(word, "=") || strings.HasPrefix(word, ":=") {
 		return stray(p.method, word)
 	}
+	p.words++
 	p.assign = append(p.assign, func() error {
-		if p.tree.has(f.Name) && f.Scalar() != "array" {
-			return stray(p.method, word)
+		for _, f := range places {
+			if !p.tree.has(f.Name) || f.Scalar() == "array" {
+				return p.convert([]string{f.Name}, f, f.Name, word)
+			}
 		}
-		return p.convert([]string{f.Name}, f, f.Name, word)
+		if len(places) > 1 && takesText(places[len(places)-1]) {
+			return fmt.Errorf("%q is one word too many: a value of several words stands in quotes, and other parameters need their names; kernos call --help has the forms", word)
+		}
+		return stray(p.method, word)
 	})
 	return nil
 }

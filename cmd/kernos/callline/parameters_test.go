@@ -412,3 +412,54 @@ func TestAParameterOfWhichOneIsRequired(t *testing.T) {
 		}
 	}
 }
+
+// Words are the values of the parameters that the server names for them, in order, except those that flags have set.
+func TestWordsInTheirPlaces(t *testing.T) {
+	text := func(name string, required bool) *client.Field {
+		return &client.Field{Name: name, Types: []string{"string"}, Required: required}
+	}
+	list := &client.Field{Name: "tags", Types: []string{"array"}, Items: &client.Field{Types: []string{"string"}}}
+	m := &client.Method{Module: "note", Name: "set", Arguments: []string{"key", "value"}, Field: client.Field{Types: []string{"object"}, Fields: []*client.Field{text("value", true), text("key", true), list}}}
+	tagged := &client.Method{Module: "note", Name: "tag", Arguments: []string{"key", "tags"}, Field: m.Field}
+	for _, c := range []struct {
+		m          *client.Method
+		line, want string
+	}{
+		{m, "a b", `{"key":"a","value":"b"}`},
+		{m, "a --value b", `{"key":"a","value":"b"}`},
+		{m, "--key a b", `{"key":"a","value":"b"}`},
+		{m, "b --key a", `{"key":"a","value":"b"}`},
+		{m, "a", `{"key":"a"}`},
+		{m, "a b c", `"c" is one word too many`},
+		{m, "--key a --value b c", `"c" is one word too many`},
+		{tagged, "a b c d", `{"key":"a","tags":["b","c","d"]}`},
+	} {
+		got, err := (&Line{Args: strings.Fields(c.line)}).Parameters(c.m, Input{})
+		if text := string(got); err != nil && !strings.HasPrefix(err.Error(), c.want) || err == nil && text != c.want {
+			t.Errorf("%s: got %s, %v, want %s", c.line, text, err, c.want)
+		}
+		if err == nil {
+			if again, err := (&Line{Args: Arguments(c.m, got)}).Parameters(c.m, Input{}); err != nil || !jsonvalue.Same(again, got) {
+				t.Errorf("%s is written as %q, which is %s, %v", got, Arguments(c.m, got), again, err)
+			}
+		}
+	}
+}
+
+// Times and durations are written as people write them, or as the numbers that they are.
+func TestTimesAndDurations(t *testing.T) {
+	number := func(name, format string) *client.Field {
+		return &client.Field{Name: name, Types: []string{"integer"}, Format: format}
+	}
+	m := &client.Method{Field: client.Field{Types: []string{"object"}, Fields: []*client.Field{number("at", client.FormatTime), number("for", client.FormatDuration)}}}
+	for line, want := range map[string]string{
+		"--for 1.5h": `{"for":5400000}`, "--for 250": `{"for":250}`, "--for 2d": `{"for":172800000}`,
+		"--at 2026-01-31T12:00:00Z": `{"at":1769860800000}`, "--at 1769860800000": `{"at":1769860800000}`,
+		"--for soon": "for: expected a time such as 90m", "--at soon": "at: expected a time such as 30d (from now)",
+	} {
+		got, err := (&Line{Args: strings.Fields(line)}).Parameters(m, Input{})
+		if err != nil && !strings.HasPrefix(err.Error(), want) || err == nil && string(got) != want {
+			t.Errorf("%s: got %s, %v, want %s", line, got, err, want)
+		}
+	}
+}

@@ -65,12 +65,3 @@ func FileCall(method, file string, args []string) []string {
 	}
 	return call
 }
-
-// NameSchedule gives the id in kernos job pause ID, and resume ID, its name. Neither method requires
-// it, so that it wouldn't be a parameter without one.
-func NameSchedule(args []string) []string {
-	if len(args) < 2 || args[0] != "pause" && args[0] != "resume" || IsFlag(args[1]) || strings.Contains(args[1], "=") {
-		return args
-	}
-	return slices.Insert(slices.Clone(args), 1, "--jobId")
-}
