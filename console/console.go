@@ -137,7 +137,7 @@ func (c *Console) redeem(text string) (owner bool, err error) {
 	return false, message.Errorf(403, "This link was used already, or is older than a minute")
 }
 
-// Public reports whether a path is that of the page or of a way in, which need no sign-in.
+// Public reports whether a path leads to the page or to a way in, which need no sign-in.
 func Public(path string) bool {
 	return strings.HasPrefix(path, "/console/") && path != whoPath && path != leavePath
 }

@@ -41,7 +41,7 @@ func verify(public []byte, origin, purpose, challenge string, signature []byte) 
 	return ecdsa.Verify(key, hash[:], new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:]))
 }
 
-// ownOrigin reports whether an origin is that of the console as a request came. The guard has checked the Host and, if there is one,
+// ownOrigin reports whether an origin is the console's, by the request. The guard has checked the Host and, if there is one,
 // the Origin of the request. Only a proxy has TLS where the request has none; then the origin was allowed when the browser was let in.
 func ownOrigin(r *http.Request, origin string) bool {
 	u, err := url.Parse(origin)

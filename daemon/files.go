@@ -67,8 +67,8 @@ func (s *state) mounts(o *Files) (all []vfs.Mount, err error) {
 	return append(all, m), err
 }
 
-// folders returns the folders whose files are the root of the tree, unless a root is mounted: that of the home, whose files
-// none of the others hides; that of Files.Directory, where new files are made then; and those that the owner trusts.
+// folders returns the folders whose files are the root of the tree, unless a root is mounted: the folder of the home, whose
+// files no other folder hides; the folder of Files.Directory, where new files are made then; and the trusted folders.
 func (s *state) folders() []mounts.Folder {
 	own := mounts.Folder{Path: s.home.Files(), New: s.directory == "", Private: s.besideFiles()}
 	all := []mounts.Folder{own}

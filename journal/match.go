@@ -65,7 +65,7 @@ func (m *matcher) matches(r *record) bool {
 }
 
 // parts returns the names that the name of a principal is made of, if there are several: the caller's,
-// and that of the program or of the author of the code that acts for it.
+// and the name of the program, or of the author of the code, that acts for it.
 func parts(name []byte) []string {
 	if bytes.IndexByte(name, principal.PartsSeparator[0]) < 0 {
 		return nil

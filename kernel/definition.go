@@ -48,7 +48,7 @@ type Behavior struct {
 	Effect   Effect        // InStore, External, Transient or Delegated
 	Repeat   Repeat        // what running a command a second time with the same data does
 
-	// EffectOf returns the effect of one request, where Effect isn't that of all. Nil means that it is.
+	// EffectOf returns the effect of one request, if requests differ. Nil means that Effect holds for all.
 	EffectOf func(data json.RawMessage) Effect
 
 	// Destroys means that a command takes something away that no other syscall brings back. Clients

@@ -79,7 +79,7 @@ func (s Sender) copy() *sender {
 	return &out
 }
 
-// Name returns the name of the principal; that of a program that serves a call, or of code, stands
+// Name returns the name of the principal; the name of a program that serves a call, or of code's author, stands
 // after the name of its caller: owner/ci.
 func (s Sender) Name() string {
 	if s.from == nil || s.from.name == "" {

@@ -120,7 +120,7 @@ var register = kernel.DefineCommand[registerInput, registerOutput](kernel.Defini
 	},
 	Presentation: kernel.Presentation{
 		Errors: []kernel.ErrorDefinition{
-			{Code: 403, When: "the name is reserved, or that of something that is built in; or the caller may only register code, or only serve"},
+			{Code: 403, When: "the name is reserved or built in; or the caller may only register code, or only serve"},
 			{Code: 409, When: "the name belongs to another caller, the definition differs from the one that is served, or the version has other code"},
 			{Code: 422, When: "the code has an error, the wire carries no requests to its caller, or a schema can't be used"},
 			{Code: 429, When: "the connection serves too many types, or the caller registers code too often"},

@@ -59,7 +59,7 @@ type edition struct {
 	Bytes        int            `json:"bytes"`      // bytes of code
 	Hash         string         `json:"hash"`       // hash of everything but the version, the time and the scope
 
-	// Scope is that of the sender that has registered the code, see [kernel.Sender.Scope]: the rules of these
+	// Scope is the scope of the sender that registered the code, see [kernel.Sender.Scope]: the rules of these
 	// sessions decide about what it calls, until its author or the owner adopts it.
 	Scope string `json:"scope,omitzero"`
 }

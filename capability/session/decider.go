@@ -10,7 +10,7 @@ import (
 )
 
 // mayAllow returns nil if the caller may allow a call that waits for a decision, and with whose rights the call runs
-// then: "" stands for those of the session alone. Else it returns a 403. No decision gives a call more rights than its decider has:
+// then: "" stands for the session's rights alone. Otherwise it returns a 403. No decision gives a call more rights than its decider has:
 //
 //   - the owner, and a caller for whom the session acts, may allow every call of the session: it has the session's rights;
 //   - others may allow what they could call themselves. The call then runs with the rights that they and the session both
@@ -42,7 +42,7 @@ func (x *Sessions) mayAllow(ctx context.Context, s *session, call *callState, re
 	return decider.ID(), nil
 }
 
-// senderOf returns the sender of a call: that of the session, narrowed to what the caller that allowed it may do. The
+// senderOf returns the sender of a call: the session's sender, narrowed to what the caller that allowed it may do. The
 // error is a 403 if that caller has ended.
 func (r *runner) senderOf(call *callState) (kernel.Sender, error) {
 	if call.As == "" {

@@ -47,7 +47,7 @@ func (r *rule) String() string {
 	return text + ": " + r.Decide
 }
 
-// defaults are the rules after those of a session: queries are allowed, and commands that change the
+// defaults are the rules that follow a session's own: queries are allowed, and commands that change the
 // store. What reaches something outside of the kernel asks, and so do effects outside of it.
 var defaults = []rule{
 	{Match: "Session.Decide", Decide: deny},

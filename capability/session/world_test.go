@@ -109,7 +109,7 @@ type keyData struct {
 	N   int    `json:"n,omitzero" jsonschema_description:"Anything."`
 }
 
-// outsideOf opens a pointer to a file that is no blob.
+// outsideOf opens a pointer to a file that isn't a blob.
 func outsideOf(ctx context.Context, p message.BlobPointer) ([]byte, error) {
 	return []byte("a file of the owner"), kernel.Reaching(ctx, kernel.ToFile, p.Path)
 }

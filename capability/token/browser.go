@@ -123,7 +123,7 @@ func (d *Directory) drop(ctx context.Context, h *holder) error {
 }
 
 // Prove returns the principal that a browser acts for, if verify finds that it has proved to hold the key of a token. The error is
-// a 401 that names the next step, or that of the store.
+// a 401 that names the next step, or the store's error.
 func (d *Directory) Prove(name string, verify func(Key) bool) (*principal.Principal, error) {
 	if err := d.lock(); err != nil {
 		return nil, err

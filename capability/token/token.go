@@ -203,7 +203,7 @@ func (d *Directory) rotate(ctx context.Context, in nameInput) (secretOutput, err
 		return secretOutput{}, err
 	}
 	if old.Key != nil || old.cookie() {
-		return secretOutput{}, message.Errorf(409, "The token %q is that of a browser, which has no secret to replace; kernos console lets a browser in", old.Name)
+		return secretOutput{}, message.Errorf(409, "The token %q belongs to a browser, which has no secret to replace; kernos console lets a browser in", old.Name)
 	}
 	h := &holder{entry: old.entry}
 	h.Rotated = d.opts.Now().UnixMilli()

@@ -25,7 +25,7 @@ see messages as they come and what caused them, and look after the memory.
 The address lets one browser in, within a minute. The browser makes a key that can't be copied
 out of it, and stays signed in with it for 30 days, with the rights of the preset console, until
 it signs out or is revoked; kernos token list shows it. With --owner it has the owner's
-rights for an hour, and then those of the console. Only the owner of a server can make such an
+rights for an hour, and then the rights of the console. Only the owner of a server can make such an
 address, on its machine.`,
 		Example: "  kernos console\n  kernos console --print\n  kernos console --owner",
 		Args:    noArguments,

@@ -437,7 +437,7 @@ func TestADaemonThatComesBackIsTheSame(t *testing.T) {
 			"OPENAI_API_KEY=sk-"+planted, "TMPDIR="+r.dir, "SSH_AUTH_SOCK="+r.dir+"/agent", "GODEBUG=x=1", "LD_LIBRARY_PATH="+r.dir)
 		var said bytes.Buffer
 		c.Stderr = &said
-		_ = c.Run() // there is no key x
+		_ = c.Run() // the key x doesn't exist
 		if got := strings.Count(said.String(), note); got != strings.Count(notes, note) {
 			t.Errorf("%s: %s", when, said.String())
 		}

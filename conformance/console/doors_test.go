@@ -189,7 +189,7 @@ func TestForeignPages(t *testing.T) {
 	w.wait(`document.body.textContent.includes("isn't signed in")`)
 }
 
-// A browser that was let in with the owner's rights has them for an hour, and then those of a console. It shows that, and
+// A browser that was let in with the owner's rights has them for an hour, and then a console's rights. It shows that, and
 // others show what is hidden from them, and why.
 func TestTheOwnersBrowser(t *testing.T) {
 	var late atomic.Bool
@@ -250,7 +250,7 @@ func TestNoSecureContext(t *testing.T) {
 	w.wait(`document.querySelector('[data-testid=refused]')?.textContent.includes("https and for this machine only")`)
 }
 
-// blocks runs a script in each page before those of the page.
+// blocks runs a script in each page before the page's own scripts.
 func (w *world) blocks(script string) {
 	w.Helper()
 	if _, err := chromedp.Call(w.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script}); err != nil {

@@ -327,7 +327,7 @@ func (w *world) serving(l *link, kind message.Kind, name string) (m incoming, an
 }
 
 // What a program has of a call that it serves ends with the call, and is of no use to other connections,
-// those of its own token included. What two programs do for each other has the rights of all.
+// the program's own token included. What two programs do for each other has the rights of all.
 func TestACausationIsOfUseToNobodyElse(t *testing.T) {
 	w := open(t)
 	first := w.token("first", `"preset":"handler","allow":["Echo","Second.*"]`)

@@ -64,7 +64,7 @@ func open(t testing.TB) *world {
 	return openWith(t, &daemon.Options{})
 }
 
-// openWith opens a world; its home, doors and clock are not those of the options.
+// openWith opens a world; its home, doors and clock don't come from the options.
 func openWith(t testing.TB, o *daemon.Options) *world {
 	t.Helper()
 	if t, ok := t.(*testing.T); ok {

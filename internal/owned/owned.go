@@ -28,7 +28,7 @@ func Check(info fs.FileInfo) error {
 // Above returns nil if no directory above an absolute path, which need not exist, lets other users put something else in the
 // place of what is there: neither the group nor others may write the directory, or it is sticky, as /tmp is. Links are
 // followed. The owners of the directories aren't checked: in a container, these may be users that it doesn't know. The error
-// reads on after the path, as that of [Check] does.
+// continues after the path, as the error of [Check] does.
 func Above(path string) error {
 	places := []string{filepath.Dir(path)}
 	// A link may lead to a directory that has other ones above it.

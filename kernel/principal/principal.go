@@ -63,7 +63,7 @@ var owner = &Principal{id: OwnerID, name: "owner", grant: Grant{Preset: Owner}, 
 func TheOwner() *Principal { return owner }
 
 // AsOwner returns a principal with the rights of the owner that can end, for a browser of the owner. Its name
-// has that of the browser's token, so that records show what came from there. What it stores and starts is the owner's.
+// has the name of the browser's token, so that records show what came from there. What it stores and starts is the owner's.
 func AsOwner(browser string) *Principal {
 	p := &Principal{id: OwnerID, name: string(OwnerID) + "@" + browser, grant: Grant{Preset: Owner}}
 	p.life, p.end = context.WithCancelCause(context.Background())

@@ -60,7 +60,7 @@ type Guard struct {
 
 // A ConsoleGuard knows the browsers that were let in to the console.
 type ConsoleGuard struct {
-	// Public reports whether a path is that of the page itself, or of a way in. It needs no secret, and its caller may call nothing.
+	// Public reports whether a path leads to the page itself, or to a way in. It needs no secret, and its caller may call nothing.
 	Public func(path string) bool
 
 	// Prove returns the principal of a browser that proves, with a request, that it holds a key. The error is a

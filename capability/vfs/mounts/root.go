@@ -31,7 +31,7 @@ type Folder struct {
 }
 
 // Root returns the root of a tree: the files of all folders that exist, or the greeting if none does. The folders are asked for
-// with each access, so that they may change. A file hides those of the same name in later folders, and directories of
+// with each access, so that they may change. A file hides files of the same name in later folders, and directories of
 // one name are shown as one. A folder can be written if it belongs to this user.
 func Root(folders func() []Folder) (vfs.Mount, error) {
 	r := &root{folders: folders, greeting: kernelfs.Greeting(), open: make(map[string]folder)}

@@ -145,7 +145,7 @@ func Positions(m *client.Method) []*client.Field {
 }
 
 // Positional returns the parameters that words without a name are the values of, in this order: those that the server
-// names, or else the only one that is required, or the first of those of which one is required.
+// names, or else the only required parameter, or the first of several parameters of which one is required.
 func Positional(m *client.Method) (all []*client.Field) {
 	if m == nil {
 		return nil

@@ -20,7 +20,7 @@ import (
 )
 
 // A daemon that a command starts, since it finds none, is the one that was there before: it has the settings that were given
-// to the last kernos serve, which are remembered in the home, and not those of the environment of whichever client has found
+// to the last kernos serve, which are remembered in the home, and nothing from the environment of the client that found
 // it dead. That client may be in the directory of a repository that has come from anywhere.
 
 // What a daemon that comes back has of the settings that it was given by flags and variables. Each setting is in one of these
@@ -41,7 +41,7 @@ var (
 	}
 )
 
-// inherited are the variables that a daemon has from the process that starts it, beside the settings. Those of kernos serve
+// inherited are the variables that a daemon has from the process that starts it, in addition to the settings. The variables of kernos serve
 // are remembered, and a daemon that comes back has these; see [Environment].
 var inherited = []string{"PATH", "SSH_AUTH_SOCK", "SSL_CERT_DIR", "SSL_CERT_FILE", "TMPDIR", "GOGC", "GOMEMLIMIT"}
 
