@@ -219,20 +219,24 @@ func (p *puppet) try(how, settings string, probes []probe, as func(probe) modelt
 // jobsEnded waits until no job runs that isn't a schedule.
 func (p *puppet) jobsEnded() {
 	p.t.Helper()
-	testkit.Until(p.t, "the jobs have ended", func() bool {
+	var left string
+	if ended := testkit.Poll(func() bool {
 		for _, status := range []string{"pending", "running"} {
 			var list struct {
-				Jobs []struct{ Schedule, Token string }
+				Jobs []struct{ Name, Schedule, Token, WaitsFor string }
 			}
 			p.must("Job.List", fmt.Sprintf(`{"status":%q}`, status), &list)
 			for _, j := range list.Jobs {
 				if j.Schedule == "" {
+					left = fmt.Sprintf("%s %+v", status, j)
 					return false
 				}
 			}
 		}
 		return true
-	})
+	}); !ended {
+		p.t.Fatalf("a job hasn't ended: %s", left)
+	}
 }
 
 // direct makes a probe as a call.

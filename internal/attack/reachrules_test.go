@@ -22,6 +22,9 @@ func (p *puppet) lures(table map[string][]string) (all []probe) {
 			all = append(all, one)
 		}
 	}
+	if testkit.Race && !*long { // one value for each parameter is enough there
+		all = slices.CompactFunc(all, func(a, b probe) bool { return a.key() == b.key() })
+	}
 	return all
 }
 
