@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"kernos/client"
 	"kernos/cmd/kernos/exit"
 	"kernos/internal/jsonvalue"
 	"kernos/internal/visible"
@@ -18,6 +20,9 @@ import (
 func (c *call) background(ctx context.Context, params json.RawMessage) (json.RawMessage, error) {
 	if c.Watch {
 		return nil, errors.New("--watch shows answers, and a job gives its id only: leave one of --watch and --background out")
+	}
+	if reply := c.answer(); reply != nil && slices.ContainsFunc(reply.Fields, func(f *client.Field) bool { return f.Sensitive }) {
+		return nil, fmt.Errorf("the answer of %s.%s has a secret, which a job doesn't keep: leave --background out", c.module, c.name)
 	}
 	_, name := c.messageType()
 	job := jsonvalue.Object{}.Set("name", jsonString(string(name))).Set("payload", messageData(params))
