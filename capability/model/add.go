@@ -45,7 +45,7 @@ var add = kernel.DefineCommand[addInput, addOutput](kernel.Definition{
 	Emits:   memoryChanged,
 	Presentation: kernel.Presentation{
 		Arguments: []string{"name"},
-		Errors:    append([]kernel.ErrorDefinition{{Code: 409, When: "a model of this name is configured"}}, generate.Errors...),
+		Errors:    slices.Insert(slices.Clone(generate.Errors), 2, kernel.ErrorDefinition{Code: 409, When: "a model of this name is configured"}),
 	},
 	Behavior: kernel.Behavior{
 		Runs:    kernel.Slow,

@@ -143,11 +143,16 @@ type show = func(*answer, json.RawMessage) error
 // sends completes a command that sends one request and writes its reply: as JSON, or as show does. A command
 // whose help text is its summary gets the rest of it.
 func (k *kernels) sends(c *cobra.Command, form string, t message.Type, input func(args []string) any, show show) *cobra.Command {
+	return k.sendsTo(server.Options{InProcess: openInProcess}, c, form, t, input, show)
+}
+
+// sendsTo is sends, to a kernel that is opened in this way.
+func (k *kernels) sendsTo(open server.Options, c *cobra.Command, form string, t message.Type, input func(args []string) any, show show) *cobra.Command {
 	if c.Long == "" {
 		c.Long = fmt.Sprintf("%s.\n\n--json prints what %s replies.", c.Short, t)
 	}
 	a := &answer{asked: t}
-	one := &line.Command{Type: t, Form: form, Open: server.Options{InProcess: openInProcess}}
+	one := &line.Command{Type: t, Form: form, Open: open}
 	one.Show = func(data json.RawMessage, s *terminal.Screen) error {
 		a.screen = s
 		return show(a, data)

@@ -3,8 +3,6 @@ package main
 import (
 	"encoding/json"
 	"io"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -491,13 +489,9 @@ func TestAnInterruptEndsTheTurnOfAScript(t *testing.T) {
 
 // With nothing configured, models that are found are offered, and otherwise the model inside answers.
 func TestTheFirstConversation(t *testing.T) {
-	local := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = w.Write([]byte(`{"data":[{"id":"qwen3"}]}`))
-	}))
-	defer local.Close()
+	host := serveModels(t, "qwen3")
 	h := newHouse(t)
 	x := &talk{t: t, house: h, dir: t.TempDir()}
-	host := strings.TrimPrefix(local.URL, "http://")
 	h.env = append(h.env, chat.ServersVariable+"=ollama="+host)
 	first := x.chat(t, 80, 40)
 	first.Until("ollama at " + host + " has qwen3. Connect it? [y/N]")

@@ -25,7 +25,9 @@ things out, and knows nothing.`,
   kernos model add ollama
   kernos model add openai --model gpt-5
   kernos model list
-  kernos model check --model openai`,
+  kernos model check --model openai
+  kernos model default openai
+  kernos model remove ollama`,
 	})
 	c.AddCommand(modelDetectCommand(k), modelAddCommand(k))
 	return c
@@ -69,12 +71,11 @@ func modelAddCommand(k *kernels) *cobra.Command {
 		Short: "Connect a model",
 		Long: `Connect a model that kernos model detect has found, or a provider:
 ` + strings.Join(names, ", ") + `.
-Its settings are kept as models/NAME in the memory. It becomes the default if there is
-none.
+The model is asked for one word, and isn't connected if it doesn't answer. Its settings are
+kept as models/NAME in the memory. It becomes the default if there is none.
 
 The key of a provider is taken from its environment variable, or else asked for, or read
-from standard input. It is sealed for the host of the provider before it is stored. A
-provider is asked for one word, and isn't connected if it doesn't answer.
+from standard input. It is sealed for the host of the provider before it is stored.
 
 --url connects any other server that talks like OpenAI's.`,
 		Example: `  kernos model add ollama
@@ -87,12 +88,18 @@ provider is asked for one word, and isn't connected if it doesn't answer.
 	c.Flags().StringVar(&wanted.Model, "model", "", "the `NAME` of the model there (default: the one that kernos model detect shows)")
 	c.Flags().StringVar(&wanted.BaseURL, "url", "", "the `URL` of a server that talks like OpenAI's")
 	c.Flags().BoolVar(&withKey, "key", false, "the server of --url wants a key")
-	return k.runs(c, k.started, func(ctx context.Context, call caller, s *terminal.Screen, args []string) error {
-		server, err := server.FindServer(k.context, "")
+	var found chat.Found
+	c.PreRunE = func(c *cobra.Command, args []string) error {
+		server, err := server.FindServer(c.Flag("context").Value.String(), c.Flag("server").Value.String())
 		if err != nil {
 			return err
 		}
 		wanted.Name = args[0]
-		return chat.AddModel(ctx, call, s, c.InOrStdin(), wanted, withKey, server.Daemon != nil)
-	})
+		shown := c.Flags().Changed("dry-run") || c.Flags().Changed("as")
+		return exit.OnSignal(c.Context(), func(ctx context.Context) error {
+			found, err = chat.Wanted(ctx, terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr()), c.InOrStdin(), wanted, withKey, server.Daemon != nil, shown)
+			return err
+		})
+	}
+	return k.sendsTo(server.Options{Start: true}, c, "text", "Model.Add", func([]string) any { return found.Addition() }, shows((*chat.Added).Show))
 }

@@ -136,6 +136,10 @@ func (c *call) dispatch(ctx context.Context, params json.RawMessage) (err error)
 	if len(params) > server.MaxCall {
 		return &exit.Error{Status: exit.Invalid, Cause: tooLarge(c.method, len(params))}
 	}
+	shown := c.Given("as") || c.DryRun
+	if route, ok := builtIn(c.fullName()); ok && shown {
+		params, _ = route.Syscall.Input.Redact(params) // a secret is not for a screen
+	}
 	if c.Background {
 		if params, err = c.background(ctx, params); err != nil {
 			return err
@@ -144,7 +148,7 @@ func (c *call) dispatch(ctx context.Context, params json.RawMessage) (err error)
 		return errors.New("--delay, --at and --schedule need --background: the call becomes a job, which begins then")
 	}
 	switch {
-	case c.Given("as") || c.DryRun:
+	case shown:
 		return c.showRequest(params)
 	case c.kernel == nil || c.kernel.DefinitionsOnly(): // the word was taken for a module, and is a method
 		c.close()
