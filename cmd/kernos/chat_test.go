@@ -437,7 +437,7 @@ See the book (https://example.com/tea).
 			{"chat", "there is nothing to say: standard input is empty; give -p TEXT", 2},
 			{"chat --last --resume X -p x", "--resume and --last each name the session", 2},
 			{"chat --last --agent os://a.md -p x", "--agent is for a new session", 2},
-			{"chat --resume 01ABC…ZZZZZZ -p x", "no session has the id 01ABC…ZZZZZZ; kernos session list shows them", 1},
+			{"chat --resume 01ABC…ZZZZZZ -p x", "Session not found: 01ABC…ZZZZZZ (Session.List lists the sessions: kernos session list)", 1},
 			{"chat --model nosuch -p x", "nosuch", 1},
 			{"session show", "name the session", 2},
 			{"session export " + session + " --jq .info.turns", "2\n", 0},

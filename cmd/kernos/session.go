@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/spf13/cobra"
 
@@ -44,7 +45,11 @@ session messages has all of them.`,
 	c.Flags().BoolVar(&plain, "plain", false, "show Markdown as it is written")
 	c.Flags().BoolVar(&reasoning, "reasoning", false, "show the reasoning of the model, too")
 	return k.runs(c, k.started, func(ctx context.Context, call caller, s *terminal.Screen, args []string) error {
-		return chat.Show(ctx, call, s, args[0], plain, reasoning)
+		exported, err := chat.Export(ctx, call, args[0])
+		if err != nil {
+			return err
+		}
+		return chat.Show(ctx, call, s, exported, plain, reasoning)
 	})
 }
 
@@ -59,13 +64,10 @@ what the session is, and all its messages, also those that /undo has left behind
 		Args:              oneListed("session"),
 		ValidArgsFunction: line.CompleteParameter("session", "get"),
 	}, k.started, "markdown", func(ctx context.Context, a *answer) error {
-		if print := a.Writer(ctx, a.screen, false); print != nil {
-			data, err := chat.Exported(ctx, a.call, a.args[0])
-			if err != nil {
-				return err
-			}
-			return print(data)
+		exported, err := chat.Export(ctx, a.call, a.args[0])
+		if err != nil {
+			return err
 		}
-		return chat.ExportMarkdown(ctx, a.call, a.screen, a.args[0])
+		return a.write(ctx, exported, func(a *answer, _ json.RawMessage) error { return chat.ExportMarkdown(ctx, a.call, a.screen, exported) })
 	})
 }
