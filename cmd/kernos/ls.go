@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -47,10 +46,11 @@ memory_get or memory get. --json prints what Syscall.Describe replies.`,
 		Args:              arguments(1, 2, "name the syscall: kernos describe TYPE; kernos ls lists them"),
 		ValidArgsFunction: k.completesFirst(line.KnownTypes),
 	}, "text", func(ctx context.Context, a *answer) (bool, error) {
-		d, err := line.Describe(ctx, a.call, strings.Join(a.args, " "))
+		a.asked = "Syscall.Describe"
+		data, err := line.Describe(ctx, a.call, strings.Join(a.args, " "))
 		if err != nil {
 			return false, err
 		}
-		return false, a.write(ctx, d.Reply, func(*answer, json.RawMessage) error { return d.Show(a.screen) })
+		return false, a.write(ctx, data, shows((*line.Description).Show))
 	})
 }
