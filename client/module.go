@@ -51,7 +51,9 @@ func (d *document) method(name string) (*Method, error) {
 	m := &Method{Module: d.module.Namespace, Name: name}
 	m.Schema = parameters(resolved(r, d.variants[index]), d.root)
 	m.Field = *r.field("", m.Schema, 0)
-	jsonvalue.Members(m.Schema).Read("x-arguments", &m.Arguments)
+	about := jsonvalue.Members(m.Schema)
+	about.Read("x-presentation", &m.Presentation)
+	about.Read("title", &m.Title)
 	m.Description, m.Field.Description = m.Field.Description, ""
 	return m, nil
 }

@@ -17,7 +17,7 @@ const module = "kernos"
 var floors = [...][]string{
 	0: {
 		"internal/backoff", "internal/durable", "internal/embed", "internal/embed/encoder", "internal/fence", "internal/jsonscan",
-		"internal/jsonvalue", "internal/llama", "internal/llama/kernosdemo", "internal/mcp", "internal/nearest", "internal/outbound",
+		"internal/jsonvalue", "internal/llama", "internal/llama/kernosdemo", "internal/mcp", "internal/nearest", "internal/outbound", "internal/phrase",
 		"internal/owned", "internal/patience", "internal/process", "internal/quantity", "internal/recent", "internal/rootdir", "internal/sse", "internal/uri", "internal/visible",
 		"internal/testkit", "internal/testkit/browser", "internal/testkit/tty", "internal/testkit/wire", "console/build",
 	},
