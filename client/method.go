@@ -28,7 +28,7 @@ type Presentation struct {
 	Arguments []string // the parameters that people give without names, in this order
 	Stdin     string   // the parameter that has what comes over standard input, if it isn't given
 	Columns   []string // of a table of what it returns: a heading in one word, and a pattern as in [kernos/internal/phrase]
-	Result    string   // such a pattern: what a call did, in one line
+	Result    string   // such a pattern: what a call did, in one line; request stands for the parameters
 }
 
 // Call returns the name that the method is called by.

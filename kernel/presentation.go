@@ -22,7 +22,7 @@ type Presentation struct {
 
 	Stdin   string   // the parameter that has what comes over standard input, if it isn't given
 	Columns []string // of a table of the reply: each a heading in one word and a [phrase.Phrase] of an element of the list, or of the whole reply
-	Result  string   // a [phrase.Phrase] of the reply and the request that reports in one line what a call did: Set {key}
+	Result  string   // a [phrase.Phrase] of the reply that reports in one line what a call did; request has the request: Set {request.key}
 
 	Aliases    []message.Type    // other names; answered, but listed nowhere
 	Errors     []ErrorDefinition // errors of this syscall, in addition to the errors that every syscall may give

@@ -168,7 +168,7 @@ var pause = kernel.DefineCommand[pauseInput, pauseOutput](kernel.Definition{
 	Input:   schema.Input[pauseInput]().Example(`{"concurrencyKey":"mail"}`),
 	Presentation: kernel.Presentation{
 		Title: "Pause a schedule or a queue", Words: "suspend, hold, stop a schedule",
-		Result:    "Paused {jobId} | Paused the jobs with the key {concurrencyKey}",
+		Result:    "Paused {request.jobId} | Paused the jobs with the key {request.concurrencyKey}",
 		Arguments: []string{"jobId"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "no job that the caller sees has this id"},
@@ -239,7 +239,7 @@ var resume = kernel.DefineCommand[pauseInput, resumeOutput](kernel.Definition{
 	Input:   schema.Input[pauseInput]().Example(`{"concurrencyKey":"mail"}`),
 	Presentation: kernel.Presentation{
 		Title: "Resume a schedule or a queue", Words: "unpause, continue",
-		Result:    "Resumed {jobId} | Resumed {resumed}",
+		Result:    "Resumed {request.jobId} | Resumed {resumed}",
 		Arguments: []string{"jobId"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "what waits since a restore is for the owner"},

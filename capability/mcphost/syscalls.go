@@ -290,7 +290,7 @@ var remove = kernel.DefineCommand[nameInput, removeOutput](kernel.Definition{
 	Summary: "Take a mounted MCP server away: its process ends, and its tools and files are gone.",
 	Presentation: kernel.Presentation{
 		Title: "Remove an MCP server", Words: "unmount, disconnect, uninstall, delete a server",
-		Result: "The MCP server {name} is gone",
+		Result: "The MCP server {request.name} is gone",
 		Errors: []kernel.ErrorDefinition{{Code: 404, When: "no server has this name"}},
 	},
 	Behavior: kernel.Behavior{
@@ -452,7 +452,7 @@ var allow = kernel.DefineCommand[allowInput, allowOutput](kernel.Definition{
 	Input:   schema.Input[allowInput]().Example(`{"name":"github","tools":["create_issue"]}`),
 	Presentation: kernel.Presentation{
 		Title: "Let sessions call an MCP server", Words: "trust a tool, approve a server",
-		Result: "Sessions ask before they call {tools}{?ask} | Sessions call {tools} without asking",
+		Result: "Sessions ask before they call {tools}{?request.ask} | Sessions call {tools} without asking",
 		Errors: []kernel.ErrorDefinition{{Code: 404, When: "no server has this name, or it has no such tool"}},
 	},
 	Behavior:   kernel.Behavior{Reaches: []kernel.Reach{kernel.ToProgram}, Effect: kernel.External, Repeat: kernel.Retried},

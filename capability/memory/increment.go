@@ -29,7 +29,7 @@ var increment = kernel.DefineCommand[incrementInput, incrementOutput](kernel.Def
 	Emits:   changed,
 	Presentation: kernel.Presentation{
 		Title: "Add to a number", Words: "counter, increment, count, sequence, plus, tally",
-		Result:    "{key} is {value}",
+		Result:    "{request.key} is {value}",
 		Arguments: []string{"key", "by"}, Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the key can't be written"},
 			{Code: 409, When: "the value of the key isn't a number"},

@@ -17,7 +17,7 @@ var remove = kernel.DefineCommand[sessionInput, removeOutput](kernel.Definition{
 	Summary: "Delete a session with its messages and files. The journal has none of its texts.",
 	Presentation: kernel.Presentation{
 		Title: "Delete a session", Words: "remove a conversation, rm, erase a chat",
-		Result: "Deleted the session {session}",
+		Result: "Deleted the session {request.session}",
 		Errors: []kernel.ErrorDefinition{notFoundError, {Code: 409, When: "there are forks of the session"}},
 	},
 	Behavior: kernel.Behavior{Destroys: true, Repeat: kernel.Idempotent},

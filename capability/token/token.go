@@ -336,7 +336,7 @@ var revoke = kernel.DefineCommand[nameInput, revokeOutput](kernel.Definition{
 	Summary: "Take a token back. Its connections, streams and handlers end at once.",
 	Presentation: kernel.Presentation{
 		Title: "Revoke a token", Words: "delete a token, ban, block, lock out, log out",
-		Result: "The token {name} is no longer accepted",
+		Result: "The token {request.name} is no longer accepted",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "no token has this name"},
 			{Code: 409, When: "it is the default token, or another request changes the token"},

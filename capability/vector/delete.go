@@ -32,7 +32,7 @@ var remove = kernel.DefineCommand[deleteInput, deleteOutput](kernel.Definition{
 	Input:   schema.Input[deleteInput]().Example(`{"collection":"docs","ids":["reset"]}`),
 	Presentation: kernel.Presentation{
 		Title: "Delete items of a collection", Words: "remove embeddings, drop a collection",
-		Result:    "Deleted {deleted} items of {collection}[; more are left{?more}]",
+		Result:    "Deleted {deleted} items of {request.collection}[; more are left{?more}]",
 		Arguments: []string{"collection", "ids"}, Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the collection belongs to a principal that the caller doesn't see"},
 			{Code: 404, When: "the collection doesn't exist"},

@@ -49,7 +49,7 @@ var upsert = kernel.DefineCommand[upsertInput, upsertOutput](kernel.Definition{
 	Input:   schema.Input[upsertInput]().Example(`{"collection":"docs","items":[{"id":"reset","text":"How to reset a password","metadata":{"lang":"en"}}]}`),
 	Presentation: kernel.Presentation{
 		Title: "Add items to a collection", Words: "embed, insert, index a text, upload, ingest", Stdin: "items",
-		Result:    "Added {added} and changed {changed} items of {collection}",
+		Result:    "Added {added} and changed {changed} items of {request.collection}",
 		Arguments: []string{"collection"}, Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the collection belongs to a principal that the caller doesn't see"},
 			{Code: 413, When: "a text is longer than 8,192 bytes, or the collection has a million items"},

@@ -140,17 +140,19 @@ func (k *kernels) lists(c *cobra.Command, form string, run func(ctx context.Cont
 // A show writes the data of a reply for people.
 type show = func(*answer, json.RawMessage) error
 
-// sends completes a command that sends one request and writes its reply: as JSON, or as show does. A command
-// whose help text is its summary gets the rest of it.
+// sends completes a command that sends one request and writes its reply: as JSON, or as show does, or as its definition
+// presents it if show is nil. A command whose help text is its summary gets the rest of it.
 func (k *kernels) sends(c *cobra.Command, form string, t message.Type, input func(args []string) any, show show) *cobra.Command {
 	if c.Long == "" {
 		c.Long = fmt.Sprintf("%s.\n\n--json prints what %s replies.", c.Short, t)
 	}
 	a := &answer{asked: t}
 	one := &line.Command{Type: t, Form: form, Open: server.Options{InProcess: openInProcess}}
-	one.Show = func(data json.RawMessage, s *terminal.Screen) error {
-		a.screen = s
-		return show(a, data)
+	if show != nil {
+		one.Show = func(data json.RawMessage, s *terminal.Screen) error {
+			a.screen = s
+			return show(a, data)
+		}
 	}
 	one.AddTo(c)
 	completeContext(c)
@@ -189,14 +191,6 @@ func shows[T any](f func(*T, *terminal.Screen) error) show {
 			return err
 		}
 		return f(reply, a.screen)
-	}
-}
-
-// notes makes a function that only notes that a request has succeeded. The format takes the argument of the command.
-func notes(format string) show {
-	return func(a *answer, _ json.RawMessage) error {
-		a.screen.Note(format, a.args[0])
-		return nil
 	}
 }
 

@@ -1,6 +1,6 @@
 // Package phrase makes texts for people of JSON values, by patterns that are data:
 //
-//	p, err := phrase.Parse("Set {key} (version {revision}) | Set {key}")
+//	p, err := phrase.Parse("Set {request.key} (version {revision}) | Set {request.key}")
 //	text := p.Fill(func(path, form string) string { … })
 //
 // {PATH} stands for a value, and {PATH:FORM} for one that is written in a form, such as {created:time}. A text with a

@@ -20,7 +20,7 @@ type Command struct {
 	Type message.Type // of the syscall
 	Form string       // the name of the form for people, which is the default
 
-	// Show writes the data of the reply for people.
+	// Show writes the data of the reply for people. Nil means that it is shown as the definition of the syscall presents it.
 	Show func(json.RawMessage, *terminal.Screen) error
 
 	// Open is how the kernel is opened if the call is sent.
@@ -60,6 +60,9 @@ func (c *call) printer(ctx context.Context, out *terminal.Printer) func(*client.
 	case write != nil:
 		return func(item *client.Item) error { return write(item.Data) }
 	case c.Show.Template == "" && (c.Show.Mode == "" || c.Show.Mode == d.Form):
+		if d.Show == nil {
+			return out.Present
+		}
 		return func(item *client.Item) error { return d.Show(item.Data, c.screen) }
 	}
 	return func(item *client.Item) error { return out.Print(ctx, item) }
