@@ -48,9 +48,6 @@ type Behavior struct {
 	Effect   Effect        // InStore, External, Transient or Delegated
 	Repeat   Repeat        // what running a command a second time with the same data does
 
-	// EffectOf returns the effect of one request, if requests differ. Nil means that Effect holds for all.
-	EffectOf func(data json.RawMessage) Effect
-
 	// Destroys means that a command takes something away that no other syscall brings back. Clients
 	// may ask a person first.
 	Destroys bool
@@ -261,9 +258,7 @@ type Syscall struct {
 // BindHandler makes a syscall of the definition and a raw handler.
 func (d Definition) BindHandler(h Handler) Syscall { return Syscall{Definition: d, Handler: h} }
 
-// A Module is a set of syscalls that belong together, as one folder of capability/
-// has them. A module of [Unbound] definitions is data: it can be listed and described with
-// nothing opened. Bind gives it its handlers.
+// A Module is a set of syscalls that belong together, as one folder of capability/ has them.
 type Module struct {
 	Name     string // lower case: memory
 	Version  string // a semantic version
@@ -272,30 +267,13 @@ type Module struct {
 	Syscalls []Syscall
 }
 
-// Unbound returns definitions as syscalls without handlers.
-func Unbound(definitions ...Definition) []Syscall {
-	syscalls := make([]Syscall, len(definitions))
-	for i, d := range definitions {
-		syscalls[i].Definition = d
-	}
-	return syscalls
-}
-
-// Bind returns the module with these syscalls in the places of its definitions of the same
-// types. It panics if a definition is left without a handler, or a syscall belongs to none:
-// the module and its handlers are written by the same hand.
-func (m Module) Bind(syscalls ...Syscall) Module {
+// Described returns the module as data: its syscalls can be listed and described, and calls of them fail. So a module
+// may be made for it with nothing opened.
+func (m Module) Described() Module {
 	m.Syscalls = slices.Clone(m.Syscalls)
-	for _, s := range syscalls {
-		i := slices.IndexFunc(m.Syscalls, func(d Syscall) bool { return d.Type == s.Type })
-		if i < 0 {
-			panic("module " + m.Name + " does not define " + string(s.Type))
-		}
-		m.Syscalls[i] = s
-	}
-	for _, s := range m.Syscalls {
-		if s.Handler == nil {
-			panic("module " + m.Name + " has no handler for " + string(s.Type))
+	for i := range m.Syscalls {
+		m.Syscalls[i].Handler = func(_ context.Context, m message.Message, emit Emit) {
+			emit(m.Fail(message.Errorf(503, "%s is described here, and not served", m.Type)))
 		}
 	}
 	return m

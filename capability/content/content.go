@@ -150,18 +150,13 @@ func New(files Files, opts *Options) *Content {
 	return c
 }
 
-// Definitions returns the module without its handlers.
-func Definitions() kernel.Module {
+// Module returns the syscalls.
+func (c *Content) Module() kernel.Module {
 	return kernel.Module{
 		Name:     "content",
 		Version:  "1.0.0",
 		Summary:  "Agents and skills, with their dependencies.",
 		Domains:  []string{"Content", "FileSystem"},
-		Syscalls: kernel.Unbound(hydrate.Definition, index.Definition, search.Definition),
+		Syscalls: []kernel.Syscall{hydrate.Bind(c.hydrate), index.Bind(c.index), search.Bind(c.search)},
 	}
-}
-
-// Module returns the syscalls.
-func (c *Content) Module() kernel.Module {
-	return Definitions().Bind(hydrate.Bind(c.hydrate), index.Bind(c.index), search.Bind(c.search))
 }

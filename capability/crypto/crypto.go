@@ -170,18 +170,13 @@ func because(ctx context.Context, failed string, err error) error {
 	return message.Errorf(500, failed+": %w", err)
 }
 
-// Definitions returns the module without its handlers.
-func Definitions() kernel.Module {
+// Module returns the syscalls of the keyring.
+func (k *Keyring) Module() kernel.Module {
 	return kernel.Module{
 		Name:     "crypto",
 		Version:  "1.0.0",
 		Summary:  "Secrets, sealed for one identity and opened by it. The key never leaves memory.",
 		Domains:  []string{"Crypto"},
-		Syscalls: kernel.Unbound(seal.Definition, open.Definition, derive.Definition),
+		Syscalls: []kernel.Syscall{seal.Bind(k.sealing), open.Bind(k.opening), derive.Bind(k.deriving)},
 	}
-}
-
-// Module returns the syscalls of the keyring.
-func (k *Keyring) Module() kernel.Module {
-	return Definitions().Bind(seal.Bind(k.sealing), open.Bind(k.opening), derive.Bind(k.deriving))
 }

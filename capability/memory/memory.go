@@ -116,20 +116,18 @@ var changed = []kernel.EventDefinition{{
 	Summary: "A key was set or deleted, or has expired: {key, revision, deleted?, expired?}. It is sent to watchers, not to the caller.",
 }}
 
-// Definitions returns the module without its handlers.
-func Definitions() kernel.Module {
-	return kernel.Module{
-		Name:     "memory",
-		Version:  "1.0.0",
-		Summary:  "Durable JSON values under keys that are paths, with their history.",
-		Domains:  []string{"Memory"},
-		Syscalls: kernel.Unbound(get, set.Definition, increment.Definition, remove.Definition, list.Definition, search.Definition, history.Definition),
-	}
-}
-
 // Module returns the syscalls of the memory.
 func (m *Memory) Module() kernel.Module {
-	return Definitions().Bind(get.BindHandler(m.get), set.BindHandler(m.set), increment.Bind(m.increment), remove.Bind(m.delete), list.Bind(m.list), search.Bind(m.search), history.Bind(m.history))
+	return kernel.Module{
+		Name:    "memory",
+		Version: "1.0.0",
+		Summary: "Durable JSON values under keys that are paths, with their history.",
+		Domains: []string{"Memory"},
+		Syscalls: []kernel.Syscall{
+			get.BindHandler(m.get), set.BindHandler(m.set), increment.Bind(m.increment), remove.Bind(m.delete),
+			list.Bind(m.list), search.Bind(m.search), history.Bind(m.history),
+		},
+	}
 }
 
 func notFound(asked string) *message.Error {

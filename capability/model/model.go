@@ -27,20 +27,15 @@ import (
 	"kernos/kernel"
 )
 
-// Definitions returns the module without its handlers.
-func Definitions() kernel.Module {
+// Module returns the module. Nil options mean defaults.
+func Module(opts *Options) kernel.Module {
+	m := newModels(opts)
+	m.demo = demo.New()
 	return kernel.Module{
 		Name:     "model",
 		Version:  "1.0.0",
 		Summary:  "Language models, at providers or served by programs.",
 		Domains:  []string{"Model"},
-		Syscalls: kernel.Unbound(generate.Definition, check.Definition, list.Definition),
+		Syscalls: []kernel.Syscall{generate.BindStream(m.generate), check.BindStream(m.check), list.Bind(m.list)},
 	}
-}
-
-// Module returns the module. Nil options mean defaults.
-func Module(opts *Options) kernel.Module {
-	m := newModels(opts)
-	m.demo = demo.New()
-	return Definitions().Bind(generate.BindStream(m.generate), check.BindStream(m.check), list.Bind(m.list))
 }

@@ -24,21 +24,18 @@ import (
 	"kernos/store"
 )
 
-// Definitions returns the module without its handlers.
-func Definitions() kernel.Module {
-	return kernel.Module{
-		Name:     "token",
-		Version:  "1.0.0",
-		Summary:  "Named callers: tokens, what each of them may do, and until when. For the owner only.",
-		Domains:  []string{"Token"},
-		Syscalls: kernel.Unbound(create.Definition, enrol.Definition, update.Definition, rotate.Definition, revoke.Definition, show.Definition, list.Definition),
-	}
-}
-
 // Module returns the module.
 func Module(d *Directory) kernel.Module {
-	return Definitions().Bind(create.Bind(d.create), enrol.Bind(d.enrol), update.Bind(d.update), rotate.Bind(d.rotate),
-		revoke.Bind(d.revoke), show.Bind(d.show), list.Bind(d.list))
+	return kernel.Module{
+		Name:    "token",
+		Version: "1.0.0",
+		Summary: "Named callers: tokens, what each of them may do, and until when. For the owner only.",
+		Domains: []string{"Token"},
+		Syscalls: []kernel.Syscall{
+			create.Bind(d.create), enrol.Bind(d.enrol), update.Bind(d.update), rotate.Bind(d.rotate),
+			revoke.Bind(d.revoke), show.Bind(d.show), list.Bind(d.list),
+		},
+	}
 }
 
 // Info is what the owner sees of a token.
