@@ -20,7 +20,7 @@ SYSTEMS   := darwin/amd64 darwin/arm64 freebsd/amd64 freebsd/arm64
 PROOFS    := TestEngine/(ManyKeys|Random|Kill|PowerCut|Faults)$$|Kill
 
 # What make race leaves out. These start no goroutine, nor do their tests and what they import:
-ALONE     := cmd/kernos/clients internal/archtest internal/backoff internal/durable internal/embed internal/embed/encoder \
+ALONE     := internal/clientconfig internal/archtest internal/backoff internal/durable internal/embed internal/embed/encoder \
              internal/fence internal/llama internal/mcp internal/nearest internal/owned internal/quantity internal/recent \
              internal/rootdir internal/uri internal/visible kernel/principal message message/osevent
 # and these only run programs that are built as they are shipped, without the race detector:

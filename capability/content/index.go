@@ -9,9 +9,9 @@ import (
 	"sort"
 	"strings"
 
-	"kernos/internal/cursor"
 	"kernos/kernel"
 	"kernos/message"
+	"kernos/store/cursor"
 )
 
 type indexInput struct {

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 
-	"kernos/internal/cursor"
 	"kernos/internal/ranked"
 	"kernos/kernel"
+	"kernos/store/cursor"
 )
 
 type searchInput struct {

@@ -8,12 +8,12 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"kernos/internal/cursor"
 	"kernos/journal"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
+	"kernos/store/cursor"
 )
 
 // defaultPage is how many messages a page has if the caller gives no limit.

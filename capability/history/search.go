@@ -5,13 +5,13 @@ import (
 	"context"
 	"strings"
 
-	"kernos/internal/cursor"
 	"kernos/internal/ranked"
 	"kernos/journal"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/message/osevent"
 	"kernos/schema"
+	"kernos/store/cursor"
 )
 
 type searchInput struct {

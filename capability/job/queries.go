@@ -10,10 +10,10 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"kernos/internal/cursor"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/schema"
+	"kernos/store/cursor"
 	"kernos/work"
 )
 

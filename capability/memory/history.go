@@ -7,9 +7,9 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"kernos/internal/cursor"
 	"kernos/kernel"
 	"kernos/message"
+	"kernos/store/cursor"
 )
 
 type historyInput struct {

@@ -10,12 +10,12 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"kernos/internal/cursor"
 	"kernos/kernel"
 	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/store"
 	"kernos/store/blobs"
+	"kernos/store/cursor"
 )
 
 func TestRevisionsCountAndGoOnAfterADelete(t *testing.T) {

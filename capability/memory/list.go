@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"kernos/internal/cursor"
 	"kernos/kernel"
 	"kernos/store"
+	"kernos/store/cursor"
 )
 
 type listInput struct {

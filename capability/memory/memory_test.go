@@ -14,12 +14,12 @@ import (
 
 	"go.uber.org/goleak"
 
-	"kernos/internal/cursor"
 	"kernos/kernel"
 	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/store"
 	"kernos/store/blobs"
+	"kernos/store/cursor"
 	"kernos/store/storetest"
 )
 

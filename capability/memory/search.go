@@ -8,13 +8,13 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"kernos/internal/cursor"
 	"kernos/internal/ranked"
 	"kernos/internal/sealed"
 	"kernos/internal/secret"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/store"
+	"kernos/store/cursor"
 )
 
 type searchInput struct {

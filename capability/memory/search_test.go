@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"kernos/internal/cursor"
+	"kernos/store/cursor"
 )
 
 // found returns the keys that a search finds, the best first.

@@ -6,9 +6,9 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"kernos/internal/cursor"
 	"kernos/kernel"
 	"kernos/store"
+	"kernos/store/cursor"
 )
 
 // Info is a session as callers see it.

@@ -9,12 +9,12 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"kernos/internal/cursor"
 	"kernos/internal/ranked"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/schema"
 	"kernos/store"
+	"kernos/store/cursor"
 	"kernos/store/vectors"
 )
 

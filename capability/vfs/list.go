@@ -6,9 +6,9 @@ import (
 	"errors"
 	"strings"
 
-	"kernos/internal/cursor"
 	"kernos/kernel"
 	"kernos/message"
+	"kernos/store/cursor"
 )
 
 type listInput struct {

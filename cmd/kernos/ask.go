@@ -8,22 +8,19 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kernos/cmd/kernos/calling"
-	"kernos/cmd/kernos/connect"
-	"kernos/cmd/kernos/exit"
-	"kernos/cmd/kernos/output"
-	"kernos/cmd/kernos/request"
-	"kernos/cmd/kernos/serving"
+	"kernos/cmd/kernos/line"
+	"kernos/cmd/kernos/server"
 	"kernos/cmd/kernos/terminal"
 	"kernos/daemon"
+	"kernos/internal/exit"
 	"kernos/message"
 )
 
 // A caller sends requests to a kernel.
-type caller = request.Caller
+type caller = server.Caller
 
 // An opener finds a kernel to call, and returns the function that closes it.
-type opener = request.Opener
+type opener = server.Opener
 
 // kernels are the kernels that commands can ask: those of the context that the flag --context names, which is
 // one for all commands. Where no daemon is running, any opens a kernel in this process, started starts a daemon,
@@ -32,15 +29,15 @@ type kernels struct {
 	context                         string
 	any, started, readOnly, running opener
 
-	lacks string // what the kernel that was opened last doesn't list; see [connect.Kernel.Lacks]
+	lacks string // what the kernel that was opened last doesn't list; see [server.Kernel.Lacks]
 }
 
 func newKernels() *kernels {
 	k := new(kernels)
-	open := func(o connect.Options) opener {
+	open := func(o server.Options) opener {
 		return func(ctx context.Context) (caller, func() error, error) {
 			o.Context = k.context
-			opened, err := connect.Open(ctx, o)
+			opened, err := server.Open(ctx, o)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -48,23 +45,23 @@ func newKernels() *kernels {
 			return opened.Call, opened.Close, nil
 		}
 	}
-	k.any, k.started = open(connect.Options{InProcess: openInProcess}), open(connect.Options{Start: true})
-	k.readOnly, k.running = open(connect.Options{ReadOnly: true}), open(connect.Options{})
+	k.any, k.started = open(server.Options{InProcess: openInProcess}), open(server.Options{Start: true})
+	k.readOnly, k.running = open(server.Options{ReadOnly: true}), open(server.Options{})
 	return k
 }
 
-func openInProcess() (*daemon.Daemon, error) { return serving.Open(version) }
+func openInProcess() (*daemon.Daemon, error) { return server.OpenInProcess(version) }
 
 // completes completes a word with known values, which it asks of a kernel that is running.
-func (k *kernels) completes(values calling.Known) cobra.CompletionFunc {
+func (k *kernels) completes(values line.Known) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-		return calling.CompleteKnown(values, k.running, word), cobra.ShellCompDirectiveNoFileComp
+		return line.CompleteKnown(values, k.running, word), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
 // completesFirst completes the first argument of a command with known values.
-func (k *kernels) completesFirst(values calling.Known) cobra.CompletionFunc {
-	return calling.FirstArgument(k.completes(values))
+func (k *kernels) completesFirst(values line.Known) cobra.CompletionFunc {
+	return line.FirstArgument(k.completes(values))
 }
 
 // asking runs a command that asks a kernel. A signal cancels its requests.
@@ -95,7 +92,7 @@ func (k *kernels) runs(c *cobra.Command, open opener, run func(ctx context.Conte
 // An answer is where a command gets what it was asked for, and how it writes that: with the flags -o, --json and
 // --jq. A command that asks no kernel has no call.
 type answer struct {
-	output.Options
+	terminal.Output
 	call   caller
 	screen *terminal.Screen
 	args   []string     // arguments of the command
@@ -150,7 +147,7 @@ func (k *kernels) sends(c *cobra.Command, form string, t message.Type, input fun
 		c.Long = fmt.Sprintf("%s.\n\n--json prints what %s replies.", c.Short, t)
 	}
 	a := &answer{asked: t}
-	one := &calling.Command{Type: t, Form: form, Open: connect.Options{InProcess: openInProcess}}
+	one := &line.Command{Type: t, Form: form, Open: server.Options{InProcess: openInProcess}}
 	one.Show = func(data json.RawMessage, s *terminal.Screen) error {
 		a.screen = s
 		return show(a, data)
@@ -171,7 +168,7 @@ func (k *kernels) sends(c *cobra.Command, form string, t message.Type, input fun
 // send sends a request and writes its reply.
 func (a *answer) send(ctx context.Context, kind message.Kind, t message.Type, input any, show show) error {
 	a.asked = t
-	data, err := request.Send(ctx, a.call, kind, t, input, nil)
+	data, err := server.Send(ctx, a.call, kind, t, input, nil)
 	if err != nil {
 		return err
 	}
@@ -188,7 +185,7 @@ func nothing([]string) any { return struct{}{} }
 func shows[T any](f func(*T, *terminal.Screen) error) show {
 	return func(a *answer, data json.RawMessage) error {
 		reply := new(T)
-		if err := request.Decode(a.asked, data, reply); err != nil {
+		if err := server.Decode(a.asked, data, reply); err != nil {
 			return err
 		}
 		return f(reply, a.screen)

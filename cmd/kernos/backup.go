@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"kernos/cmd/kernos/backup"
-	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/settings"
+	"kernos/internal/exit"
 )
 
 func backupCommand(k *kernels) *cobra.Command {

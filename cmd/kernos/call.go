@@ -6,8 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kernos/cmd/kernos/calling"
-	"kernos/cmd/kernos/callline"
+	"kernos/cmd/kernos/line"
 )
 
 func callCommand() *cobra.Command {
@@ -49,11 +48,11 @@ is 1 if an error came back, 3 if the server does not allow it, 4 if it can't be 
 
 These flags are not parameters; a parameter of such a name is written NAME=VALUE:
 
-` + callline.FlagsHelp(false) + `
+` + line.FlagsHelp(false) + `
 
 These flags are not parameters either, unless the method has a parameter of that name:
 
-` + callline.FlagsHelp(true),
+` + line.FlagsHelp(true),
 		Example: `  kernos memory set notes/1 --value milk
   kernos memory get notes/1
   kernos memory set notes/2 value:='{"milk": 2}'
@@ -63,25 +62,25 @@ These flags are not parameters either, unless the method has a parameter of that
   kernos call kernel_ping payload:=[1,2] --as curl`,
 		DisableFlagParsing:    true,
 		DisableFlagsInUseLine: true,
-		RunE:                  func(c *cobra.Command, args []string) error { return calling.Run(c, args) },
-		ValidArgsFunction:     calling.CompleteCall,
+		RunE:                  func(c *cobra.Command, args []string) error { return line.Call(c, args) },
+		ValidArgsFunction:     line.CompleteCall,
 	}
 	listsItsFlags(c)
 	return c
 }
 
-// methodCommand completes a command that makes a call: line returns the words of the call for those of the
+// methodCommand completes a command that makes a call: words returns the words of the call for those of the
 // command.
-func methodCommand(c *cobra.Command, line func(args []string) []string) *cobra.Command {
+func methodCommand(c *cobra.Command, words func(args []string) []string) *cobra.Command {
 	c.DisableFlagParsing, c.DisableFlagsInUseLine = true, true
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 1 && (args[0] == "-h" || args[0] == "--help") {
 			return c.Help()
 		}
-		return calling.Run(c, line(args))
+		return line.Call(c, words(args))
 	}
 	c.ValidArgsFunction = func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-		return calling.CompleteCall(c, line(args), word)
+		return line.CompleteCall(c, words(args), word)
 	}
 	listsItsFlags(c)
 	return c
@@ -93,7 +92,7 @@ func moduleCommand(c *cobra.Command) *cobra.Command {
 	module := c.Name()
 	c.Use += " METHOD [--PARAMETER VALUE …]"
 	c.Long = fmt.Sprintf("Call a method of the module %[1]s. kernos %[1]s lists the methods, and\nkernos %[1]s METHOD --help says what one takes.\n\n%[2]s", module, c.Long)
-	c.Annotations = map[string]string{calling.ModuleCommand: module}
+	c.Annotations = map[string]string{line.ModuleCommand: module}
 	return methodCommand(c, func(args []string) []string { return slices.Concat([]string{module}, args) })
 }
 
@@ -106,7 +105,7 @@ func listsItsFlags(c *cobra.Command) {
 
 // asModule turns a command line that begins with no command into a call: the word is the name of a module.
 func asModule(root *cobra.Command, args []string) []string {
-	return callline.AsCall(args, func(word string) bool {
+	return line.AsCall(args, func(word string) bool {
 		switch word {
 		case "help", "completion", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
 			return true

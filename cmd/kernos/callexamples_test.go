@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"kernos/cmd/kernos/exit"
 	"kernos/daemon"
+	"kernos/internal/exit"
 )
 
 // notRun are the methods whose examples are right and are not run here, and why.

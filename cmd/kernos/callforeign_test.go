@@ -14,7 +14,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"kernos/cmd/kernos/exit"
+	"kernos/internal/exit"
 )
 
 // garden is the schema of the module that foreign servers have.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"kernos/cmd/kernos/exit"
+	"kernos/internal/exit"
 	"kernos/internal/testkit"
 )
 

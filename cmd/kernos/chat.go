@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kernos/cmd/kernos/calling"
 	"kernos/cmd/kernos/chat"
-	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/line"
+	"kernos/internal/exit"
 )
 
 func chatCommand(k *kernels) *cobra.Command {
@@ -69,7 +69,7 @@ interrupt has ended it. --json prints the messages of the turn, one per line.`,
 	flags.StringVarP(&o.Prompt, "prompt", "p", "", "send this `TEXT`, print the replies, and end")
 	flags.BoolVar(&o.JSON, "json", false, "print messages as JSON, one per line; with -p")
 	flags.BoolVar(&o.Plain, "plain", false, "show Markdown as it is written")
-	_ = c.RegisterFlagCompletionFunc("resume", calling.CompleteParameter("session", "get"))
+	_ = c.RegisterFlagCompletionFunc("resume", line.CompleteParameter("session", "get"))
 	return c
 }
 

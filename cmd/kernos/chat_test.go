@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"kernos/capability/model/modeltest"
-	"kernos/cmd/kernos/models"
+	"kernos/cmd/kernos/chat"
 	"kernos/internal/testkit/tty"
 )
 
@@ -498,7 +498,7 @@ func TestTheFirstConversation(t *testing.T) {
 	h := newHouse(t)
 	x := &talk{t: t, house: h, dir: t.TempDir()}
 	host := strings.TrimPrefix(local.URL, "http://")
-	h.env = append(h.env, models.ServersVariable+"=ollama="+host)
+	h.env = append(h.env, chat.ServersVariable+"=ollama="+host)
 	first := x.chat(t, 80, 40)
 	first.Until("ollama at " + host + " has qwen3. Connect it? [y/N]")
 	first.Type("n" + tty.Enter)

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"kernos/capability/model/modeltest"
-	"kernos/cmd/kernos/exit"
+	"kernos/internal/exit"
 	"kernos/internal/testkit/tty"
 )
 

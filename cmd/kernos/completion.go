@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kernos/cmd/kernos/exit"
+	"kernos/internal/exit"
 )
 
 // bashWords lets the script for bash do without the package bash-completion, which is not

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kernos/cmd/kernos/request"
+	"kernos/cmd/kernos/server"
 	"kernos/cmd/kernos/terminal"
 	"kernos/daemon"
 	"kernos/message"
@@ -31,7 +31,7 @@ address, on its machine.`,
 		Args:    noArguments,
 	}, k.started, func(ctx context.Context, call caller, s *terminal.Screen, _ []string) error {
 		var link daemon.ConsoleLink
-		if err := request.Read(ctx, call, message.KindCommand, daemon.ConsoleType, daemon.ConsoleRequest{Owner: owner}, &link); err != nil {
+		if err := server.Read(ctx, call, message.KindCommand, daemon.ConsoleType, daemon.ConsoleRequest{Owner: owner}, &link); err != nil {
 			return err
 		}
 		if !printed {

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kernos/cmd/kernos/connect"
-	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/server"
+	"kernos/internal/exit"
 )
 
 func contextCommand() *cobra.Command {
@@ -33,20 +33,20 @@ given by its address takes its token from KERNOS_TOKEN and the file from KERNOS_
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(contextAddCommand(), contextSetCommand(), contextListCommand(),
-		changeContext("use", "Make a context the current one", (*connect.Contexts).Use),
-		changeContext("remove", "Forget a context", (*connect.Contexts).Remove))
+		changeContext("use", "Make a context the current one", (*server.Contexts).Use),
+		changeContext("remove", "Forget a context", (*server.Contexts).Remove))
 	return c
 }
 
 func contextAddCommand() *cobra.Command {
-	var item connect.Item
+	var item server.Item
 	c := &cobra.Command{
 		Use:   "add NAME URL",
 		Short: "Give a server a name",
 		Args:  arguments(2, 2, "give the server a name and its URL: kernos context add NAME URL"),
 		RunE: func(c *cobra.Command, args []string) error {
 			item.URL = args[1]
-			return connect.ChangeContexts(func(all *connect.Contexts) error { return all.Add(args[0], item) })
+			return server.ChangeContexts(func(all *server.Contexts) error { return all.Add(args[0], item) })
 		},
 	}
 	addServerFlags(c, &item)
@@ -54,7 +54,7 @@ func contextAddCommand() *cobra.Command {
 }
 
 func contextSetCommand() *cobra.Command {
-	var changes connect.Item
+	var changes server.Item
 	c := &cobra.Command{
 		Use:   "set NAME",
 		Short: "Change what is known about a server",
@@ -68,7 +68,7 @@ the setting.`,
 			if c.Flags().NFlag() == 0 {
 				return fmt.Errorf("say what to change; see %s --help", c.CommandPath())
 			}
-			return connect.ChangeContexts(func(all *connect.Contexts) error { return all.Set(args[0], changes, c.Flags().Changed) })
+			return server.ChangeContexts(func(all *server.Contexts) error { return all.Set(args[0], changes, c.Flags().Changed) })
 		},
 		ValidArgsFunction: completeContexts,
 	}
@@ -78,20 +78,20 @@ the setting.`,
 }
 
 // addServerFlags adds the flags that describe how to talk to a server.
-func addServerFlags(c *cobra.Command, i *connect.Item) {
+func addServerFlags(c *cobra.Command, i *server.Item) {
 	c.Flags().StringVar(&i.Token, "token", "", "the server's `TOKEN`; others who use this machine may see it here, so a file is better")
 	c.Flags().StringVar(&i.TokenFile, "token-file", "", "a `FILE` that has the server's token")
 	c.Flags().StringVar(&i.CAFile, "ca-file", "", "a `FILE` in PEM with the certificates that may sign for the server, in place of those that this machine trusts")
 }
 
 // changeContext returns a command that changes the contexts, given the name of one.
-func changeContext(use, short string, change func(all *connect.Contexts, name string) error) *cobra.Command {
+func changeContext(use, short string, change func(all *server.Contexts, name string) error) *cobra.Command {
 	return &cobra.Command{
 		Use:   use + " NAME",
 		Short: short,
 		Args:  oneListed("context"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return connect.ChangeContexts(func(all *connect.Contexts) error { return change(all, args[0]) })
+			return server.ChangeContexts(func(all *server.Contexts) error { return change(all, args[0]) })
 		},
 		ValidArgsFunction: completeContexts,
 	}
@@ -103,17 +103,17 @@ func contextListCommand() *cobra.Command {
 		Short: "List the contexts",
 		Args:  noArguments,
 	}, "table", func(c *cobra.Command, a *answer) error {
-		all, err := connect.ReadContexts()
+		all, err := server.ReadContexts()
 		if err != nil {
 			return exit.Wrap(err)
 		}
 		list := all.List()
-		return a.writeValue(c.Context(), list, func() error { return connect.ShowContexts(list, a.screen) })
+		return a.writeValue(c.Context(), list, func() error { return server.ShowContexts(list, a.screen) })
 	})
 }
 
 func completeContexts(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	all, err := connect.ReadContexts()
+	all, err := server.ReadContexts()
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -141,7 +141,7 @@ func concernsThisMachine(c *cobra.Command, name *string, asksNoServer bool) {
 	_ = c.Flags().MarkHidden("context")
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
 		switch *name {
-		case connect.LocalContext:
+		case server.LocalContext:
 			return nil
 		case "":
 		default:
@@ -150,11 +150,11 @@ func concernsThisMachine(c *cobra.Command, name *string, asksNoServer bool) {
 		if asksNoServer {
 			return nil
 		}
-		all, err := connect.ReadContexts()
+		all, err := server.ReadContexts()
 		if err != nil {
 			return exit.Wrap(err)
 		}
-		if current := all.CurrentName(); current != connect.LocalContext {
+		if current := all.CurrentName(); current != server.LocalContext {
 			return fmt.Errorf("%s concerns this machine, and the current context is %s; add --context local, or run it where %s runs", c.CommandPath(), current, current)
 		}
 		return nil

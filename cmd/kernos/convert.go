@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kernos/cmd/kernos/converting"
+	"kernos/cmd/kernos/pipe"
 	"kernos/message"
 	"kernos/message/osevent"
 )
@@ -37,7 +37,7 @@ reported with the number of its line. If anything was reported, the status is 1.
 			default:
 				return fmt.Errorf("there is no dialect %q: --to takes 0.1 or 0.3", to)
 			}
-			return converting.Run(c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr(), dialect)
+			return pipe.Convert(c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr(), dialect)
 		},
 	}
 	c.Flags().StringVar(&to, "to", "", "the `DIALECT` to write: 0.1 or 0.3")

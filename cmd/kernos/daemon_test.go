@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"kernos/cmd/kernos/exit"
-	"kernos/cmd/kernos/models"
+	"kernos/cmd/kernos/chat"
+	"kernos/internal/exit"
 	"kernos/internal/testkit"
 	"kernos/transport/unix"
 )
@@ -57,8 +57,8 @@ func noHTTP(home string) error {
 
 // noModels are variables for commands that find no models, wherever the tests run.
 func noModels() []string {
-	all := []string{models.ServersVariable + "=none"}
-	for _, p := range models.Providers() {
+	all := []string{chat.ServersVariable + "=none"}
+	for _, p := range chat.Providers() {
 		all = append(all, p.Variable+"=")
 	}
 	return all
@@ -124,7 +124,7 @@ func (h *house) daemon() (info unix.Info, socket string, running bool) {
 }
 
 // A server is kernos serve in the foreground.
-type server struct {
+type daemonProcess struct {
 	*exec.Cmd
 	notes  *bytes.Buffer // valid after wait
 	ended  chan error
@@ -132,9 +132,9 @@ type server struct {
 }
 
 // serve starts kernos serve, and returns when it serves.
-func (h *house) serve(args ...string) *server {
+func (h *house) serve(args ...string) *daemonProcess {
 	h.t.Helper()
-	s := &server{Cmd: h.command(append([]string{"serve"}, args...)...), notes: new(bytes.Buffer), ended: make(chan error, 1)}
+	s := &daemonProcess{Cmd: h.command(append([]string{"serve"}, args...)...), notes: new(bytes.Buffer), ended: make(chan error, 1)}
 	says, err := s.StderrPipe()
 	if err != nil {
 		h.t.Fatal(err)
@@ -168,7 +168,7 @@ func (h *house) serve(args ...string) *server {
 }
 
 // wait returns the status that it leaves with.
-func (s *server) wait() int {
+func (s *daemonProcess) wait() int {
 	<-s.ended
 	s.waited = true
 	return s.ProcessState.ExitCode()

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kernos/cmd/kernos/doctor"
-	"kernos/cmd/kernos/exit"
+	"kernos/internal/exit"
 )
 
 func doctorCommand(k *kernels) *cobra.Command {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"kernos/cmd/kernos/exit"
+	"kernos/internal/exit"
 )
 
 // The doctor looks after the directory of a daemon's socket, and after no other.

@@ -11,10 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kernos/cmd/kernos/calling"
-	"kernos/cmd/kernos/document"
-	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/line"
 	"kernos/cmd/kernos/terminal"
+	"kernos/internal/exit"
 )
 
 // documentCommands returns the commands for memory and files as a person handles them.
@@ -23,11 +22,11 @@ func documentCommands(k *kernels) []*cobra.Command {
 }
 
 // documentCommand gives a command the documents of the server that it is for.
-func documentCommand(k *kernels, c *cobra.Command, run func(ctx context.Context, docs document.Documents, s *terminal.Screen, args []string) error) *cobra.Command {
+func documentCommand(k *kernels, c *cobra.Command, run func(ctx context.Context, docs documents, s *terminal.Screen, args []string) error) *cobra.Command {
 	addContextFlag(c, &k.context)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return exit.OnSignal(c.Context(), func(ctx context.Context) (err error) {
-			docs, done, err := document.Open(ctx, k.context, c.InOrStdin(), c.OutOrStdout())
+			docs, done, err := openDocuments(ctx, k.context, c.InOrStdin(), c.OutOrStdout())
 			if err != nil {
 				return err
 			}
@@ -50,9 +49,9 @@ file of the tree, such as os://agents/writer.md.`,
   kernos cat os://agents/logo.png > logo.png`,
 		Args:              arguments(1, math.MaxInt, "say what to write: kernos cat KEY, or kernos cat os://…"),
 		ValidArgsFunction: completeNames,
-	}, func(ctx context.Context, docs document.Documents, s *terminal.Screen, args []string) error {
+	}, func(ctx context.Context, docs documents, s *terminal.Screen, args []string) error {
 		for _, arg := range args {
-			if err := docs.Show(ctx, document.Parse(arg, document.Memory), s); err != nil {
+			if err := docs.Show(ctx, parseLocation(arg, Memory), s); err != nil {
 				return err
 			}
 		}
@@ -78,13 +77,13 @@ in a file, and stays what it is when it is copied to another key.`,
 			if len(args) != 2 {
 				return errors.New("say what to copy where: kernos cp FROM TO; see kernos cp --help")
 			}
-			if document.Parse(args[0], document.Local).Kind == document.Local && document.Parse(args[1], document.Local).Kind == document.Local {
+			if parseLocation(args[0], Local).Kind == Local && parseLocation(args[1], Local).Kind == Local {
 				return fmt.Errorf("%s and %s are both files of this machine; a key of the memory is written memory:KEY, and a file of the tree os://…", args[0], args[1])
 			}
 			return nil
 		},
-	}, func(ctx context.Context, docs document.Documents, _ *terminal.Screen, args []string) error {
-		return docs.Copy(ctx, document.Parse(args[0], document.Local), document.Parse(args[1], document.Local))
+	}, func(ctx context.Context, docs documents, _ *terminal.Screen, args []string) error {
+		return docs.Copy(ctx, parseLocation(args[0], Local), parseLocation(args[1], Local))
 	})
 }
 
@@ -102,9 +101,9 @@ text stays in a file, whose name is printed.`,
   EDITOR='code --wait' kernos edit os://agents/writer.md`,
 		Args:              one("say what to edit: kernos edit KEY, or kernos edit os://…"),
 		ValidArgsFunction: completeNames,
-	}, func(ctx context.Context, docs document.Documents, s *terminal.Screen, args []string) error {
+	}, func(ctx context.Context, docs documents, s *terminal.Screen, args []string) error {
 		editor := cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR"), "vi")
-		return docs.Edit(ctx, document.Parse(args[0], document.Memory), editor, s)
+		return docs.Edit(ctx, parseLocation(args[0], Memory), editor, s)
 	})
 }
 
@@ -114,5 +113,5 @@ func completeNames(c *cobra.Command, _ []string, word string) ([]string, cobra.S
 	if strings.HasPrefix(word, "os:") {
 		parameter = []string{"vfs", "read", "--uri"}
 	}
-	return calling.CompleteCall(c, parameter, word)
+	return line.CompleteCall(c, parameter, word)
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"kernos/cmd/kernos/exit"
-	"kernos/cmd/kernos/recorded"
+	"kernos/cmd/kernos/record"
+	"kernos/internal/exit"
 )
 
 // unfitText begins the error of an answer that fits neither into a line nor into a blob.
@@ -52,7 +52,7 @@ func TestTheJournalIsReadWhereNoBlobCanBeKept(t *testing.T) {
 		return out
 	}
 	drawn := map[string]string{}
-	for _, format := range recorded.Formats {
+	for _, format := range record.Formats {
 		drawn[format] = graph(format)
 	}
 	h.noBlobs()
@@ -77,7 +77,7 @@ func TestTheJournalIsReadWhereNoBlobCanBeKept(t *testing.T) {
 			t.Errorf("%s: got %d, %d lines: %s", c.args, status, len(seen), notes)
 		}
 	}
-	for _, format := range recorded.Formats {
+	for _, format := range record.Formats {
 		if again := graph(format); again != drawn[format] {
 			t.Errorf("the graph as %s has become another one, of %d bytes instead of %d", format, len(again), len(drawn[format]))
 		}

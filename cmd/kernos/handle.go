@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kernos/cmd/kernos/connect"
-	"kernos/cmd/kernos/handling"
+	"kernos/cmd/kernos/pipe"
+	"kernos/cmd/kernos/server"
 	"kernos/internal/quantity"
 )
 
@@ -19,7 +19,7 @@ import (
 const defaultHandleTime = 30 * time.Second
 
 func handleCommand(k *kernels) *cobra.Command {
-	flags := handling.Flags{Timeout: defaultHandleTime}
+	flags := pipe.Flags{Timeout: defaultHandleTime}
 	parallel := quantity.Count(runtime.NumCPU())
 	c := &cobra.Command{
 		Use:   "handle TYPE [flags] -- COMMAND [ARGUMENT …]",
@@ -55,11 +55,11 @@ gets the syscall, and the program runs here.`,
 			if _, err := exec.LookPath(args[1]); err != nil {
 				return fmt.Errorf("the program can't be run: %w", err)
 			}
-			server, err := connect.FindServer(k.context, "")
+			server, err := server.FindServer(k.context, "")
 			if err != nil {
 				return err
 			}
-			return handling.Run(c.Context(), server, def, args[1:], int(parallel), c.ErrOrStderr())
+			return pipe.Handle(c.Context(), server, def, args[1:], int(parallel), c.ErrOrStderr())
 		},
 	}
 	addContextFlag(c, &k.context)

@@ -8,15 +8,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"kernos/cmd/kernos/calling"
-	"kernos/cmd/kernos/output"
-	"kernos/cmd/kernos/recorded"
+	"kernos/cmd/kernos/line"
+	"kernos/cmd/kernos/record"
 	"kernos/cmd/kernos/terminal"
 )
 
 // recorded lists messages, for programs one per line.
-func (a *answer) recorded(ctx context.Context) *recorded.Listing {
-	return recorded.New(a.call, a.screen, a.Writer(ctx, a.screen, true))
+func (a *answer) recorded(ctx context.Context) *record.Listing {
+	return record.New(a.call, a.screen, a.Writer(ctx, a.screen, true))
 }
 
 // historyCommands returns the commands that show what is in the journal, and replay, which may add
@@ -24,16 +23,16 @@ func (a *answer) recorded(ctx context.Context) *recorded.Listing {
 func historyCommands(k *kernels) []*cobra.Command {
 	all := []*cobra.Command{logCommand(k), showCommand(k), graphCommand(k), searchCommand(k), replayCommand(k), watchCommand(k)}
 	for _, c := range all {
-		for flag, values := range map[string]calling.Known{"kind": calling.KnownKinds, "type": calling.KnownPatterns, "correlation": calling.KnownWorkflows, "causation": calling.KnownIDs, "principal": calling.KnownPrincipals} {
+		for flag, values := range map[string]line.Known{"kind": line.KnownKinds, "type": line.KnownPatterns, "correlation": line.KnownWorkflows, "causation": line.KnownIDs, "principal": line.KnownPrincipals} {
 			if c.Flags().Lookup(flag) != nil {
 				_ = c.RegisterFlagCompletionFunc(flag, k.completes(values))
 			}
 		}
 		switch c.Name() {
 		case "show", "graph":
-			c.ValidArgsFunction = k.completesFirst(calling.KnownIDs)
+			c.ValidArgsFunction = k.completesFirst(line.KnownIDs)
 		case "replay":
-			c.ValidArgsFunction = k.completesFirst(calling.KnownWorkflows)
+			c.ValidArgsFunction = k.completesFirst(line.KnownWorkflows)
 		}
 	}
 	return all
@@ -43,7 +42,7 @@ func historyCommands(k *kernels) []*cobra.Command {
 const maxTable = 10_000
 
 func logCommand(k *kernels) *cobra.Command {
-	var filter recorded.Filter
+	var filter record.Filter
 	var count int
 	var follow bool
 	c := &cobra.Command{
@@ -94,8 +93,8 @@ too.`,
 }
 
 func graphCommand(k *kernels) *cobra.Command {
-	var form output.Options
-	var graph recorded.GraphRequest
+	var form terminal.Output
+	var graph record.GraphRequest
 	c := &cobra.Command{
 		Use:   "graph CORRELATION | ID",
 		Short: "Draw a workflow: what caused what, and how long it took",
@@ -119,11 +118,11 @@ is tree, otherwise mermaid.`,
 		Args: one("name the workflow: kernos graph CORRELATION, or the id of one of its messages; kernos log lists them"),
 	}
 	principalFlag(c, (*[]string)(&graph.Principal))
-	form.AddTo(c, recorded.Formats...)
+	form.AddTo(c, record.Formats...)
 	c.Flags().AddFlag(otherName(c.Flags().Lookup("output"), "format"))
 	return k.runs(c, k.started, func(ctx context.Context, call caller, s *terminal.Screen, args []string) error {
 		graph.CorrelationID, graph.Format = args[0], form.Mode
-		return recorded.New(call, s, nil).Graph(ctx, graph)
+		return record.New(call, s, nil).Graph(ctx, graph)
 	})
 }
 
@@ -131,7 +130,7 @@ is tree, otherwise mermaid.`,
 const maxFound = 1000
 
 func searchCommand(k *kernels) *cobra.Command {
-	var filter recorded.Filter
+	var filter record.Filter
 	var count int
 	var mode string
 	c := &cobra.Command{
@@ -200,12 +199,12 @@ something came out differently.`,
 	c.Flags().BoolVar(&queries, "queries", false, "run its queries again too")
 	c.Flags().IntVarP(&count, "count", "n", 0, "show at most `N` messages")
 	return k.asks(c, k.started, "table", func(ctx context.Context, a *answer) error {
-		return a.recorded(ctx).Replay(ctx, recorded.ReplayRequest{CorrelationID: a.args[0], Execute: execute, Queries: queries, Limit: count})
+		return a.recorded(ctx).Replay(ctx, record.ReplayRequest{CorrelationID: a.args[0], Execute: execute, Queries: queries, Limit: count})
 	})
 }
 
 func watchCommand(k *kernels) *cobra.Command {
-	var filter recorded.Filter
+	var filter record.Filter
 	var from uint64
 	var count int
 	c := &cobra.Command{
@@ -227,7 +226,7 @@ time; what was recorded between then and now comes first, without gap or repeat.
 	c.Flags().Uint64Var(&from, "from", 0, "begin with the message with this `NUMBER`")
 	c.Flags().IntVarP(&count, "count", "n", 0, "end after `N` messages")
 	return k.asks(c, k.started, "table", func(ctx context.Context, a *answer) error {
-		r := recorded.WatchRequest{Filter: filter, Limit: count}
+		r := record.WatchRequest{Filter: filter, Limit: count}
 		if c.Flags().Changed("from") {
 			r.From = &from
 		}
@@ -236,7 +235,7 @@ time; what was recorded between then and now comes first, without gap or repeat.
 }
 
 // filterFlags adds the flags that select messages.
-func filterFlags(c *cobra.Command, f *recorded.Filter) {
+func filterFlags(c *cobra.Command, f *record.Filter) {
 	flags := c.Flags()
 	flags.Func("correlation", "only messages of this `WORKFLOW`", once(&f.Correlation))
 	flags.Func("causation", "only messages that the message with this `ID` caused", once(&f.Causation))
@@ -283,6 +282,6 @@ and what it caused. The id can be given as kernos log shows it, with … in its 
   kernos show 01JAXV5Y2Z4B8Q0R6T7W9E3F1G --jq '.effects[] | .type'`,
 		Args: one("name the message: kernos show ID; kernos log lists them"),
 	}, k.started, "text", func(ctx context.Context, a *answer) error {
-		return recorded.New(a.call, a.screen, a.Writer(ctx, a.screen, false)).Show(ctx, a.args[0])
+		return record.New(a.call, a.screen, a.Writer(ctx, a.screen, false)).Show(ctx, a.args[0])
 	})
 }

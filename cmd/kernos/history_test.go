@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kernos/cmd/kernos/exit"
+	"kernos/internal/exit"
 	"kernos/message"
 )
 

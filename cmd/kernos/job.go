@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kernos/cmd/kernos/calling"
+	"kernos/cmd/kernos/line"
 )
 
 // jobCommand returns the module job, and what the command line has beyond its methods.
@@ -45,10 +45,10 @@ func jobLogsCommand(k *kernels) *cobra.Command {
 		Example: `  kernos job logs 01K9Z…X4V2QD
   kernos job logs 01K9Z…X4V2QD --follow`,
 		Args:              oneListed("job"),
-		ValidArgsFunction: calling.CompleteParameter("job", "status"),
+		ValidArgsFunction: line.CompleteParameter("job", "status"),
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "continue until the job has ended")
 	return k.asks(c, k.started, "text", func(ctx context.Context, a *answer) error {
-		return (&calling.JobLog{Call: a.call, Screen: a.screen, ID: a.args[0], Print: a.Writer(ctx, a.screen, true)}).Show(ctx, follow)
+		return (&line.JobLog{Call: a.call, Screen: a.screen, ID: a.args[0], Print: a.Writer(ctx, a.screen, true)}).Show(ctx, follow)
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"kernos/cmd/kernos/serving"
+	"kernos/cmd/kernos/server"
 	"kernos/internal/testkit"
 )
 
@@ -22,7 +22,7 @@ const (
 )
 
 func measure() {
-	serving.SetGarbage(serving.StartGarbage)
+	server.SetGarbage(server.StartGarbage)
 	code := run(context.Background(), os.Args[1:])
 	status, _ := os.ReadFile("/proc/self/status")
 	_, rest, _ := strings.Cut(string(status), "VmHWM:")

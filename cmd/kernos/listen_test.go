@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"kernos/cmd/kernos/exit"
 	"kernos/daemon"
+	"kernos/internal/exit"
 	"kernos/internal/testkit"
 	"kernos/transport/unix"
 )

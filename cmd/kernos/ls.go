@@ -8,8 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kernos/cmd/kernos/calling"
-	"kernos/cmd/kernos/syscalls"
+	"kernos/cmd/kernos/line"
 )
 
 func lsCommand(k *kernels) *cobra.Command {
@@ -25,16 +24,16 @@ other programs have registered; or, if no daemon is running, those of kernos its
 			}
 			return nil
 		},
-		ValidArgsFunction: k.completesFirst(calling.KnownModules),
+		ValidArgsFunction: k.completesFirst(line.KnownModules),
 	}, "table", func(ctx context.Context, a *answer) (bool, error) {
-		all, err := syscalls.Catalog(ctx, a.call)
+		all, err := line.Catalog(ctx, a.call)
 		if err == nil && len(a.args) > 0 {
-			all, err = syscalls.OfModule(all, a.args[0])
+			all, err = line.OfModule(all, a.args[0])
 		}
 		if err != nil {
 			return false, err
 		}
-		return len(a.args) == 0, a.writeValue(ctx, all, func() error { return syscalls.List(all, a.screen) })
+		return len(a.args) == 0, a.writeValue(ctx, all, func() error { return line.ListSyscalls(all, a.screen) })
 	})
 }
 
@@ -46,9 +45,9 @@ func describeCommand(k *kernels) *cobra.Command {
 memory_get or memory get. --json prints what Syscall.Describe replies.`,
 		Example:           "  kernos describe Echo\n  kernos describe memory get\n  kernos describe Echo --jq .input",
 		Args:              arguments(1, 2, "name the syscall: kernos describe TYPE; kernos ls lists them"),
-		ValidArgsFunction: k.completesFirst(calling.KnownTypes),
+		ValidArgsFunction: k.completesFirst(line.KnownTypes),
 	}, "text", func(ctx context.Context, a *answer) (bool, error) {
-		d, err := syscalls.Describe(ctx, a.call, strings.Join(a.args, " "))
+		d, err := line.Describe(ctx, a.call, strings.Join(a.args, " "))
 		if err != nil {
 			return false, err
 		}

@@ -7,14 +7,13 @@ import (
 	"os"
 	"slices"
 
-	"kernos/cmd/kernos/connect"
-	"kernos/cmd/kernos/exit"
-	"kernos/cmd/kernos/serving"
+	"kernos/cmd/kernos/server"
+	"kernos/internal/exit"
 	"kernos/internal/visible"
 )
 
 func main() {
-	serving.SetGarbage(serving.StartGarbage)
+	server.SetGarbage(server.StartGarbage)
 	os.Exit(run(context.Background(), os.Args[1:]))
 }
 
@@ -36,8 +35,8 @@ func run(ctx context.Context, args []string) int {
 	}
 	switch text := err.Error(); {
 	case text == "":
-	case slices.Contains(args, connect.DetachedFlag):
-		connect.ReportFailure(os.Stderr, err)
+	case slices.Contains(args, server.DetachedFlag):
+		server.ReportFailure(os.Stderr, err)
 	default:
 		fmt.Fprintln(os.Stderr, "kernos: "+visible.Lines(text)) // the text may come from another server
 	}

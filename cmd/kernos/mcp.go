@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kernos/cmd/kernos/connect"
-	"kernos/cmd/kernos/tokens"
+	"kernos/cmd/kernos/line"
+	"kernos/cmd/kernos/server"
 )
 
 // mcpToken is the token that kernos mcp acts for by default. It is made when it is first needed.
@@ -40,7 +40,7 @@ Syscall_Search finds the others, and Syscall_Call calls them. --tools chooses ot
 			if owner && as != "" {
 				return errors.New("--owner and --as exclude each other")
 			}
-			opened, err := connect.Open(c.Context(), connect.Options{Context: k.context, Start: true})
+			opened, err := server.Open(c.Context(), server.Options{Context: k.context, Start: true})
 			if err != nil {
 				return err
 			}
@@ -55,7 +55,7 @@ Syscall_Search finds the others, and Syscall_Call calls them. --tools chooses ot
 			case server.Daemon != nil && !owner:
 				if as == "" {
 					as = mcpToken
-					_, err = tokens.Make(c.Context(), opened.Call, mcpToken)
+					_, err = line.MakeToken(c.Context(), opened.Call, mcpToken)
 				}
 				query.Set("as", as)
 			}

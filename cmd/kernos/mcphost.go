@@ -8,8 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kernos/cmd/kernos/calling"
-	"kernos/cmd/kernos/mounted"
+	"kernos/cmd/kernos/line"
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/quantity"
 	"kernos/message"
@@ -19,7 +18,7 @@ import (
 func mcpHostCommands(k *kernels) []*cobra.Command {
 	of := func(c *cobra.Command) *cobra.Command {
 		c.Args = oneListed("server")
-		c.ValidArgsFunction = calling.CompleteParameter("mcp", "show")
+		c.ValidArgsFunction = line.CompleteParameter("mcp", "show")
 		return c
 	}
 	return []*cobra.Command{
@@ -28,7 +27,7 @@ func mcpHostCommands(k *kernels) []*cobra.Command {
 			Use:   "list",
 			Short: "List the MCP servers that are mounted",
 			Args:  noArguments,
-		}, "table", "Mcp.List", nothing, shows((*mounted.List).Show)),
+		}, "table", "Mcp.List", nothing, shows((*line.MCPServers).Show)),
 		k.sends(of(&cobra.Command{
 			Use:   "show NAME",
 			Short: "Show an MCP server: its tools, files and changes",
@@ -46,7 +45,7 @@ func mcpHostCommands(k *kernels) []*cobra.Command {
 }
 
 func mcpAddCommand(k *kernels) *cobra.Command {
-	var add mounted.Addition
+	var add line.Addition
 	var env, headers []string
 	var clientID, clientSecret string
 	var timeout quantity.PositiveDuration
@@ -78,10 +77,10 @@ If the server describes a tool in another way later, sessions ask again.`,
 			if err = add.SetTarget(args[1:]); err != nil {
 				return err
 			}
-			if add.Env, err = mounted.Pairs("env", env); err != nil {
+			if add.Env, err = line.Pairs("env", env); err != nil {
 				return err
 			}
-			add.Headers, err = mounted.Pairs("headers", headers)
+			add.Headers, err = line.Pairs("headers", headers)
 			return err
 		},
 	}
@@ -100,7 +99,7 @@ If the server describes a tool in another way later, sessions ask again.`,
 // waitForServer sends a request that may want a person to log in, and shows the server.
 func (a *answer) waitForServer(ctx context.Context, t message.Type, input any) error {
 	a.asked = t
-	data, err := mounted.Wait(ctx, a.call, a.screen, t, input)
+	data, err := line.Wait(ctx, a.call, a.screen, t, input)
 	if err != nil {
 		return err
 	}
@@ -108,7 +107,7 @@ func (a *answer) waitForServer(ctx context.Context, t message.Type, input any) e
 }
 
 // showServer writes a server.
-var showServer = shows((*mounted.Server).Show)
+var showServer = shows((*line.MCPServer).Show)
 
 func mcpAllowCommand(k *kernels, of func(*cobra.Command) *cobra.Command) *cobra.Command {
 	var ask bool

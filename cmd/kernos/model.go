@@ -6,11 +6,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kernos/cmd/kernos/calling"
-	"kernos/cmd/kernos/connect"
-	"kernos/cmd/kernos/exit"
-	"kernos/cmd/kernos/models"
+	"kernos/cmd/kernos/chat"
+	"kernos/cmd/kernos/line"
+	"kernos/cmd/kernos/server"
 	"kernos/cmd/kernos/terminal"
+	"kernos/internal/exit"
 )
 
 // modelCommand returns the module model, and what connects models.
@@ -37,18 +37,18 @@ func modelDetectCommand(k *kernels) *cobra.Command {
 		Short: "Find models that could be connected",
 		Long: `Look for model servers on this machine (ollama, llama-server and LM Studio, at their usual
 ports), and for the keys of providers in environment variables such as OPENAI_API_KEY.
-Nothing is connected, and no key is sent. ` + models.ServersVariable + ` names other
+Nothing is connected, and no key is sent. ` + chat.ServersVariable + ` names other
 servers: NAME=HOST:PORT,… or none.`,
 		Example: "  kernos model detect",
 		Args:    noArguments,
 	}, "table", func(c *cobra.Command, a *answer) error {
-		server, err := connect.FindServer(k.context, "")
+		server, err := server.FindServer(k.context, "")
 		if err != nil {
 			return err
 		}
 		return exit.OnSignal(c.Context(), func(ctx context.Context) error {
-			found := models.Detect(ctx, server.Daemon != nil)
-			return a.writeValue(ctx, map[string]any{"found": append([]models.Found{}, found...)}, func() error { return models.ShowFound(a.screen, found) })
+			found := chat.Detect(ctx, server.Daemon != nil)
+			return a.writeValue(ctx, map[string]any{"found": append([]chat.Found{}, found...)}, func() error { return chat.ShowFound(a.screen, found) })
 		})
 	})
 	addContextFlag(c, &k.context)
@@ -56,10 +56,10 @@ servers: NAME=HOST:PORT,… or none.`,
 }
 
 func modelAddCommand(k *kernels) *cobra.Command {
-	var wanted models.Found
+	var wanted chat.Found
 	var withKey bool
 	names := func() (all []string) {
-		for _, p := range models.Providers() {
+		for _, p := range chat.Providers() {
 			all = append(all, p.Name)
 		}
 		return all
@@ -82,17 +82,17 @@ provider is asked for one word, and isn't connected if it doesn't answer.
   kernos model add anthropic < key.txt
   kernos model add vllm --url http://gpu.example.org:8000/v1 --model qwen3`,
 		Args:              one("name the model: kernos model add NAME; kernos model detect shows what was found, and kernos model add --help the providers"),
-		ValidArgsFunction: calling.FirstArgument(cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)),
+		ValidArgsFunction: line.FirstArgument(cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)),
 	}
 	c.Flags().StringVar(&wanted.Model, "model", "", "the `NAME` of the model there (default: the one that kernos model detect shows)")
 	c.Flags().StringVar(&wanted.BaseURL, "url", "", "the `URL` of a server that talks like OpenAI's")
 	c.Flags().BoolVar(&withKey, "key", false, "the server of --url wants a key")
 	return k.runs(c, k.started, func(ctx context.Context, call caller, s *terminal.Screen, args []string) error {
-		server, err := connect.FindServer(k.context, "")
+		server, err := server.FindServer(k.context, "")
 		if err != nil {
 			return err
 		}
 		wanted.Name = args[0]
-		return models.Add(ctx, call, s, c.InOrStdin(), wanted, withKey, server.Daemon != nil)
+		return chat.AddModel(ctx, call, s, c.InOrStdin(), wanted, withKey, server.Daemon != nil)
 	})
 }

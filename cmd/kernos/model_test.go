@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"kernos/capability/model/modeltest"
-	"kernos/cmd/kernos/models"
+	"kernos/cmd/kernos/chat"
 )
 
 func TestModelsAreFoundAndConnected(t *testing.T) {
@@ -21,7 +21,7 @@ func TestModelsAreFoundAndConnected(t *testing.T) {
 	if out, notes, status := h.run("", "model", "detect"); status != 0 || out != "" || !strings.Contains(notes, "no model server answers on this machine") {
 		t.Errorf("nothing: %d %s%s", status, out, notes)
 	}
-	h.env = append(h.env, models.ServersVariable+"=ollama="+host, "GROQ_API_KEY=gsk-0123456789abcdef")
+	h.env = append(h.env, chat.ServersVariable+"=ollama="+host, "GROQ_API_KEY=gsk-0123456789abcdef")
 	for _, step := range []struct {
 		args, in, want string
 		status         int

@@ -7,9 +7,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"kernos/cmd/kernos/connect"
-	"kernos/cmd/kernos/piping"
-	"kernos/cmd/kernos/serving"
+	"kernos/cmd/kernos/pipe"
+	"kernos/cmd/kernos/server"
 	"kernos/cmd/kernos/settings"
 	"kernos/daemon"
 	"kernos/internal/quantity"
@@ -45,13 +44,13 @@ reached or goes away before everything is answered.`,
 				if err := ofTheKernel(c.Flags()); err != nil {
 					return err
 				}
-				server, err := connect.FindServer(k.context, "")
+				server, err := server.FindServer(k.context, "")
 				if err != nil {
 					return err
 				}
-				return piping.Run(c.Context(), server, lenient, c.InOrStdin(), c.OutOrStdout())
+				return pipe.Run(c.Context(), server, lenient, c.InOrStdin(), c.OutOrStdout())
 			}
-			if k.context != "" && k.context != connect.LocalContext {
+			if k.context != "" && k.context != server.LocalContext {
 				return errors.New("--inline answers in this process, so it doesn't go with --context")
 			}
 			o.Unrecorded = !record
@@ -61,7 +60,7 @@ reached or goes away before everything is answered.`,
 			if err := settings.Finish(&o, version); err != nil {
 				return err
 			}
-			return serving.Inline(c.Context(), &o, &transport.Options{Lenient: lenient})
+			return server.Inline(c.Context(), &o, &transport.Options{Lenient: lenient})
 		},
 	}
 	addContextFlag(c, &k.context)

@@ -23,7 +23,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"kernos/cmd/kernos/exit"
+	"kernos/internal/exit"
 	"kernos/internal/testkit"
 )
 

@@ -11,12 +11,12 @@ import (
 	"syscall"
 	"testing"
 
-	"kernos/cmd/kernos/exit"
+	"kernos/internal/exit"
 )
 
 // remote is a server of another home, which h reaches as the contexts that are named, with the rights
 // that they are given.
-func remote(t *testing.T, h *house, contexts map[string][]string) (far *house, s *server) {
+func remote(t *testing.T, h *house, contexts map[string][]string) (far *house, s *daemonProcess) {
 	t.Helper()
 	far = newHouse(t)
 	far.env = append(far.env, "KERNOS_NO_HTTP=false")

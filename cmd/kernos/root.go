@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"kernos/cmd/kernos/calling"
-	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/line"
 	"kernos/cmd/kernos/settings"
 	"kernos/daemon"
+	"kernos/internal/exit"
 	"kernos/internal/nearest"
 )
 
@@ -59,7 +59,7 @@ that isn't a terminal, and no command, means kernos pipe.`,
 			return nil
 		},
 		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
-		ValidArgsFunction: calling.CompleteModules,
+		ValidArgsFunction: line.CompleteModules,
 	}
 	root.SetVersionTemplate("kernos {{.Version}}\n")
 	k := newKernels()
@@ -140,9 +140,9 @@ func helpCommand() *cobra.Command {
 			case len(args) == 0 || err == nil && target != c.Root() && len(rest) == 0:
 				return target.Help()
 			case target == c.Root() || err != nil:
-				return calling.Run(c, append(slices.Clone(args), "--help"))
+				return line.Call(c, append(slices.Clone(args), "--help"))
 			case target.Name() == "call":
-				return calling.Run(c, append(slices.Clone(rest), "--help"))
+				return line.Call(c, append(slices.Clone(rest), "--help"))
 			}
 			return fmt.Errorf("%s has no command %q; see %s --help", target.CommandPath(), rest[0], target.CommandPath())
 		},
@@ -152,12 +152,12 @@ func helpCommand() *cobra.Command {
 			if err == nil && len(rest) == 0 && (len(args) == 0 || target != c.Root()) {
 				for _, known := range target.Commands() {
 					if known.IsAvailableCommand() && strings.HasPrefix(known.Name(), word) {
-						found = append(found, calling.Described(known.Name(), known.Short))
+						found = append(found, line.Described(known.Name(), known.Short))
 					}
 				}
 			}
 			if len(args) < 2 && (len(args) == 0 || target == c.Root()) {
-				found = append(found, calling.Completions(args, word)...)
+				found = append(found, line.Completions(args, word)...)
 			}
 			return found, cobra.ShellCompDirectiveNoFileComp
 		},

@@ -11,11 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kernos/cmd/kernos/calling"
-	"kernos/cmd/kernos/callline"
-	"kernos/cmd/kernos/exit"
-	"kernos/cmd/kernos/syscalls"
+	"kernos/cmd/kernos/line"
 	"kernos/cmd/kernos/terminal"
+	"kernos/internal/exit"
 )
 
 // scriptCommands returns those for syscalls that are code. They are calls with the code of a file.
@@ -71,7 +69,7 @@ func fileCommand(k *kernels, method string, c *cobra.Command) *cobra.Command {
 		}
 		if method == "register" && slices.Contains(args, "--adopt") {
 			rest := slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "--adopt" })
-			return calling.Run(c, slices.Concat([]string{"syscall", "adopt"}, rest))
+			return line.Call(c, slices.Concat([]string{"syscall", "adopt"}, rest))
 		}
 		check := !slices.Contains(args, "--no-check")
 		args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "--no-check" })
@@ -87,7 +85,7 @@ func fileCommand(k *kernels, method string, c *cobra.Command) *cobra.Command {
 				return err
 			}
 		}
-		return calling.Run(c, callline.FileCall(method, file, args[1:]))
+		return line.Call(c, line.FileCall(method, file, args[1:]))
 	}
 	listsItsFlags(c)
 	return c
@@ -103,7 +101,7 @@ beside the code completes and checks it.`,
 		Example: "  kernos types > os/syscalls/kernos.d.ts",
 		Args:    noArguments,
 	}, k.started, func(ctx context.Context, call caller, s *terminal.Screen, _ []string) error {
-		text, err := syscalls.Types(ctx, call)
+		text, err := line.Types(ctx, call)
 		if err != nil {
 			return err
 		}
@@ -118,6 +116,6 @@ func checkTypes(c *cobra.Command, open opener, file string) error {
 		return nil
 	}
 	return asking(c, open, func(ctx context.Context, call caller, _ *terminal.Screen) error {
-		return syscalls.CheckTypes(ctx, call, tsc, file)
+		return line.CheckTypes(ctx, call, tsc, file)
 	})
 }

@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"kernos/cmd/kernos/serving"
+	"kernos/cmd/kernos/server"
 	"kernos/cmd/kernos/settings"
 )
 
@@ -49,7 +49,7 @@ in config.yaml in the home directory (line-time: 30s), in this order.`,
 			if err := s.Complete(c, version); err != nil {
 				return err
 			}
-			return serving.Run(c.Context(), s, c.ErrOrStderr())
+			return server.Serve(c.Context(), s, c.ErrOrStderr())
 		},
 	}
 	s = settings.AddServeFlags(c)

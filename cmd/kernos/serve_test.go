@@ -5,7 +5,7 @@ import (
 	"syscall"
 	"testing"
 
-	"kernos/cmd/kernos/exit"
+	"kernos/internal/exit"
 )
 
 // What a daemon says that it serves is what can be called.

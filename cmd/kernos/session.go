@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kernos/cmd/kernos/calling"
 	"kernos/cmd/kernos/chat"
+	"kernos/cmd/kernos/line"
 	"kernos/cmd/kernos/terminal"
 )
 
@@ -39,7 +39,7 @@ session messages has all of them.`,
 		Example: `  kernos session show 01K9Z…X4V2QD
   kernos session show 01K9Z…X4V2QD --reasoning`,
 		Args:              oneListed("session"),
-		ValidArgsFunction: calling.CompleteParameter("session", "get"),
+		ValidArgsFunction: line.CompleteParameter("session", "get"),
 	}
 	c.Flags().BoolVar(&plain, "plain", false, "show Markdown as it is written")
 	c.Flags().BoolVar(&reasoning, "reasoning", false, "show the reasoning of the model, too")
@@ -57,7 +57,7 @@ what the session is, and all its messages, also those that /undo has left behind
 		Example: `  kernos session export 01K9Z…X4V2QD > talk.md
   kernos session export 01K9Z…X4V2QD --json | jq .info.used`,
 		Args:              oneListed("session"),
-		ValidArgsFunction: calling.CompleteParameter("session", "get"),
+		ValidArgsFunction: line.CompleteParameter("session", "get"),
 	}, k.started, "markdown", func(ctx context.Context, a *answer) error {
 		if print := a.Writer(ctx, a.screen, false); print != nil {
 			data, err := chat.Exported(ctx, a.call, a.args[0])

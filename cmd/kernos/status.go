@@ -9,8 +9,8 @@ import (
 
 	"kernos/capability/lifecycle"
 	"kernos/cmd/kernos/doctor"
-	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/terminal"
+	"kernos/internal/exit"
 	"kernos/internal/patience"
 	"kernos/internal/quantity"
 	"kernos/message"

@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"kernos/cmd/kernos/exit"
+	"kernos/internal/exit"
 	"kernos/internal/testkit"
 )
 

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kernos/cmd/kernos/connect"
-	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/server"
+	"kernos/internal/exit"
 	"kernos/internal/quantity"
 )
 
@@ -29,7 +29,7 @@ The server of another context is asked with Syscall.Shutdown, which its token mu
 		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return exit.OnSignal(c.Context(), func(ctx context.Context) error {
-				server, err := connect.FindServer(k.context, "")
+				server, err := server.FindServer(k.context, "")
 				if err != nil {
 					return err
 				}

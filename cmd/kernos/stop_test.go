@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"kernos/cmd/kernos/exit"
+	"kernos/internal/exit"
 	"kernos/internal/testkit"
 )
 

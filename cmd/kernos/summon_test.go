@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"kernos/cmd/kernos/exit"
+	"kernos/internal/exit"
 )
 
 // A command that finds the store damaged reports which file is, and what to do.

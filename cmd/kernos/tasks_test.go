@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"kernos/cmd/kernos/connect"
+	"kernos/cmd/kernos/server"
 	"kernos/daemon"
 	"kernos/internal/testkit"
 	"kernos/message"
@@ -85,8 +85,8 @@ type tasks struct {
 	t       *testing.T
 	house   *house
 	args    []string
-	server  *server
-	kernel  *connect.Kernel
+	server  *daemonProcess
+	kernel  *server.Kernel
 	pages   *httptest.Server
 	secrets atomic.Int32  // how often the page was fetched that isn't approved
 	library *house        // another Kernos, which is mounted as an MCP server
@@ -143,7 +143,7 @@ func (w *tasks) start() {
 	w.t.Helper()
 	w.server = w.house.serve(w.args...)
 	var err error
-	if w.kernel, err = connect.Open(w.t.Context(), connect.Options{}); err != nil {
+	if w.kernel, err = server.Open(w.t.Context(), server.Options{}); err != nil {
 		w.t.Fatal(err)
 	}
 	kernel := w.kernel

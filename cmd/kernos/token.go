@@ -8,11 +8,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"kernos/capability/token"
-	"kernos/cmd/kernos/calling"
-	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/line"
 	"kernos/cmd/kernos/settings"
 	"kernos/cmd/kernos/terminal"
-	"kernos/cmd/kernos/tokens"
+	"kernos/internal/exit"
 	"kernos/internal/quantity"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -59,15 +58,15 @@ may do, change it instead: kernos token update mcp --deny '*'.`,
 			Short:   "List the tokens, and what they may do",
 			Example: "  kernos token list\n  kernos token list --jq '.tokens[] | select(.expired) | .name'",
 			Args:    noArguments,
-		}, "table", "Token.List", nothing, shows((*tokens.List).Show)),
+		}, "table", "Token.List", nothing, shows((*line.TokenList).Show)),
 		k.sends(&cobra.Command{
 			Use:   "show NAME",
 			Short: "Show what a token may do",
 			Args:  oneListed("token"),
-		}, "text", "Token.Show", named, shows(tokens.Show)))
+		}, "text", "Token.Show", named, shows(line.ShowToken)))
 	for _, sub := range c.Commands() {
 		if sub.Name() != "create" && sub.Name() != "list" {
-			sub.ValidArgsFunction = k.completesFirst(calling.KnownTokens)
+			sub.ValidArgsFunction = k.completesFirst(line.KnownTokens)
 		}
 	}
 	return c
@@ -160,7 +159,7 @@ Ping, listing and describing are always allowed.`,
 		Args: one("give the token a name: kernos token create NAME"),
 	}
 	g.add(c, "agent; nothing, if --allow is given")
-	return k.sends(c, "text", "Token.Create", func(args []string) any { return tokens.Request{Name: args[0], Grant: g.grant()} }, secret)
+	return k.sends(c, "text", "Token.Create", func(args []string) any { return line.TokenRequest{Name: args[0], Grant: g.grant()} }, secret)
 }
 
 func tokenUpdateCommand(k *kernels) *cobra.Command {
@@ -178,5 +177,5 @@ new rights.`,
 	}
 	g.add(c, "the one that it has")
 	c.Flags().StringSliceVar(&take, "take", nil, "a `PATTERN` to take out of what is allowed and denied, or a limit to lift: read-only, memory, files, expires, rate")
-	return k.sends(c, "text", "Token.Update", func(args []string) any { return tokens.Request{Name: args[0], Grant: g.grant(), Take: take} }, shows(tokens.Show))
+	return k.sends(c, "text", "Token.Update", func(args []string) any { return line.TokenRequest{Name: args[0], Grant: g.grant(), Take: take} }, shows(line.ShowToken))
 }

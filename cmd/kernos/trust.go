@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/settings"
 	"kernos/cmd/kernos/terminal"
+	"kernos/internal/exit"
 )
 
 func trustCommands(k *kernels) []*cobra.Command {

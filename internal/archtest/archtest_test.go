@@ -3,6 +3,7 @@ package archtest
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -111,31 +112,32 @@ func TestArrowsThatPointUpOrSidewaysAreFound(t *testing.T) {
 	}
 }
 
-// TestFloorsAreDocumented compares the table of docs/ARCHITECTURE.md with the floors. A floor may have several rows; the
-// second column names its folders.
+// TestFloorsAreDocumented compares the table of docs/ARCHITECTURE.md with the floors and their steps. A step may have
+// several rows; the third column names its folders.
 func TestFloorsAreDocumented(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs/ARCHITECTURE.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	row, name := regexp.MustCompile(`(?m)^\| (\d+) \| ([^|]*) \|`), regexp.MustCompile("`([^`]*)`")
-	documented := make(map[int][]string)
+	row, name := regexp.MustCompile(`(?m)^\| (\d+) \| (\d+) \| ([^|]*) \|`), regexp.MustCompile("`([^`]*)`")
+	documented := make(map[string][]string)
 	for _, cells := range row.FindAllStringSubmatch(string(text), -1) {
-		n, err := strconv.Atoi(cells[1])
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, folder := range name.FindAllStringSubmatch(cells[2], -1) {
-			documented[n] = append(documented[n], folder[1])
+		at := "floor " + cells[1] + ", step " + cells[2]
+		for _, folder := range name.FindAllStringSubmatch(cells[3], -1) {
+			documented[at] = append(documented[at], folder[1])
 		}
 	}
-	if len(documented) != len(floors) {
-		t.Errorf("docs/ARCHITECTURE.md has %d floors, and there are %d", len(documented), len(floors))
-	}
-	for n, folders := range floors {
-		if want, got := slices.Sorted(slices.Values(folders)), slices.Sorted(slices.Values(documented[n])); !slices.Equal(want, got) {
-			t.Errorf("floor %d has\n%s\ndocs/ARCHITECTURE.md has\n%s", n, want, got)
+	for floor, steps := range floors {
+		for step, folders := range steps {
+			at := fmt.Sprintf("floor %d, step %d", floor, step)
+			if want, got := slices.Sorted(slices.Values(folders)), slices.Sorted(slices.Values(documented[at])); !slices.Equal(want, got) {
+				t.Errorf("%s has\n%s\ndocs/ARCHITECTURE.md has\n%s", at, want, got)
+			}
+			delete(documented, at)
 		}
+	}
+	for at := range documented {
+		t.Errorf("docs/ARCHITECTURE.md has %s, which doesn't exist", at)
 	}
 }
 

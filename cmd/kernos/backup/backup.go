@@ -16,13 +16,12 @@ import (
 	"strings"
 
 	"kernos/capability/lifecycle"
-	"kernos/cmd/kernos/connect"
-	"kernos/cmd/kernos/exit"
-	"kernos/cmd/kernos/request"
+	"kernos/cmd/kernos/server"
 	"kernos/cmd/kernos/settings"
 	"kernos/cmd/kernos/terminal"
 	"kernos/daemon"
 	"kernos/internal/durable"
+	"kernos/internal/exit"
 	"kernos/internal/visible"
 	"kernos/message"
 	"kernos/store/archive"
@@ -40,22 +39,22 @@ type Save struct {
 
 // Run saves.
 func (o Save) Run(ctx context.Context) error {
-	server, err := connect.FindServer(o.Context, "")
+	found, err := server.FindServer(o.Context, "")
 	if err != nil {
 		return err
 	}
-	key, err := o.sealKey(server)
+	key, err := o.sealKey(found)
 	if err != nil {
 		return err
 	}
-	opened, err := server.Open(ctx, connect.Options{InProcess: o.InProcess, Alone: true})
+	opened, err := found.Open(ctx, server.Options{InProcess: o.InProcess, Alone: true})
 	if err != nil {
 		return err
 	}
 	made, err := write(ctx, opened.Call, o.Name, key, o.Out, o.Report)
 	if made.KeyFile != "" {
 		where := "keep a copy of " + made.KeyFile + ", or put it in with --with-key"
-		if server.Daemon == nil {
+		if found.Daemon == nil {
 			where = "keep a copy of " + made.KeyFile + " of the server, or run kernos backup --with-key there"
 		}
 		fmt.Fprintln(o.Report, "the sealing key isn't in the backup; "+visible.Text(where))
@@ -64,7 +63,7 @@ func (o Save) Run(ctx context.Context) error {
 }
 
 // sealKey returns the sealed key file of this user, or nil if the backup has none.
-func (o Save) sealKey(server *connect.Server) (*archive.Key, error) {
+func (o Save) sealKey(server *server.Server) (*archive.Key, error) {
 	if server.Daemon == nil {
 		if o.Key != nil {
 			return nil, &exit.Error{Status: exit.Usage, Cause: fmt.Errorf("the server of context %s never sends its sealing key; run kernos backup --with-key on its machine, or leave out --with-key", server.Context)}
@@ -81,7 +80,7 @@ func (o Save) sealKey(server *connect.Server) (*archive.Key, error) {
 
 // write writes the state of a kernel into a file, or to out if its name is "-", and reports what it
 // has. The key may be nil.
-func write(ctx context.Context, call request.Caller, name string, key *archive.Key, out, report io.Writer) (made lifecycle.Backup, err error) {
+func write(ctx context.Context, call server.Caller, name string, key *archive.Key, out, report io.Writer) (made lifecycle.Backup, err error) {
 	if name == "-" {
 		if made, err = receive(ctx, call, key, out); err != nil {
 			return made, err
@@ -110,11 +109,11 @@ func write(ctx context.Context, call request.Caller, name string, key *archive.K
 }
 
 // receive asks a kernel for a backup, and writes the parts as they come.
-func receive(ctx context.Context, call request.Caller, key *archive.Key, out io.Writer) (made lifecycle.Backup, err error) {
+func receive(ctx context.Context, call server.Caller, key *archive.Key, out io.Writer) (made lifecycle.Backup, err error) {
 	var written int64
-	data, err := request.Send(ctx, call, message.KindQuery, lifecycle.BackupType, lifecycle.BackupInput{Key: key}, func(data json.RawMessage) error {
+	data, err := server.Send(ctx, call, message.KindQuery, lifecycle.BackupType, lifecycle.BackupInput{Key: key}, func(data json.RawMessage) error {
 		var part lifecycle.BackupPart
-		if err := request.Decode(lifecycle.BackupType, data, &part); err != nil {
+		if err := server.Decode(lifecycle.BackupType, data, &part); err != nil {
 			return err
 		}
 		if part.Offset != written {
@@ -127,7 +126,7 @@ func receive(ctx context.Context, call request.Caller, key *archive.Key, out io.
 	if err != nil {
 		return made, err
 	}
-	if err := request.Decode(lifecycle.BackupType, data, &made); err != nil {
+	if err := server.Decode(lifecycle.BackupType, data, &made); err != nil {
 		return made, err
 	}
 	if made.Bytes != written {

@@ -10,13 +10,13 @@ import (
 	"path/filepath"
 	"testing"
 
-	"kernos/cmd/kernos/request"
+	"kernos/cmd/kernos/server"
 	"kernos/daemon"
 	"kernos/message"
 )
 
 // caller asks a kernel of a home in this process.
-func caller(t *testing.T, home daemon.Home) request.Caller {
+func caller(t *testing.T, home daemon.Home) server.Caller {
 	t.Helper()
 	d, err := daemon.Open(&daemon.Options{Home: home.Dir, Origin: home.Origin, Unrecorded: true})
 	if err != nil {

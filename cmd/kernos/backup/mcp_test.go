@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"kernos/cmd/kernos/request"
+	"kernos/cmd/kernos/server"
 	"kernos/daemon"
 	"kernos/message"
 	"kernos/store"
@@ -41,9 +41,9 @@ func TestRestoreBringsBackMCPServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	call := caller(t, home)
-	ask := func(call request.Caller, kind message.Kind, what message.Type, data string) (string, error) {
+	ask := func(call server.Caller, kind message.Kind, what message.Type, data string) (string, error) {
 		var out json.RawMessage
-		err := request.Read(t.Context(), call, kind, what, json.RawMessage(data), &out)
+		err := server.Read(t.Context(), call, kind, what, json.RawMessage(data), &out)
 		return string(out), err
 	}
 	for _, step := range [][2]string{

@@ -8,7 +8,7 @@ import (
 	"os/exec"
 	"slices"
 
-	"kernos/cmd/kernos/connect"
+	"kernos/cmd/kernos/server"
 	"kernos/daemon"
 	"kernos/store"
 	"kernos/store/pebble"
@@ -18,14 +18,14 @@ import (
 // A pause is the time between the end of a daemon and its next beginning, in which its state
 // can be replaced.
 type pause struct {
-	*connect.Daemon
+	*server.Daemon
 	daemon unix.Info // the PID is 0 if no daemon runs
 	begun  bool
 }
 
 // findPause finds the daemon that serves a home.
 func findPause(home daemon.Home) *pause {
-	d, err := connect.DaemonOf(home)
+	d, err := server.DaemonOf(home)
 	p := &pause{Daemon: d}
 	if err != nil {
 		return p // no daemon can be running then
@@ -40,9 +40,9 @@ func findPause(home daemon.Home) *pause {
 // one at that moment, which is ended too.
 func (p *pause) begin(ctx context.Context, report io.Writer) (release func(), err error) {
 	said := ""
-	err = connect.Retry(ctx, connect.EndTime(), func(context.Context) (again bool, err error) {
+	err = server.Retry(ctx, server.EndTime(), func(context.Context) (again bool, err error) {
 		p.begun = true
-		if said, err = p.Stop(ctx, connect.EndTime()); err == nil {
+		if said, err = p.Stop(ctx, server.EndTime()); err == nil {
 			release, err = pebble.Lock(p.Store())
 			again = errors.Is(err, store.ErrInUse)
 		}
@@ -61,16 +61,16 @@ func (p *pause) end(report io.Writer) error {
 	if !p.begun {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), connect.EndTime()+connect.StartTime())
+	ctx, cancel := context.WithTimeout(context.Background(), server.EndTime()+server.StartTime())
 	defer cancel()
 	how := "with the settings that it had"
 	switch {
 	case len(p.daemon.Args) == 0:
 		how = "with the settings of the last kernos serve, since it is not known which ones it had"
-	case !slices.Contains(p.daemon.Args, connect.DetachedFlag):
+	case !slices.Contains(p.daemon.Args, server.DetachedFlag):
 		how = "in the background now, " + how
 	}
-	err := connect.Retry(ctx, connect.EndTime(), func(context.Context) (again bool, err error) {
+	err := server.Retry(ctx, server.EndTime(), func(context.Context) (again bool, err error) {
 		if p.HasEnded(p.daemon.PID, true) {
 			return false, nil
 		}
@@ -84,7 +84,7 @@ func (p *pause) end(report io.Writer) error {
 		return err
 	}
 	switch text, _, err := p.Launch(ctx, c); {
-	case errors.Is(err, connect.ErrTaken):
+	case errors.Is(err, server.ErrTaken):
 		how = "with the settings of the command that started it first"
 	case err != nil && text != "":
 		return fmt.Errorf("the daemon did not start again: %s; kernos serve starts it", text)
@@ -105,8 +105,8 @@ func (p *pause) again() (*exec.Cmd, error) {
 	}
 	if len(p.daemon.Args) > 0 {
 		c.Args = append(c.Args[:1], p.daemon.Args...)
-		if !slices.Contains(p.daemon.Args, connect.DetachedFlag) {
-			c.Args = append(c.Args, connect.DetachedFlag)
+		if !slices.Contains(p.daemon.Args, server.DetachedFlag) {
+			c.Args = append(c.Args, server.DetachedFlag)
 		}
 		c.Dir = p.daemon.Dir
 		c.Env = append(c.Env, p.daemon.Env...)

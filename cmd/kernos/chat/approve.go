@@ -9,8 +9,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"kernos/cmd/kernos/markdown"
-	"kernos/cmd/kernos/request"
+	"kernos/cmd/kernos/server"
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/jsonvalue"
 	"kernos/internal/visible"
@@ -159,11 +158,11 @@ func (m *screen) explain(r *entry) tea.Cmd {
 	name, rule := r.Name, r.Rule
 	return m.shows(func(s *terminal.Screen) error {
 		var about struct{ Summary string }
-		if err := request.Read(m.ctx, m.client.call, message.KindQuery, "Syscall.Describe", map[string]any{"name": name}, &about); err != nil {
+		if err := server.Read(m.ctx, m.client.call, message.KindQuery, "Syscall.Describe", map[string]any{"name": name}, &about); err != nil {
 			about.Summary = err.Error()
 		}
 		text := fmt.Sprintf("%s: %s\nIt asks because of the %s.\na runs this call. s runs it, and all calls of %s in this session. w does so in all sessions. d tells the model that it may not. e changes the arguments. Esc answers later (/approve). Ctrl-C ends the turn.",
 			name, about.Summary, rule, name)
-		return s.Line(markdown.Wrap(s, text))
+		return s.Line(terminal.WrapText(s, text))
 	})
 }

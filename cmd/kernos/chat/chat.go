@@ -1,11 +1,13 @@
 // Package chat is a conversation with a model, for people and for scripts. It is a client of the module
-// session like any other: a turn belongs to the kernel, and continues when the chat has ended.
+// session like any other: a turn belongs to the kernel, and continues when the chat has ended. It finds the models that
+// a kernel could be connected to, too: servers on this machine, and providers whose key is in an environment variable.
 //
 //	conversation.go  the syscalls of sessions
 //	transcript.go    messages as lines
 //	state.go         the state of the conversation on a terminal
 //	update.go        its updates and its view: what is complete is printed, the editor is below it
 //	script.go        one input and its turn, without a terminal
+//	models.go        what models there are, and the questions about them in ask.go
 package chat
 
 import (
@@ -13,9 +15,8 @@ import (
 	"errors"
 	"io"
 
-	"kernos/cmd/kernos/exit"
-	"kernos/cmd/kernos/models"
 	"kernos/cmd/kernos/terminal"
+	"kernos/internal/exit"
 )
 
 // Run holds the conversation that was prepared.
@@ -42,7 +43,7 @@ func (o *Options) run(ctx context.Context, c *client) error {
 	}
 	m := newScreen(ctx, c, o, out)
 	if session == "" {
-		if err := models.Introduce(ctx, c.call, out, o.in, o.Model, o.local); errors.Is(err, io.EOF) {
+		if err := Introduce(ctx, c.call, out, o.in, o.Model, o.local); errors.Is(err, io.EOF) {
 			return nil // Ctrl-D leaves
 		} else if err != nil {
 			return err

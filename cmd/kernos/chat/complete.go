@@ -8,8 +8,8 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"kernos/cmd/kernos/callline"
-	"kernos/cmd/kernos/request"
+	"kernos/cmd/kernos/line"
+	"kernos/cmd/kernos/server"
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/visible"
 	"kernos/message"
@@ -23,14 +23,14 @@ func (m *screen) learn() tea.Msg {
 		Syscalls  []string
 		Summaries map[string]string
 	}
-	_ = request.Read(m.ctx, m.client.call, message.KindQuery, "Syscall.List", struct{}{}, &all)
+	_ = server.Read(m.ctx, m.client.call, message.KindQuery, "Syscall.List", struct{}{}, &all)
 	for _, name := range all.Syscalls {
 		k.syscalls[name] = all.Summaries[name]
 	}
 	var index struct {
 		Entries []struct{ URI, Kind, Description string }
 	}
-	_ = request.Read(m.ctx, m.client.call, message.KindQuery, "Content.Index", map[string]any{"uri": "os://"}, &index)
+	_ = server.Read(m.ctx, m.client.call, message.KindQuery, "Content.Index", map[string]any{"uri": "os://"}, &index)
 	for _, e := range index.Entries {
 		k.skills[e.URI] = e.Kind + ": " + e.Description
 	}
@@ -58,7 +58,7 @@ func (m *screen) candidates(word string, first bool) (items []item) {
 	path, isFile := strings.CutPrefix(word, "@")
 	switch {
 	case isFile:
-		for _, name := range callline.Files("@", path) {
+		for _, name := range line.Files("@", path) {
 			items = append(items, item{text: name})
 		}
 	case first && strings.HasPrefix(word, "/"):

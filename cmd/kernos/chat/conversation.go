@@ -11,9 +11,9 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
-	"kernos/cmd/kernos/exit"
-	"kernos/cmd/kernos/request"
+	"kernos/cmd/kernos/server"
 	"kernos/internal/backoff"
+	"kernos/internal/exit"
 	"kernos/message"
 )
 
@@ -23,14 +23,14 @@ type client struct {
 	stop func()
 
 	// What streams has its own connection: while an event is read, the call that fetches its text is answered.
-	calls, watches request.Caller
+	calls, watches server.Caller
 	done           []func() error
 }
 
-func dial(ctx context.Context, open request.Opener) (*client, error) {
+func dial(ctx context.Context, open server.Opener) (*client, error) {
 	c := new(client)
 	c.ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
-	for _, to := range []*request.Caller{&c.calls, &c.watches} {
+	for _, to := range []*server.Caller{&c.calls, &c.watches} {
 		call, done, err := open(c.ctx)
 		if err != nil {
 			_ = c.close()
@@ -51,7 +51,7 @@ func (c *client) close() (err error) {
 }
 
 // over returns a caller over a connection, whose calls end with the client.
-func (c *client) over(call request.Caller) request.Caller {
+func (c *client) over(call server.Caller) server.Caller {
 	return func(ctx context.Context, m message.Message, event func(json.RawMessage) error) (json.RawMessage, error) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -66,7 +66,7 @@ func (c *client) call(ctx context.Context, m message.Message, event func(json.Ra
 
 // within returns a caller whose messages are of the workflow of a session: kernos graph SESSION draws
 // all of it.
-func (c *client) within(session string) request.Caller {
+func (c *client) within(session string) server.Caller {
 	return func(ctx context.Context, m message.Message, event func(json.RawMessage) error) (json.RawMessage, error) {
 		m.Metadata.ID, m.Metadata.Correlation = message.ID(ulid.Make().String()), session
 		return c.call(ctx, m, event)
@@ -113,7 +113,7 @@ type file struct {
 
 // readMessage reads a message, and fetches its text if that is elsewhere.
 func (c *client) readMessage(ctx context.Context, data json.RawMessage) (m entry, err error) {
-	err = request.Decode("Session.Messages", data, &m)
+	err = server.Decode("Session.Messages", data, &m)
 	if _, other := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !other {
 		return m, err // otherwise a registered type uses a member for something else, and the rest was read
 	}
@@ -139,7 +139,7 @@ func (c *client) blob(ctx context.Context, ref json.RawMessage) (string, error) 
 			Text *string
 			Next int64
 		}
-		if err := request.Read(ctx, c.call, message.KindQuery, "Blob.Read", map[string]any{"ref": ref, "offset": at}, &part); err != nil {
+		if err := server.Read(ctx, c.call, message.KindQuery, "Blob.Read", map[string]any{"ref": ref, "offset": at}, &part); err != nil {
 			return "", err
 		}
 		if part.Text != nil {
@@ -189,7 +189,7 @@ func (e *ending) err() error {
 }
 
 func (c *client) get(ctx context.Context, session string) (i info, err error) {
-	err = request.Read(ctx, c.call, message.KindQuery, "Session.Get", map[string]any{"session": session}, &i)
+	err = server.Read(ctx, c.call, message.KindQuery, "Session.Get", map[string]any{"session": session}, &i)
 	return i, err
 }
 
@@ -202,7 +202,7 @@ func (c *client) create(ctx context.Context, agent, model, title string) (string
 		}
 	}
 	var out struct{ Session string }
-	err := request.Read(ctx, c.call, message.KindCommand, "Session.Create", in, &out)
+	err := server.Read(ctx, c.call, message.KindCommand, "Session.Create", in, &out)
 	return out.Session, err
 }
 
@@ -218,14 +218,14 @@ type input struct {
 type turn struct{ Session, Turn string }
 
 func (c *client) send(ctx context.Context, in input) (t turn, err error) {
-	err = request.Read(ctx, c.within(in.Session), message.KindCommand, "Session.Send", in, &t)
+	err = server.Read(ctx, c.within(in.Session), message.KindCommand, "Session.Send", in, &t)
 	return t, err
 }
 
 // do calls a command of a session whose reply is of no interest.
 func (c *client) do(ctx context.Context, t message.Type, session string, in map[string]any) error {
 	in["session"] = session
-	_, err := request.Send(ctx, c.within(session), message.KindCommand, t, in, nil)
+	_, err := server.Send(ctx, c.within(session), message.KindCommand, t, in, nil)
 	return err
 }
 
@@ -266,9 +266,9 @@ const maxAttempts = 8
 func (c *client) follow(ctx context.Context, session string, after uint64, until string, report func(event)) (*ending, error) {
 	pause := backoff.Backoff{First: 100 * time.Millisecond, Longest: 3 * time.Second, Jitter: true}
 	for attempt := 0; ; attempt++ {
-		_, err := request.Send(ctx, c.over(c.watches), message.KindQuery, "Session.Watch", map[string]any{"session": session, "after": after, "until": until}, func(data json.RawMessage) error {
+		_, err := server.Send(ctx, c.over(c.watches), message.KindQuery, "Session.Watch", map[string]any{"session": session, "after": after, "until": until}, func(data json.RawMessage) error {
 			var e event
-			if err := request.Decode("Session.Watch", data, &e); err != nil {
+			if err := server.Decode("Session.Watch", data, &e); err != nil {
 				return err
 			}
 			if len(e.Message) > 0 {
@@ -311,7 +311,7 @@ func (c *client) path(ctx context.Context, i *info, most uint64) (path []entry, 
 			Messages []json.RawMessage
 			More     bool
 		}
-		if err := request.Read(ctx, c.call, message.KindQuery, "Session.Messages", map[string]any{"session": i.Session, "after": after}, &page); err != nil {
+		if err := server.Read(ctx, c.call, message.KindQuery, "Session.Messages", map[string]any{"session": i.Session, "after": after}, &page); err != nil {
 			return nil, err
 		}
 		for _, data := range page.Messages {
@@ -343,7 +343,7 @@ type listed struct {
 }
 
 // list returns the sessions for which keep reports true, the latest first; most limits their number.
-func list(ctx context.Context, call request.Caller, most int, keep func(*listed) bool) (found []listed, err error) {
+func list(ctx context.Context, call server.Caller, most int, keep func(*listed) bool) (found []listed, err error) {
 	for cursor := ""; ; {
 		in := map[string]any{"limit": 200}
 		if cursor != "" {
@@ -353,7 +353,7 @@ func list(ctx context.Context, call request.Caller, most int, keep func(*listed)
 			Sessions []listed
 			Cursor   string
 		}
-		if err := request.Read(ctx, call, message.KindQuery, "Session.List", in, &page); err != nil {
+		if err := server.Read(ctx, call, message.KindQuery, "Session.List", in, &page); err != nil {
 			return nil, err
 		}
 		for _, s := range page.Sessions {
@@ -369,7 +369,7 @@ func list(ctx context.Context, call request.Caller, most int, keep func(*listed)
 
 // find returns the id of the session that a person means: a whole id, or one as lists show it, with …
 // in its middle.
-func find(ctx context.Context, call request.Caller, given string) (string, error) {
+func find(ctx context.Context, call server.Caller, given string) (string, error) {
 	head, tail, short := strings.Cut(given, "…")
 	if !short {
 		return given, nil

@@ -11,11 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"kernos/cmd/kernos/connect"
-	"kernos/cmd/kernos/exit"
-	"kernos/cmd/kernos/request"
+	"kernos/cmd/kernos/server"
 	"kernos/cmd/kernos/settings"
 	"kernos/cmd/kernos/terminal"
+	"kernos/internal/exit"
 	"kernos/message"
 )
 
@@ -24,7 +23,7 @@ const Choose = "?"
 
 // Options describe what to talk about, and with which model.
 type Options struct {
-	Open  request.Opener
+	Open  server.Opener
 	Agent string // an agent file
 	Model string // "" is the default model
 
@@ -48,7 +47,7 @@ type Options struct {
 // Prepare finds out where the kernel is, and whether there is one input or a conversation. What standard input
 // has is part of the input, unless it is a terminal.
 func (o *Options) Prepare(contextName string, stdin io.Reader) error {
-	server, err := connect.FindServer(contextName, "")
+	server, err := server.FindServer(contextName, "")
 	if err != nil {
 		return err
 	}
@@ -99,7 +98,7 @@ func (o *Options) find(ctx context.Context, c *client, out *terminal.Screen) (st
 			in["at"] = seq
 		}
 		var fork struct{ Session string }
-		err = request.Read(ctx, c.within(id), message.KindCommand, "Session.Fork", in, &fork)
+		err = server.Read(ctx, c.within(id), message.KindCommand, "Session.Fork", in, &fork)
 		return fork.Session, err
 	case o.Resume != "" && o.Resume != Choose:
 		return find(ctx, c.call, o.Resume)

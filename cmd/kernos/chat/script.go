@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/terminal"
+	"kernos/internal/exit"
 	"kernos/internal/visible"
 )
 

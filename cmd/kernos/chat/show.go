@@ -8,15 +8,14 @@ import (
 	"strings"
 	"time"
 
-	"kernos/cmd/kernos/models"
-	"kernos/cmd/kernos/request"
+	"kernos/cmd/kernos/server"
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/visible"
 	"kernos/message"
 )
 
 // Show writes a session as a person reads it: the messages from its root to its leaf.
-func Show(ctx context.Context, call request.Caller, s *terminal.Screen, session string, plain, reasoning bool) error {
+func Show(ctx context.Context, call server.Caller, s *terminal.Screen, session string, plain, reasoning bool) error {
 	i, path, err := load(ctx, call, session)
 	if err != nil {
 		return err
@@ -43,7 +42,7 @@ func Show(ctx context.Context, call request.Caller, s *terminal.Screen, session 
 }
 
 // load returns a session with the messages from its root to its leaf.
-func load(ctx context.Context, call request.Caller, given string) (i info, path []entry, err error) {
+func load(ctx context.Context, call server.Caller, given string) (i info, path []entry, err error) {
 	session, err := find(ctx, call, given)
 	if err != nil {
 		return i, nil, err
@@ -56,16 +55,16 @@ func load(ctx context.Context, call request.Caller, given string) (i info, path 
 }
 
 // Exported returns what Session.Export replies.
-func Exported(ctx context.Context, call request.Caller, session string) (json.RawMessage, error) {
+func Exported(ctx context.Context, call server.Caller, session string) (json.RawMessage, error) {
 	id, err := find(ctx, call, session)
 	if err != nil {
 		return nil, err
 	}
-	return request.Send(ctx, call, message.KindQuery, "Session.Export", map[string]any{"session": id}, nil)
+	return server.Send(ctx, call, message.KindQuery, "Session.Export", map[string]any{"session": id}, nil)
 }
 
 // ExportMarkdown writes a session as a document. A terminal gets no commands that are in it.
-func ExportMarkdown(ctx context.Context, call request.Caller, s *terminal.Screen, session string) error {
+func ExportMarkdown(ctx context.Context, call server.Caller, s *terminal.Screen, session string) error {
 	i, path, err := load(ctx, call, session)
 	if err != nil {
 		return err
@@ -132,8 +131,8 @@ func asMarkdown(m *entry) string {
 	return fmt.Sprintf("**%s**: %s", m.Type, strings.TrimSpace(m.Text))
 }
 
-func modelNames(ctx context.Context, call request.Caller) (names []string, err error) {
-	all, err := models.List(ctx, call)
+func modelNames(ctx context.Context, call server.Caller) (names []string, err error) {
+	all, err := Models(ctx, call)
 	for _, m := range all {
 		names = append(names, m.Name)
 	}
@@ -141,8 +140,8 @@ func modelNames(ctx context.Context, call request.Caller) (names []string, err e
 }
 
 // showModels lists the models.
-func showModels(ctx context.Context, call request.Caller, s *terminal.Screen) error {
-	all, err := models.List(ctx, call)
+func showModels(ctx context.Context, call server.Caller, s *terminal.Screen) error {
+	all, err := Models(ctx, call)
 	if err != nil {
 		return err
 	}

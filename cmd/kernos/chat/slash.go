@@ -13,9 +13,8 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"kernos/cmd/kernos/markdown"
-	"kernos/cmd/kernos/recorded"
-	"kernos/cmd/kernos/request"
+	"kernos/cmd/kernos/record"
+	"kernos/cmd/kernos/server"
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/nearest"
 	"kernos/internal/visible"
@@ -109,7 +108,7 @@ func (m *screen) resume(string) tea.Cmd {
 	m.sending = true
 	return func() tea.Msg {
 		var t turn
-		err := request.Read(m.ctx, m.client.within(session), message.KindCommand, "Session.Continue", map[string]any{"session": session}, &t)
+		err := server.Read(m.ctx, m.client.within(session), message.KindCommand, "Session.Continue", map[string]any{"session": session}, &t)
 		return sentMsg{turn: t, err: err}
 	}
 }
@@ -125,7 +124,7 @@ func (m *screen) cost(string) tea.Cmd {
 		if i.Used.Cost > 0 {
 			text += fmt.Sprintf(", %.4f of money", i.Used.Cost)
 		}
-		return s.Line(markdown.Wrap(s, text))
+		return s.Line(terminal.WrapText(s, text))
 	})
 }
 
@@ -142,7 +141,7 @@ func (m *screen) fork(args string) tea.Cmd {
 	}
 	return func() tea.Msg {
 		var out struct{ Session string }
-		err := request.Read(m.ctx, m.client.within(session), message.KindCommand, "Session.Fork", in, &out)
+		err := server.Read(m.ctx, m.client.within(session), message.KindCommand, "Session.Fork", in, &out)
 		var i info
 		if err == nil {
 			i, err = m.client.get(m.ctx, out.Session)
@@ -158,7 +157,7 @@ func (m *screen) fork(args string) tea.Cmd {
 func (m *screen) graph(string) tea.Cmd {
 	session := m.session
 	return m.shows(func(s *terminal.Screen) error {
-		return recorded.New(m.client.call, s, nil).Graph(m.ctx, recorded.GraphRequest{CorrelationID: session, Format: "tree"})
+		return record.New(m.client.call, s, nil).Graph(m.ctx, record.GraphRequest{CorrelationID: session, Format: "tree"})
 	})
 }
 
@@ -182,7 +181,7 @@ func (m *screen) unfold(string) tea.Cmd {
 		return nil
 	}
 	return m.shows(func(s *terminal.Screen) error {
-		return s.Line(s.Paint(terminal.Faint, markdown.Wrap(s, thought)))
+		return s.Line(s.Paint(terminal.Faint, terminal.WrapText(s, thought)))
 	})
 }
 
@@ -210,7 +209,7 @@ func (m *screen) save(file string) tea.Cmd {
 		if err = cmp.Or(err, out.Close()); err != nil {
 			return errors.Join(err, os.Remove(file)) // so that the next attempt finds no part of it
 		}
-		return s.Line(markdown.Wrap(s, "The session is in "+file+"."))
+		return s.Line(terminal.WrapText(s, "The session is in "+file+"."))
 	})
 }
 
@@ -256,7 +255,7 @@ func (m *screen) undo(string) tea.Cmd {
 				Args json.RawMessage
 			}
 		}
-		err = request.Read(m.ctx, m.client.within(session), message.KindCommand, "Session.Rewind", map[string]any{"session": session, "to": last.Parent}, &out)
+		err = server.Read(m.ctx, m.client.within(session), message.KindCommand, "Session.Rewind", map[string]any{"session": session, "to": last.Parent}, &out)
 		return answeredMsg{err: err, then: func(m *screen) tea.Cmd {
 			lines := []string{m.out.Paint(terminal.Faint, "The last input is taken back.")}
 			for _, c := range out.Commands {

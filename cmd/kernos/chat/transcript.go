@@ -10,7 +10,6 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"kernos/cmd/kernos/markdown"
 	"kernos/cmd/kernos/terminal"
 	"kernos/daemon"
 	"kernos/internal/visible"
@@ -55,9 +54,9 @@ func (t *transcript) block(lines ...string) []string {
 // text returns the lines of a text of the model.
 func (t *transcript) text(text string) []string {
 	if t.plain {
-		text = markdown.Wrap(t.screen, strings.TrimRight(text, "\n"))
+		text = terminal.WrapText(t.screen, strings.TrimRight(text, "\n"))
 	} else {
-		text = markdown.Render(t.screen, text)
+		text = terminal.Markdown(t.screen, text)
 	}
 	if text == "" {
 		return nil
@@ -83,7 +82,7 @@ func (t *transcript) event(e event) []string {
 	if p.kind != "reply" {
 		return nil
 	}
-	whole, _ := markdown.Split(p.text[p.shown:])
+	whole, _ := terminal.SplitMarkdown(p.text[p.shown:])
 	p.shown += len(whole)
 	if lines := t.text(whole); len(lines) > 0 {
 		return t.block(lines...)
@@ -184,7 +183,7 @@ func (t *transcript) message(m *entry) []string {
 	case "summary":
 		return t.folded("summary of the conversation so far", m.Text)
 	case "log":
-		return t.block(s.Paint(terminal.Faint, markdown.Wrap(s, m.Text)))
+		return t.block(s.Paint(terminal.Faint, terminal.WrapText(s, m.Text)))
 	}
 	return t.block(s.Paint(terminal.Faint, t.clip(visible.Text(m.Type+" "+string(m.raw)))))
 }
@@ -197,7 +196,7 @@ func (t *transcript) input(m *entry) []string {
 	}
 	narrow := *t.screen
 	narrow.Width = max(narrow.Width-2, 0)
-	lines := strings.Split(markdown.Wrap(&narrow, strings.TrimPrefix(text, "\n")), "\n")
+	lines := strings.Split(terminal.WrapText(&narrow, strings.TrimPrefix(text, "\n")), "\n")
 	for i := range lines {
 		mark := "  "
 		if i == 0 {
@@ -215,7 +214,7 @@ func (t *transcript) reasons(m *entry) []string {
 		return []string{s.Paint(terminal.Faint, t.clip(fmt.Sprintf("∴ %s (%s)", title, terminal.Count(len(strings.Fields(m.Summary)), "word", "words"))))}
 	}
 	lines := []string{s.Paint(terminal.Faint, "∴ "+title)}
-	for line := range strings.SplitSeq(markdown.Wrap(s, strings.TrimSpace(m.Summary)), "\n") {
+	for line := range strings.SplitSeq(terminal.WrapText(s, strings.TrimSpace(m.Summary)), "\n") {
 		lines = append(lines, s.Paint(terminal.Faint, line))
 	}
 	return lines

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"kernos/client"
-	"kernos/cmd/kernos/connect"
-	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/server"
 	"kernos/cmd/kernos/terminal"
 	"kernos/daemon"
+	"kernos/internal/exit"
 	"kernos/internal/patience"
 	"kernos/internal/visible"
 )
@@ -31,7 +31,7 @@ const checkTime = 10 * time.Second
 
 // A doctor examines a server.
 type doctor struct {
-	*connect.Server
+	*server.Server
 	screen   *terminal.Screen
 	quiet    bool
 	findings []finding
@@ -48,7 +48,7 @@ type doctor struct {
 func Run(ctx context.Context, contextName, url string, s *terminal.Screen, print func(json.RawMessage) error) error {
 	d := &doctor{screen: s, quiet: print != nil}
 	var err error
-	d.Server, err = connect.FindServer(contextName, url)
+	d.Server, err = server.FindServer(contextName, url)
 	if bad, ok := errors.AsType[*daemon.HomeError](err); ok {
 		d.unreachable = true
 		d.wrong("home", "set KERNOS_HOME to another directory", "%s %s", bad.Dir, bad.Reason)

@@ -4,7 +4,7 @@ import (
 	"syscall"
 	"testing"
 
-	"kernos/cmd/kernos/connect"
+	"kernos/cmd/kernos/server"
 	"kernos/daemon"
 )
 
@@ -21,7 +21,7 @@ func TestTheDoctorLooksAtTheHome(t *testing.T) {
 		{"read-only, and empty", true, false, syscall.EROFS, finding{Text: "/h can't be written: read-only file system"}},
 		{"in a place of others", false, false, syscall.EACCES, finding{Text: "/h doesn't exist and can't be created: permission denied"}},
 	} {
-		d := &doctor{Server: &connect.Server{Daemon: &connect.Daemon{Home: daemon.Home{Dir: "/h"}}}, quiet: true}
+		d := &doctor{Server: &server.Server{Daemon: &server.Daemon{Home: daemon.Home{Dir: "/h"}}}, quiet: true}
 		goOn := d.judgeHome(c.there, c.kept, c.err)
 		got := d.findings[0]
 		if got.OK != c.want.OK || got.Text != c.want.Text || (got.Advice == "") != (c.err == nil) || goOn != c.want.OK || d.unreachable == goOn {

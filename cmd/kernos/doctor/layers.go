@@ -19,8 +19,7 @@ import (
 	systemcalls "golang.org/x/sys/unix"
 
 	"kernos/client"
-	"kernos/cmd/kernos/callline"
-	"kernos/cmd/kernos/connect"
+	"kernos/cmd/kernos/server"
 	"kernos/cmd/kernos/terminal"
 	"kernos/transport/unix"
 )
@@ -71,7 +70,7 @@ func (d *doctor) checkSocket(ctx context.Context, path string) bool {
 		return true // the directory may be meant for other users too
 	}
 	if info, err := os.Stat(filepath.Dir(path)); err == nil && info.Mode().Perm()&0o077 != 0 {
-		d.doubtful("socket", "chmod 700 "+callline.ShellQuote(filepath.Dir(path)), "others may enter %s", filepath.Dir(path))
+		d.doubtful("socket", "chmod 700 "+terminal.ShellQuote(filepath.Dir(path)), "others may enter %s", filepath.Dir(path))
 	}
 	return true
 }
@@ -167,7 +166,7 @@ func (d *doctor) checkCertificate(r *http.Response) {
 		return
 	}
 	c := r.TLS.PeerCertificates[0]
-	text := fmt.Sprintf("%s; the certificate is for %s, signed by %s, valid until %s", tls.VersionName(r.TLS.Version), connect.NamesOf(c), connect.IssuerOf(c), connect.Day(c.NotAfter))
+	text := fmt.Sprintf("%s; the certificate is for %s, signed by %s, valid until %s", tls.VersionName(r.TLS.Version), server.NamesOf(c), server.IssuerOf(c), server.Day(c.NotAfter))
 	if time.Until(c.NotAfter) < expiring {
 		d.doubtful("tls", "give the server a new certificate: kernos serve reads --tls-cert again when it changes", "%s", text)
 		return

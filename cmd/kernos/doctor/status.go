@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"kernos/capability/lifecycle"
-	"kernos/cmd/kernos/connect"
+	"kernos/cmd/kernos/server"
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/visible"
 )
@@ -20,7 +20,7 @@ func Unanswered(err error, contextName string, timeout time.Duration) error {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	server, findErr := connect.FindServer(contextName, "")
+	server, findErr := server.FindServer(contextName, "")
 	if findErr != nil {
 		return findErr
 	}

@@ -6,8 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"kernos/cmd/kernos/exit"
 	"kernos/daemon"
+	"kernos/internal/exit"
 	"kernos/store"
 )
 

@@ -1,5 +1,10 @@
-// Package terminal shows texts to a person: lines cut to the width of a terminal, colours,
-// tables, JSON and progress. Where the output isn't a terminal, nothing is cut or coloured.
+// Package terminal shows texts and data to a person: lines cut to the width of a terminal, colours, tables, JSON,
+// Markdown and progress. Where the output isn't a terminal, nothing is cut or coloured.
+//
+//	printer.go, template.go   the data of an answer, as the flags -o, --jq and --json choose
+//	markdown.go, github.go    Markdown as its text grows
+//	screen.go, table.go       lines and tables; region.go repeats them in their place, bar.go shows progress
+//	ask.go                    questions to a person
 package terminal
 
 import (
@@ -12,7 +17,7 @@ import (
 
 	"golang.org/x/term"
 
-	"kernos/cmd/kernos/exit"
+	"kernos/internal/exit"
 )
 
 // A Screen is where a command writes its output.

@@ -1,0 +1,409 @@
+// Package line makes a call from a command line, from its words to its exit status: kernos MODULE METHOD, the parameters
+// of the method, and the flags of every call. It discovers the method, checks the parameters, asks for missing ones,
+// prints the data, and guides the user after an error. It completes such command lines too.
+//
+//	line, err := line.Read(args)                 // before the server is known
+//	…                                            // the server describes the method
+//	params, err := line.Parameters(method, input)
+//
+// The flags of a method are a pflag.FlagSet that is made at run time; the types of their values come from the JSON Schema
+// of the method.
+//
+//	flags.go, parameters.go, fields.go, tree.go   words into parameters; arguments.go is the way back
+//	call.go, send.go, job.go, watch.go            a call, and what comes back
+//	complete.go, known.go, values.go              completion
+//	help.go, show.go, guide.go, correct.go        what a person is told
+package line
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"kernos/client"
+	"kernos/cmd/kernos/server"
+	"kernos/cmd/kernos/terminal"
+	"kernos/daemon"
+	"kernos/internal/exit"
+	"kernos/internal/nearest"
+	"kernos/internal/visible"
+	"kernos/kernel"
+	"kernos/message"
+)
+
+// A call is one call, from its command line to its exit status.
+type call struct {
+	*Line
+	root     *cobra.Command
+	server   *server.Server
+	screen   *terminal.Screen
+	in       io.Reader
+	kernel   *server.Kernel // nil if the server can't be reached, and the cache knows what it offers
+	cache    *client.Cache
+	catalog  *client.Catalog // nil if the server has given none
+	module   string
+	name     string         // name of the method
+	method   *client.Method // nil if its schema can't be had
+	unlisted bool           // the catalog does not list it
+	command  *Command       // the command that has chosen the method and its parameters; nil if the command line has
+}
+
+func newCall(c *cobra.Command, line *Line) *call {
+	return &call{Line: line, root: c.Root(), screen: terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr()), in: c.InOrStdin(), cache: client.OpenCache("")}
+}
+
+// Call makes a call. Its command is a command of the root whose names are suggested after a typo.
+func Call(c *cobra.Command, args []string) error {
+	line, err := Read(args)
+	if err != nil {
+		return fmt.Errorf("%w; see kernos call --help", err)
+	}
+	if line.Help && len(line.Words) == 0 {
+		command, _, err := c.Root().Find([]string{"call"})
+		if err != nil {
+			return err
+		}
+		return command.Help()
+	}
+	one := newCall(c, line)
+	defer one.close()
+	return exit.OnSignal(c.Context(), one.run)
+}
+
+func (c *call) close() {
+	if c.kernel != nil {
+		_ = c.kernel.Close()
+		c.kernel = nil
+	}
+}
+
+func (c *call) run(ctx context.Context) error {
+	if err := c.locate(ctx); err != nil {
+		return err
+	}
+	if c.method != nil { // words that looked like flags may be values
+		context, server, help := c.Context, c.Server, c.Help
+		if err := c.Settle(c.method); err != nil && !help {
+			return err
+		} else if err != nil {
+			c.Help = true
+		}
+		if c.Context != context || c.Server != server {
+			c.close()
+			if err := c.locate(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	switch {
+	case len(c.Words) == 0:
+		return c.showModules()
+	case c.name == "":
+		return c.showModule(ctx)
+	case c.Help:
+		return c.showMethod()
+	}
+	params, err := c.Parameters(c.method, Input{Stdin: c.in, Keep: c.server.Keep, Inline: c.server.MaxInline()})
+	if err != nil && c.unlisted && c.catalog != nil {
+		return c.unknown() // the parameters of an unknown method aren't known
+	}
+	if _, invalid := errors.AsType[*Invalid](err); invalid {
+		return c.invalid(params, err)
+	}
+	if err != nil {
+		return err
+	}
+	if params, err = c.complete(ctx, params); err != nil {
+		return err
+	}
+	return c.dispatch(ctx, params)
+}
+
+// dispatch checks the parameters, and then sends the call, or shows it, or starts a job that makes it.
+func (c *call) dispatch(ctx context.Context, params json.RawMessage) (err error) {
+	if c.method != nil {
+		if err := c.method.Validate(params); err != nil {
+			return c.invalid(params, err)
+		}
+	}
+	if len(params) > server.MaxCall {
+		return &exit.Error{Status: exit.Invalid, Cause: tooLarge(c.method, len(params))}
+	}
+	if c.Background {
+		if params, err = c.background(ctx, params); err != nil {
+			return err
+		}
+	} else if c.Delay != "" || c.At != "" || c.Schedule != "" {
+		return errors.New("--delay, --at and --schedule need --background: the call becomes a job, which begins then")
+	}
+	switch {
+	case c.Given("as") || c.DryRun:
+		return c.showRequest(params)
+	case c.kernel == nil || c.kernel.DefinitionsOnly(): // the word was taken for a module, and is a method
+		c.close()
+		if c.kernel, err = c.server.Open(ctx, c.sending()); err != nil {
+			return err
+		}
+	}
+	if c.Watch {
+		return c.watch(ctx, params)
+	}
+	return c.send(ctx, params)
+}
+
+// tooLarge returns the error for parameters that no server takes. Nothing was sent.
+func tooLarge(m *client.Method, size int) error {
+	advice := "send less at a time"
+	if m != nil {
+		for _, f := range m.Fields {
+			if name, ok := strings.CutSuffix(f.Name, "Ref"); ok && m.Member(name) != nil {
+				advice = fmt.Sprintf("give %s as a file, %s=@FILE, to the daemon of this machine", name, name)
+				break
+			}
+		}
+	}
+	return fmt.Errorf("the parameters have %d bytes, and a call may have %d: %s", size, server.MaxCall, advice)
+}
+
+// locate connects to the server that the flags name, and finds the method there.
+func (c *call) locate(ctx context.Context) (err error) {
+	if c.server, err = server.FindServer(c.Context, c.Server); err != nil {
+		return err
+	}
+	c.server.TimeLimit = c.TimeLimit
+	if err := c.connect(ctx); err != nil {
+		return err
+	}
+	if err := c.discover(ctx); err != nil || len(c.Words) == 0 {
+		return err
+	}
+	c.module, c.name, c.method, c.unlisted = "", "", nil, false
+	return c.find(ctx)
+}
+
+// connect connects to the server. The daemon of this user is started if it is not running.
+// A command line that sends nothing does with definitions, or with what the cache has.
+func (c *call) connect(ctx context.Context) error {
+	readOnly, how := c.readsOnly(), c.sending()
+	if readOnly {
+		how = server.Options{ReadOnly: true}
+	}
+	kernel, err := c.server.Open(ctx, how)
+	if err == nil {
+		c.kernel = kernel
+		return nil
+	}
+	if _, cacheErr := c.cache.Latest(c.server.Target); cacheErr == nil && readOnly {
+		c.screen.Note("%v; what is shown is what the server had when it was last called", err)
+		return nil
+	}
+	return err
+}
+
+// sending returns how the kernel is opened for a call that is sent.
+func (c *call) sending() server.Options {
+	if c.command == nil || c.Background { // a job needs a kernel that stays
+		return server.Options{Start: true}
+	}
+	return c.command.Open
+}
+
+// readsOnly reports whether the command line asks for help or for a list, and sends nothing. A lone word that
+// isn't a type is a module, whose methods are listed, or a slip, for which no daemon is started.
+func (c *call) readsOnly() bool {
+	if len(c.Words) == 1 && !c.HasParameters && !strings.ContainsAny(c.Words[0], "._") {
+		return !message.Type(c.Words[0]).Valid()
+	}
+	return c.Help || c.DryRun || c.Given("as") || len(c.Words) == 0
+}
+
+// discover learns what the server offers. If it can't, parameters are sent as they are.
+func (c *call) discover(ctx context.Context) (err error) {
+	if c.kernel == nil {
+		c.catalog, err = c.cache.Latest(c.server.Target)
+		return err
+	}
+	c.catalog, err = c.kernel.Discover(ctx, c.cache)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		c.catalog = nil
+		c.screen.Note("what the server offers can't be found out (%v); parameters are sent as they are", err)
+	case c.catalog.Stale != nil:
+		c.screen.Note("what the server offers can't be found out (%v); this goes by what it had when it was last called", c.catalog.Stale)
+	}
+	return nil
+}
+
+// find finds out which method is meant.
+func (c *call) find(ctx context.Context) error {
+	words := c.Words
+	if c.catalog == nil {
+		c.module, c.name = splitName(words)
+		if len(words) == 1 && c.name == "" {
+			return fmt.Errorf("name a method of %s: kernos %s METHOD", words[0], words[0])
+		}
+		return nil
+	}
+	var one *client.Module
+	for i := range c.catalog.Modules {
+		if client.Fold(c.catalog.Modules[i].Namespace) == client.Fold(words[0]) {
+			one = &c.catalog.Modules[i]
+		}
+	}
+	switch {
+	case one != nil && len(words) == 1:
+		c.module = one.Namespace
+		return nil
+	case one != nil:
+		c.module, c.name = one.Namespace, words[1]
+		if i := slices.IndexFunc(one.Methods, func(m string) bool { return client.Fold(m) == client.Fold(words[1]) }); i >= 0 {
+			c.name = one.Methods[i]
+		}
+	default:
+		var named bool // one word names the method
+		if c.module, c.name, named = c.catalog.Find(words[0]); !named {
+			c.module, c.name, named = kernelMethod(words[0])
+		}
+		if named {
+			c.Words = words[:1]
+		} else if c.module, c.name = splitName(words); c.name == "" || len(c.modulesWith(words[0])) > 0 {
+			return c.noCommand(words[0])
+		}
+	}
+	m, err := c.catalog.Method(ctx, c.module, c.name)
+	if _, unknown := errors.AsType[*client.Unknown](err); unknown {
+		c.unlisted = true // the server may have it all the same
+		return nil
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		c.screen.Note("%v; parameters are sent as they are", err)
+	}
+	c.method = m
+	return nil
+}
+
+// definitions are those of the kernel's own syscalls.
+var definitions = sync.OnceValues(daemon.Definitions)
+
+// builtIn finds a method of the kernel itself.
+func builtIn(method string) (*kernel.Route, bool) {
+	r, err := definitions()
+	if err != nil {
+		return nil, false
+	}
+	return r.LookupMethod(method)
+}
+
+// kernelMethod splits the name of a type that has one segment: Echo or Ping.
+func kernelMethod(word string) (module, name string, ok bool) {
+	if t := message.Type(word); t.Valid() && !strings.Contains(word, ".") {
+		module, name = kernel.Method(t)
+		return module, name, true
+	}
+	return "", "", false
+}
+
+// splitName makes a module and a method of a name that no listing has.
+func splitName(words []string) (module, name string) {
+	if len(words) == 2 && !strings.Contains(words[0], ".") {
+		return strings.ToLower(words[0]), words[1]
+	}
+	if t := message.Type(words[0]); t.Valid() {
+		return kernel.Method(t)
+	}
+	module, name, ok := strings.Cut(words[0], "_")
+	if !ok {
+		module, name, _ = strings.Cut(words[0], ".")
+	}
+	return module, name
+}
+
+// shortWord is how long a word may be for its first letter to be taken for right.
+const shortWord = 4
+
+// noCommand returns the error of a lone word that is neither a command nor a module.
+func (c *call) noCommand(word string) error {
+	var names []string
+	for _, known := range c.root.Commands() {
+		if known.IsAvailableCommand() {
+			names = append(names, known.Name())
+		}
+	}
+	if c.catalog != nil {
+		for _, m := range c.catalog.Modules {
+			names = append(names, m.Namespace)
+		}
+	}
+	if len(word) <= shortWord { // many short names are near to each other
+		first := strings.ToLower(word[:min(1, len(word))])
+		names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(strings.ToLower(name), first) })
+	}
+	c.noteLacks()
+	hint := nearest.Hint(word, names)
+	if meant := c.modulesWith(word); len(meant) > 0 { // a method needs its module: others may get one of that name
+		hint = nearest.Ask(meant)
+	}
+	if word == "version" {
+		hint = "did you mean kernos --version?"
+	}
+	if hint != "" {
+		hint += " "
+	}
+	return fmt.Errorf("there is no command %q; %skernos help lists them, and kernos call the modules", word, hint)
+}
+
+// modulesWith returns the commands that call methods of this name, of any module.
+func (c *call) modulesWith(method string) (commands []string) {
+	if c.catalog == nil {
+		return nil
+	}
+	for _, m := range c.catalog.Modules {
+		if slices.Contains(m.Methods, method) {
+			commands = append(commands, "kernos "+m.Namespace+" "+method)
+		}
+	}
+	return commands
+}
+
+// fullName returns the name that the method is called by.
+func (c *call) fullName() string { return c.module + "_" + c.name }
+
+// failureStatus returns the status for a call that was answered with an error.
+func failureStatus(code int, g *client.Guidance) int {
+	if g != nil {
+		switch g.ErrorKind {
+		case client.ModuleNotFound, client.MethodNotFound:
+			return exit.Unknown
+		case client.InvalidParams:
+			return exit.Invalid
+		}
+	}
+	if code == 404 {
+		return exit.Failure // the syscall exists; the thing that it was asked for doesn't
+	}
+	return exit.StatusOf(code)
+}
+
+// invalid returns the error of parameters that the method does not take. Nothing was sent.
+func (c *call) invalid(params json.RawMessage, err error) error {
+	c.screen.Note("%s", visible.Text(err.Error()))
+	name := c.module + "." + c.name
+	g := &client.Guidance{ErrorKind: client.InvalidParams, Method: name, Action: client.TryMethod, SuggestedMethod: name}
+	if c.method != nil {
+		g.ExampleParams = c.method.Example()
+	}
+	c.guide(g, params)
+	return &exit.Error{Status: exit.Invalid}
+}

@@ -1,0 +1,155 @@
+package line
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/oklog/ulid/v2"
+
+	"kernos/client"
+	"kernos/cmd/kernos/server"
+	"kernos/cmd/kernos/terminal"
+	"kernos/internal/exit"
+	"kernos/message"
+)
+
+// send makes the call and shows what comes.
+func (c *call) send(ctx context.Context, params json.RawMessage) error {
+	show := c.Show
+	show.Templates = server.UserTemplates()
+	out, err := terminal.NewPrinter(c.screen, show)
+	if err != nil {
+		return err
+	}
+	write := c.printer(ctx, out)
+	limit := time.Duration(c.Timeout)
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, limit, &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("no answer came in %v (--timeout), and the call is cancelled; what was asked for may have happened", limit)})
+		defer cancel()
+	}
+	bar := terminal.NewBar(c.screen.Err)
+	defer bar.Clear()
+	var guidance *client.Guidance
+	var failure *client.Item
+	var unsuccessful error
+	err = c.kernel.Stream(ctx, client.Request{Method: c.fullName(), Params: []any{params}, Metadata: c.metadata()}, func(item *client.Item) error {
+		switch item.Type {
+		case client.Progress:
+			bar.Show(item.Message, item.Percentage)
+		case client.Data:
+			failure = nil
+			bar.Clear()
+			if streamed, err := c.stream(ctx, out, item.Data); streamed || err != nil {
+				return c.server.Explain(err)
+			}
+			var err error
+			if item.Data, err = c.resolved(ctx, item.Data); err != nil {
+				return c.server.Explain(err)
+			}
+			unsuccessful = c.outcome(item.Data)
+			return write(item)
+		case client.Guide:
+			guidance = item.Guidance
+		case client.Error:
+			failure = item
+		}
+		return nil
+	})
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	bar.Clear()
+	if failure != nil {
+		return c.failed(failure, guidance, params)
+	}
+	return unsuccessful
+}
+
+// metadata returns the metadata of the call's message. A call without a correlation is a workflow
+// of its own, so that kernos graph and kernos replay find it. Servers that aren't kernels get no more than
+// was given, and so do commands that only read: looking doesn't fill the journal.
+func (c *call) metadata() client.Metadata {
+	m := c.Message
+	if c.catalog == nil || !hasKernel(c.catalog) {
+		if c.Verbose {
+			c.screen.Note("the server isn't a kernel, so the message has no id")
+		}
+		return m
+	}
+	if c.command != nil && c.repeatable() && !c.Verbose {
+		return m
+	}
+	m.ID = ulid.Make().String()
+	m.Correlation = cmp.Or(m.Correlation, m.ID)
+	if c.Verbose {
+		c.screen.Note("message %s, correlation %s", m.ID, m.Correlation)
+	}
+	return m
+}
+
+// hasKernel reports whether a server is a kernel: it has the kernel's own module.
+func hasKernel(c *client.Catalog) bool {
+	return c.Module("kernel") != nil && c.Module("syscall") != nil
+}
+
+// maxResolved is how many bytes of an answer are fetched that aren't in it.
+const maxResolved = 64 << 20
+
+// resolved returns the data of an answer with what its references mean in their place. What isn't text
+// stays a reference, and so does a pointer to what the server doesn't keep.
+func (c *call) resolved(ctx context.Context, data json.RawMessage) (json.RawMessage, error) {
+	if !client.MayRefer(data) {
+		return data, nil // without references, the definitions aren't needed
+	}
+	fetched := 0
+	return client.Resolve(data, c.answer(), func(name string, p message.BlobPointer) ([]byte, error) {
+		if fetched > maxResolved {
+			c.screen.Note("%sRef stays a reference: the answer has more than 64 MB", name)
+			return nil, nil
+		}
+		content, err := c.server.Fetch(ctx, p)
+		switch {
+		case errors.Is(err, server.ErrElsewhere):
+			return nil, nil
+		case err == nil && !utf8.Valid(content):
+			c.screen.Note("%s isn't text: %sRef points to its bytes, and kernos cat writes them", name, name)
+			return nil, nil
+		}
+		fetched += len(content)
+		return content, err
+	})
+}
+
+// stream writes an answer that is one value, and is a reference since it is large, as it comes. It reports
+// whether it did.
+func (c *call) stream(ctx context.Context, out *terminal.Printer, data json.RawMessage) (bool, error) {
+	p, whole := client.Whole(data)
+	if !whole || !out.Streams() || c.answer() == nil || len(c.answer().Fields) > 0 || c.answer().Items != nil {
+		return false, nil
+	}
+	blob, err := c.server.Blob(ctx, p)
+	if errors.Is(err, server.ErrElsewhere) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, errors.Join(out.Stream(blob), blob.Close())
+}
+
+// answer describes the answer of the method; nil if it isn't known here.
+func (c *call) answer() *client.Field {
+	if route, ok := builtIn(c.fullName()); ok {
+		return client.ReadField(route.Syscall.Output.JSON())
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"syscall"
+
+	"kernos/capability/crypto"
+	"kernos/cmd/kernos/settings"
+	"kernos/cmd/kernos/terminal"
+	"kernos/daemon"
+	"kernos/internal/exit"
+	"kernos/transport/unix"
+)
+
+// Serve runs a daemon to its end. It reports what the daemon does to a person who started it; to a client
+// that started it, it reports only that the daemon serves, or why it doesn't.
+func Serve(ctx context.Context, s *settings.Serve, stderr io.Writer) error {
+	syscall.Umask(0o077)           // nothing that a daemon makes is for other users
+	signal.Ignore(syscall.SIGPIPE) // writing to a connection that is gone returns an error
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
+		signal.Notify(signals, syscall.SIGHUP)
+	}
+	defer signal.Stop(signals)
+
+	if err := guardPath(); err != nil {
+		return err
+	}
+	home, err := settings.UsableHome()
+	if err != nil {
+		return err
+	}
+	people := stderr
+	if s.Detached {
+		people = nil
+	}
+	s.Level = new(slog.LevelVar)
+	log := OpenLog(LogPath(home), s.Level, people)
+	defer func() { _ = log.Close() }()
+	s.Log = log.Logger
+	if err := crypto.Harden(); err != nil {
+		s.Log.Warn("a core dump of this process could hold secrets", "error", err)
+	}
+	s.Pebble = daemonStore
+	SetGarbage(daemonGarbage)
+	d, err := daemon.Open(&s.Options)
+	if _, running := errors.AsType[*unix.Running](err); running && s.Detached {
+		return &exit.Error{Status: exit.Taken, Cause: err}
+	} else if err != nil {
+		if !running {
+			log.OnlyFile("can't start", err) // stderr gets the error anyway
+		}
+		return settings.Explain(err)
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	served := make(chan struct{})
+	go func() {
+		select {
+		case s := <-signals:
+			stop(fmt.Errorf("%v", s))
+		case <-d.ShutdownRequested():
+		case <-served:
+			return
+		}
+		select {
+		case <-signals: // insists
+			os.Exit(exit.Interrupted)
+		case <-served:
+		}
+	}()
+	notes, err := s.Remember(home, d.AwayNames())
+	if err != nil {
+		s.Log.Warn("the settings of this daemon can't be remembered, so one that comes back won't have them", "error", err)
+	}
+	if s.Detached {
+		ReportServing(stderr, notes)
+	} else {
+		introduce(d, s, log.Place, stderr)
+		for _, note := range notes {
+			fmt.Fprintf(stderr, "kernos: %s\n", note)
+		}
+	}
+	idle, stopIdle := context.WithCancel(context.Background())
+	var memory sync.WaitGroup
+	memory.Go(func() { releaseMemory(idle, allocated, debug.FreeOSMemory) })
+	debug.FreeOSMemory() // opening the store took memory that is not needed again
+	err = errors.Join(d.Serve(ctx), d.Close())
+	close(served)
+	stopIdle()
+	memory.Wait()
+	if !s.Detached && err == nil {
+		fmt.Fprintf(stderr, "kernos: stopped (%v)\n", cmp.Or(context.Cause(ctx), daemon.ErrShutdown))
+	}
+	return exit.Wrap(err)
+}
+
+// introduce prints what is served, where, and how to end it.
+func introduce(d *daemon.Daemon, s *settings.Serve, logPlace string, people io.Writer) {
+	r, status := d.Kernel().Registry(), d.Status()
+	var modules []string
+	for _, n := range r.All().Namespaces() { // kernos MODULE METHOD takes these names
+		modules = append(modules, n.Name)
+	}
+	who := "programs of this user"
+	if len(s.Socket.Keys) > 0 {
+		who += " with " + terminal.Count(len(s.Socket.Keys), "key that may sign", "keys that may sign")
+	}
+	directory := ""
+	if status.Files != "" {
+		directory = fmt.Sprintf("  os://     %s\n", status.Files)
+	}
+	if status.Directory != "" {
+		directory += fmt.Sprintf("  directory %s (its folder os is a part of os://, for this run)\n", status.Directory)
+	}
+	for _, f := range status.Trusted {
+		directory += fmt.Sprintf("  trusted   %s\n", f)
+	}
+	page := ""
+	if url, err := d.ConsoleURL(false); err == nil {
+		page = fmt.Sprintf("  console   %s (for one browser, within a minute; then kernos console)\n", url)
+	}
+	fmt.Fprintf(people, `kernos %s serves %s for %s
+  process   %d
+  socket    %s
+  http      %s
+%s  state     %s (%s, %s recorded)
+%s  log       %s
+  syscalls  %d: %s
+kernos stop, or an interrupt, ends it.
+`, s.Version, status.Origin, who, status.PID, status.Socket, strings.Join(d.URLs()[1:], ", "), page, d.Home().State(), terminal.Bytes(status.Store.Bytes),
+		terminal.Count(int(status.Store.Messages), "message", "messages"), directory, logPlace, len(r.All().Types()), strings.Join(modules, ", "))
+}
+
+// guardPath takes what a repository could bring out of the PATH of this process, by which its kernel finds tools and servers.
+func guardPath() error { return os.Setenv("PATH", settings.Path(os.Getenv("PATH"))) }
+
+// OpenInProcess opens a kernel for a short command, which records nothing. The version is that of the program.
+func OpenInProcess(version string) (*daemon.Daemon, error) {
+	if err := guardPath(); err != nil {
+		return nil, err
+	}
+	home, err := settings.Home()
+	if err != nil {
+		return nil, err
+	}
+	return daemon.Open(&daemon.Options{
+		Home: home.Dir, Origin: home.Origin, Version: version, Unrecorded: true,
+		Keys: daemon.Keys{Agent: os.Getenv("SSH_AUTH_SOCK")}, StoreOpened: func() { SetGarbage(inlineGarbage) },
+	})
+}

@@ -1,0 +1,132 @@
+package terminal
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"kernos/internal/jsonvalue"
+	"kernos/internal/visible"
+)
+
+// printTable shows a value as a table: a row for each element of a list, or else for each member
+// of an object. If an object is a list with some facts about it, such as where the next page
+// begins, the list is shown, and the facts beside it.
+func printTable(s *Screen, data json.RawMessage) error {
+	var list []json.RawMessage
+	if json.Unmarshal(data, &list) != nil {
+		members := jsonvalue.Members(data)
+		if members == nil {
+			return s.Line(cell("", data))
+		}
+		var rows, facts [][]string
+		lists, objects := 0, 0
+		for _, m := range members {
+			row := []string{visible.Text(m.Name), cell(m.Name, m.Value)}
+			rows = append(rows, row)
+			switch jsonvalue.Kind(string(m.Value)) {
+			case "array":
+				lists++
+				list = jsonvalue.Elements(m.Value)
+			case "object":
+				objects++
+			default:
+				facts = append(facts, row)
+			}
+		}
+		if lists != 1 || objects > 0 {
+			return s.Table(nil, rows)
+		}
+		for _, f := range facts {
+			s.Note("%s: %s", f[0], f[1])
+		}
+	}
+	var columns []string
+	for _, e := range list {
+		for _, m := range jsonvalue.Members(e) {
+			if !slices.Contains(columns, m.Name) {
+				columns = append(columns, m.Name)
+			}
+		}
+	}
+	rows := make([][]string, len(list))
+	for i, e := range list {
+		members := jsonvalue.Members(e)
+		if members == nil && len(columns) == 0 {
+			rows[i] = []string{cell("", e)}
+			continue
+		}
+		rows[i] = make([]string, len(columns))
+		for _, m := range members {
+			rows[i][slices.Index(columns, m.Name)] = cell(m.Name, m.Value)
+		}
+		if members == nil {
+			rows[i][0] = cell("", e)
+		}
+	}
+	return s.Table(columns, rows)
+}
+
+// cell returns the value of a member in a table, on one line: a time as a time, and nested values short.
+func cell(name string, value json.RawMessage) string {
+	if text, ok := jsonvalue.String(value); ok {
+		return visible.Text(text)
+	}
+	switch jsonvalue.Kind(string(value)) {
+	case "integer", "number":
+		if t, ok := asTime(name, value); ok {
+			return t.Local().Format(time.DateTime)
+		}
+	case "array":
+		if list, ok := words(value); ok {
+			return Clip(list, nestedWidth)
+		}
+		return Clip(compact(value), nestedWidth)
+	case "object":
+		return Clip(compact(value), nestedWidth)
+	}
+	return compact(value)
+}
+
+// nestedWidth is how wide a list or an object may be in a table. -o json shows all of it.
+const nestedWidth = 40
+
+func compact(value json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Compact(&b, value) != nil {
+		return ""
+	}
+	return visible.Text(b.String())
+}
+
+// words joins a list of texts and numbers.
+func words(list json.RawMessage) (string, bool) {
+	var all []string
+	for _, e := range jsonvalue.Elements(list) {
+		if kind := jsonvalue.Kind(string(e)); kind == "array" || kind == "object" {
+			return "", false
+		}
+		all = append(all, visible.Text(jsonvalue.Plain(e)))
+	}
+	return strings.Join(all, ", "), true
+}
+
+// Names of members that hold a time, in milliseconds of Unix time, or the endings of such names.
+var (
+	timeNames   = []string{"time", "timestamp", "created", "updated", "modified", "changed", "expires", "started", "ended", "finished", "since", "until"}
+	timeEndings = []string{"At", "_at", "Time", "_time"}
+)
+
+// asTime returns the time that a number is, going by the name of its member, and by its size: from the
+// year 2001 to the year 2128.
+func asTime(name string, value json.RawMessage) (time.Time, bool) {
+	n, err := strconv.ParseInt(string(value), 10, 64)
+	if err != nil || n < 1e12 || n > 5e12 {
+		return time.Time{}, false
+	}
+	named := slices.Contains(timeNames, name) || slices.ContainsFunc(timeEndings, func(end string) bool { return strings.HasSuffix(name, end) })
+	return time.UnixMilli(n), named
+}
