@@ -124,7 +124,7 @@ func (m *Memory) Module() kernel.Module {
 		Summary: "Durable JSON values under keys that are paths, with their history.",
 		Domains: []string{"Memory"},
 		Syscalls: []kernel.Syscall{
-			get.BindHandler(m.get), set.BindHandler(m.set), increment.Bind(m.increment), remove.Bind(m.delete),
+			get.Bind(m.get), set.Bind(m.set), increment.Bind(m.increment), remove.Bind(m.delete),
 			list.Bind(m.list), search.Bind(m.search), history.Bind(m.history),
 		},
 	}
@@ -192,8 +192,11 @@ func (m *Memory) value(v *version) ([]byte, error) {
 // backend puts a failure of what is below into words for the caller, and the rest into
 // the log. Other errors stay as they are.
 func (m *Memory) backend(err error) error {
+	if err == nil {
+		return nil
+	}
 	cause, known := message.ErrorOf(err)
-	if err == nil || known {
+	if known {
 		return err
 	}
 	if errors.Is(err, store.ErrClosed) {
