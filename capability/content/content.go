@@ -17,6 +17,11 @@
 //
 // What was read is cached, and checked before it is used again: a file by its version, a page
 // of a server by its ETag. So a change is seen at once, and a repeated call costs little.
+//
+// # Goroutines
+//
+//   - Reading files, fetching pages and running tools that describe themselves, 10 per hydration, which waits for them:
+//     the process group of a tool is killed after 5 s.
 package content
 
 import (

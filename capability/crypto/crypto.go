@@ -16,6 +16,12 @@
 // What a string was sealed with stands in the string, so an agent may hold many keys.
 // Derived keys stay in memory for a while. Neither they nor plaintexts reach an error, a
 // log or a disk; the schemas mark what must not be recorded.
+//
+// # Goroutines
+//
+//   - A key derivation, 64 at most, of which one asks the agent: the call that needs the key starts it, and it ends
+//     when the agent has answered, after 5 s at most. What the end of a context causes: a request to the agent is
+//     interrupted.
 package crypto
 
 import (

@@ -10,6 +10,10 @@
 //
 // Messages come back as they were recorded, byte for byte. What they hold is in the
 // journal already, so nothing that these syscalls answer is recorded again.
+//
+// # Goroutines
+//
+//   - Reading ahead for a watch with buffer, one per such watch, which waits for it.
 package history
 
 import (

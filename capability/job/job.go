@@ -13,6 +13,13 @@
 //	J3  what a job does outside of the store is not repeated if its outcome is unknown, unless
 //	    the job allows it
 //	J4  a schedule starts one run for each of its times, or for several that were missed
+//
+// # Goroutines
+//
+//   - A step of a job, one per step that is ready: the job's worker (package work) starts it, and it ends when the step
+//     has its outcome.
+//   - Ending the jobs of principals that were revoked or have expired, one: [Jobs.Run] starts it, and it ends before
+//     Run returns.
 package job
 
 import (

@@ -20,6 +20,10 @@
 //
 // Its key is sealed for the provider's host. It is opened when a request is sent, and occurs
 // nowhere else: a provider that sends it back has failed.
+//
+// # Goroutines
+//
+//   - The timer of a provider that has sent nothing for too long, for a moment, one per request.
 package model
 
 import (

@@ -15,6 +15,11 @@
 //	T3  what was acknowledged survives
 //	T4  seq has no gaps
 //	T5  a disconnect cancels nothing
+//
+// # Goroutines
+//
+//   - A call of a turn, one per call of a step: the turn's worker (package work) starts it, and it ends when the call
+//     has its outcome.
 package session
 
 import (

@@ -5,6 +5,10 @@
 //	p, err := tokens.Authenticate(secret) // the principal that a connection acts for
 //
 // All of its syscalls are for the owner only; package principal refuses them to every token.
+//
+// # Goroutines
+//
+//   - The timer of tokens that expire, one; and what the end of a principal causes: its jobs are ended.
 package token
 
 import (
