@@ -41,12 +41,11 @@ type Presentation struct {
 
 // Behavior is how the calls of a syscall run, and what they do and reach.
 type Behavior struct {
-	Provider Provider      // BuiltIn, Program, Code or Mounted
-	Runs     RunMode       // Inline, Slow or Endless
-	Timeout  time.Duration // how long a call may take; 0 means the kernel's default
-	Reaches  []Reach       // what calls are there to reach; what single parameters reach is declared with [Reaching]
-	Effect   Effect        // InStore, External, Transient or Delegated
-	Repeat   Repeat        // what running a command a second time with the same data does
+	Runs    RunMode       // Inline, Slow or Endless
+	Timeout time.Duration // how long a call may take; 0 means the kernel's default
+	Reaches []Reach       // what calls are there to reach; what single parameters reach is declared with [Reaching]
+	Effect  Effect        // InStore, External, Transient or Delegated
+	Repeat  Repeat        // what running a command a second time with the same data does
 
 	// Destroys means that a command takes something away that no other syscall brings back. Clients
 	// may ask a person first.
@@ -79,17 +78,9 @@ type Journaled struct {
 	Brief func(data json.RawMessage) json.RawMessage
 }
 
-// Permission is who may call a syscall, and whose code it is.
+// Permission is who may call a syscall.
 type Permission struct {
 	Access principal.Access // which presets of tokens include it: ForAgents, ForHandlers, ForPeople, ByName, OwnerOnly or ForAll
-
-	// Allowed means that the owner lets sessions call it without asking, although it acts outside of
-	// the kernel. The rules of a session come first. It is part of the definition, so that what is
-	// allowed is what the definition describes: one that has changed is no longer allowed.
-	Allowed bool
-
-	Author   principal.Claim // who has registered it, if Provider is Code
-	Sessions []string        // whose rules decide about what the code calls, since it came from them
 }
 
 // Visibility decides whether listings show a syscall. It can be called either way.
@@ -107,16 +98,6 @@ const (
 	Inline  RunMode = iota // the next message of the connection waits until the call is done
 	Slow                   // waits for something outside the kernel: later messages are handled meanwhile, and the outcome comes when it is ready
 	Endless                // slow, and runs until it is cancelled: with the cause ErrStopping when the kernel stops
-)
-
-// A Provider is what answers the calls of a syscall.
-type Provider byte
-
-const (
-	BuiltIn Provider = iota // a handler of this program
-	Program                 // a program on a connection: it may emit events that Emits does not name
-	Code                    // code that was registered, which may too
-	Mounted                 // a server that the owner has mounted, which may too
 )
 
 // An AnswerSource is where the answers of a syscall come from. It decides how they are
@@ -249,11 +230,34 @@ type Emit func(message.Message)
 // must copy it.
 type Handler func(ctx context.Context, m message.Message, emit Emit)
 
-// A Syscall is a definition with the function that does it.
+// A Syscall is a definition with the function that does it, and with where it comes from.
 type Syscall struct {
 	Definition
 	Handler Handler
+	Provenance
 }
+
+// Provenance is where a syscall comes from. The zero value is this program.
+type Provenance struct {
+	Provider Provider        // BuiltIn, Program, Code or Mounted
+	Author   principal.Claim // who has registered it, if Provider is Code
+	Sessions []string        // whose rules decide about what the code calls, since it came from them
+
+	// Allowed means that the owner lets sessions call it without asking, although it acts outside of
+	// the kernel. The rules of a session come first. It changes together with the definition, so that what is
+	// allowed is what the definition describes: one that has changed is no longer allowed.
+	Allowed bool
+}
+
+// A Provider is what answers the calls of a syscall.
+type Provider byte
+
+const (
+	BuiltIn Provider = iota // a handler of this program
+	Program                 // a program on a connection: it may emit events that Emits does not name
+	Code                    // code that was registered, which may too
+	Mounted                 // a server that the owner has mounted, which may too
+)
 
 // BindHandler makes a syscall of the definition and a raw handler.
 func (d Definition) BindHandler(h Handler) Syscall { return Syscall{Definition: d, Handler: h} }

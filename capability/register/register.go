@@ -205,7 +205,7 @@ func (d *directory) register(ctx context.Context, in registerInput) (registerOut
 		if err := d.schemas.Take(caller, def.compiledSize()); err != nil {
 			return registerOutput{}, err
 		}
-		if err := d.registry.AddSyscall(module(def), kernel.Syscall{Definition: def.Definition, Handler: s.handle}); err != nil {
+		if err := d.registry.AddSyscall(module(def), kernel.Syscall{Definition: def.Definition, Handler: s.handle, Provenance: kernel.Provenance{Provider: kernel.Program}}); err != nil {
 			d.schemas.Give(caller, def.compiledSize())
 			return registerOutput{}, message.Errorf(409, "%s can't be registered: %v", def.Type, err)
 		}

@@ -204,12 +204,13 @@ func (sp *split) current() *version { return sp.versions[len(sp.versions)-1] }
 func (s *Scripts) addition(sc *script) kernel.Addition {
 	sp := sc.split()
 	now := sp.current()
-	definition := now.definition
-	definition.Sessions = sp.sessions()
 	domain := sc.name.Domain()
 	return kernel.Addition{
-		Module:  kernel.Module{Name: strings.ToLower(domain), Version: now.Version, Summary: fmt.Sprintf("%s.*, added at run time.", domain)},
-		Syscall: kernel.Syscall{Definition: definition, Handler: s.handler(sp)},
+		Module: kernel.Module{Name: strings.ToLower(domain), Version: now.Version, Summary: fmt.Sprintf("%s.*, added at run time.", domain)},
+		Syscall: kernel.Syscall{
+			Definition: now.definition, Handler: s.handler(sp),
+			Provenance: kernel.Provenance{Provider: kernel.Code, Author: sc.Author, Sessions: sp.sessions()},
+		},
 	}
 }
 
