@@ -52,6 +52,7 @@ interrupt has ended it. --json prints the messages of the turn, one per line.`,
 				return err
 			}
 			o.Out, o.Err = c.OutOrStdout(), c.ErrOrStderr()
+			o.Open = opener(c, started)
 			if err := o.Prepare(contextOf(c), c.InOrStdin()); err != nil {
 				return err
 			}
