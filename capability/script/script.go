@@ -108,13 +108,13 @@ func Definitions() kernel.Module {
 		Version:  "1.0.0",
 		Summary:  "Syscalls that are code: TypeScript, JavaScript or WebAssembly, registered while the kernel runs, in versions.",
 		Domains:  []string{"Syscall"},
-		Syscalls: kernel.Unbound(versions.Definition, rollback.Definition, adopt.Definition, test.Definition),
+		Syscalls: kernel.Unbound(versions.Definition, rollback.Definition, adopt.Definition, test.Definition, types.Definition),
 	}
 }
 
 // Module returns the module.
 func (s *Scripts) Module() kernel.Module {
-	return Definitions().Bind(versions.Bind(s.versions), rollback.Bind(s.rollback), adopt.Bind(s.adopt), test.Bind(s.test))
+	return Definitions().Bind(versions.Bind(s.versions), rollback.Bind(s.rollback), adopt.Bind(s.adopt), test.Bind(s.test), types.Bind(s.types))
 }
 
 // A script is a syscall that is code. It changes with mu held.

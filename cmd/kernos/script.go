@@ -92,7 +92,7 @@ func fileCommand(k *kernels, method string, c *cobra.Command) *cobra.Command {
 }
 
 func typesCommand(k *kernels) *cobra.Command {
-	return k.runs(&cobra.Command{
+	return k.sends(&cobra.Command{
 		Use:   "types",
 		Short: "Print what code may call, as TypeScript",
 		Long: `Print declarations in TypeScript of what the code of a syscall has: kernos.call with the types
@@ -100,13 +100,7 @@ of all syscalls that the daemon serves, fetch, console and the rest. An editor t
 beside the code completes and checks it.`,
 		Example: "  kernos types > os/syscalls/kernos.d.ts",
 		Args:    noArguments,
-	}, k.started, func(ctx context.Context, call caller, s *terminal.Screen, _ []string) error {
-		text, err := line.Types(ctx, call)
-		if err != nil {
-			return err
-		}
-		return s.Line(strings.TrimSuffix(text, "\n"))
-	})
+	}, "text", "Syscall.Types", nothing, shows((*line.Types).Show))
 }
 
 // checkTypes checks the types of a file, if tsc is installed.
