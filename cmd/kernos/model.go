@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,7 +15,7 @@ import (
 )
 
 // modelCommand returns the module model, and what connects models.
-func modelCommand(k *kernels) *cobra.Command {
+func modelCommand() *cobra.Command {
 	c := moduleCommand(&cobra.Command{
 		Use:   "model",
 		Short: "Language models: find, connect, list and try them",
@@ -29,12 +30,12 @@ things out, and knows nothing.`,
   kernos model default openai
   kernos model remove ollama`,
 	})
-	c.AddCommand(modelDetectCommand(k), modelAddCommand(k))
+	c.AddCommand(modelDetectCommand(), modelAddCommand())
 	return c
 }
 
-func modelDetectCommand(k *kernels) *cobra.Command {
-	c := answers(&cobra.Command{
+func modelDetectCommand() *cobra.Command {
+	c := prints(&cobra.Command{
 		Use:   "detect",
 		Short: "Find models that could be connected",
 		Long: `Look for model servers on this machine (ollama, llama-server and LM Studio, at their usual
@@ -43,21 +44,21 @@ Nothing is connected, and no key is sent. ` + chat.ServersVariable + ` names oth
 servers: NAME=HOST:PORT,… or none.`,
 		Example: "  kernos model detect",
 		Args:    noArguments,
-	}, "table", func(c *cobra.Command, a *answer) error {
-		server, err := server.FindServer(k.context, "")
+	}, "table", func(c *cobra.Command, _ []string, s *terminal.Screen, o terminal.Output) error {
+		server, err := server.FindServer(contextOf(c), "")
 		if err != nil {
 			return err
 		}
 		return exit.OnSignal(c.Context(), func(ctx context.Context) error {
 			found := chat.Detect(ctx, server.Daemon != nil)
-			return a.writeValue(ctx, map[string]any{"found": append([]chat.Found{}, found...)}, func() error { return chat.ShowFound(a.screen, found) })
+			return writeValue(ctx, s, o, map[string]any{"found": append([]chat.Found{}, found...)}, func() error { return chat.ShowFound(s, found) })
 		})
 	})
-	addContextFlag(c, &k.context)
+	addContextFlag(c)
 	return c
 }
 
-func modelAddCommand(k *kernels) *cobra.Command {
+func modelAddCommand() *cobra.Command {
 	var wanted chat.Found
 	var withKey bool
 	names := func() (all []string) {
@@ -88,18 +89,18 @@ from standard input. It is sealed for the host of the provider before it is stor
 	c.Flags().StringVar(&wanted.Model, "model", "", "the `NAME` of the model there (default: the one that kernos model detect shows)")
 	c.Flags().StringVar(&wanted.BaseURL, "url", "", "the `URL` of a server that talks like OpenAI's")
 	c.Flags().BoolVar(&withKey, "key", false, "the server of --url wants a key")
-	var found chat.Found
-	c.PreRunE = func(c *cobra.Command, args []string) error {
-		server, err := server.FindServer(c.Flag("context").Value.String(), c.Flag("server").Value.String())
+	return views(c, started, func(ctx context.Context, v *line.View) error {
+		local, err := v.Local()
 		if err != nil {
 			return err
 		}
-		wanted.Name = args[0]
-		shown := c.Flags().Changed("dry-run") || c.Flags().Changed("as")
-		return exit.OnSignal(c.Context(), func(ctx context.Context) error {
-			found, err = chat.Wanted(ctx, terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr()), c.InOrStdin(), wanted, withKey, server.Daemon != nil, shown)
+		wanted.Name = v.Args[0]
+		found, err := chat.Wanted(ctx, v.Screen, c.InOrStdin(), wanted, withKey, local, v.Shows())
+		if err != nil {
 			return err
+		}
+		return v.Send(ctx, "Model.Add", found.Addition(), func(data json.RawMessage) error {
+			return shows((*chat.Added).Show)(v, "Model.Add", data)
 		})
-	}
-	return k.sendsTo(server.Options{Start: true}, c, "text", "Model.Add", func([]string) any { return found.Addition() }, shows((*chat.Added).Show))
+	}, "text")
 }
