@@ -46,13 +46,16 @@ type failure struct {
 }
 
 var describe = kernel.DefineQuery[describeInput, kernel.Raw](kernel.Definition{
-	Type:         "Syscall.Describe",
-	Summary:      "Describe a syscall: its kind, its input and output as JSON Schema, its events and errors, an example. Without a name: describe messages.",
-	Input:        schema.Input[describeInput]().Example(`{"name":"Memory.Get"}`),
-	Output:       schema.Output[description]().Or(envelopeSchema),
-	Presentation: kernel.Presentation{Arguments: []string{"name"}, Errors: []kernel.ErrorDefinition{{Code: 404, When: "no syscall has this name"}}},
-	Journaled:    kernel.Journaled{Recording: kernel.InWorkflows},
-	Permission:   kernel.Permission{Access: principal.ForAll},
+	Type:    "Syscall.Describe",
+	Summary: "Describe a syscall: its kind, its input and output as JSON Schema, its events and errors, an example. Without a name: describe messages.",
+	Input:   schema.Input[describeInput]().Example(`{"name":"Memory.Get"}`),
+	Output:  schema.Output[description]().Or(envelopeSchema),
+	Presentation: kernel.Presentation{
+		Title: "Describe a syscall", Words: "help, man, docs, documentation, schema, introspect, usage",
+		Arguments: []string{"name"}, Errors: []kernel.ErrorDefinition{{Code: 404, When: "no syscall has this name"}},
+	},
+	Journaled:  kernel.Journaled{Recording: kernel.InWorkflows},
+	Permission: kernel.Permission{Access: principal.ForAll},
 })
 
 func (c catalog) describe(ctx context.Context, in describeInput) (kernel.Raw, error) {

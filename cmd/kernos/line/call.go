@@ -397,7 +397,8 @@ func (c *call) noCommand(word string) error {
 	return fmt.Errorf("there is no command %q; %skernos help lists them, and kernos call the modules", word, hint)
 }
 
-// modulesWith returns the commands that call methods of this name, of any module.
+// modulesWith returns the commands that call methods of this name, of any module, or else those of the kernel's own that people
+// call so.
 func (c *call) modulesWith(method string) (commands []string) {
 	if c.catalog == nil {
 		return nil
@@ -405,6 +406,14 @@ func (c *call) modulesWith(method string) (commands []string) {
 	for _, m := range c.catalog.Modules {
 		if slices.Contains(m.Methods, method) {
 			commands = append(commands, "kernos "+m.Namespace+" "+method)
+		}
+	}
+	if r, err := definitions(); len(commands) == 0 && err == nil {
+		for s := range r.All().Syscalls() {
+			module, name := kernel.Method(s.Type)
+			if m := c.catalog.Module(module); m != nil && slices.Contains(m.Methods, name) && nearest.Lists(s.Words, method) {
+				commands = append(commands, "kernos "+module+" "+name)
+			}
 		}
 	}
 	return commands
