@@ -19,9 +19,10 @@ type typesOutput struct {
 }
 
 var types = kernel.DefineQuery[struct{}, typesOutput](kernel.Definition{
-	Type:      "Syscall.Types",
-	Summary:   "Declare in TypeScript what the code of a syscall has: kernos.call with the types of all syscalls that the caller may call, fetch, console and the rest.",
-	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},
+	Type:         "Syscall.Types",
+	Summary:      "Declare in TypeScript what the code of a syscall has: kernos.call with the types of all syscalls that the caller may call, fetch, console and the rest.",
+	Presentation: kernel.Presentation{Title: "Declare syscalls in TypeScript", Words: "d.ts, typings, types for an editor"},
+	Journaled:    kernel.Journaled{Recording: kernel.InWorkflows},
 })
 
 func (s *Scripts) types(ctx context.Context, _ struct{}) (typesOutput, error) {

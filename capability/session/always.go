@@ -26,8 +26,12 @@ type approvalsOutput struct {
 }
 
 var listApprovals = kernel.DefineQuery[struct{}, approvalsOutput](kernel.Definition{
-	Type:      "Session.Approvals",
-	Summary:   "List what was allowed always, for all sessions of a token.",
+	Type:    "Session.Approvals",
+	Summary: "List what was allowed always, for all sessions of a token.",
+	Presentation: kernel.Presentation{
+		Title: "List permanent approvals", Words: "what is always allowed, permissions of sessions",
+		Columns: []string{"APPROVAL {approval}", "TOKEN {token}"},
+	},
 	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},
 })
 
@@ -88,7 +92,9 @@ var revoke = kernel.DefineCommand[revokeInput, revokeOutput](kernel.Definition{
 	Type:    "Session.Revoke",
 	Summary: "Take back what was allowed always: such calls ask again in all sessions.",
 	Presentation: kernel.Presentation{
+		Title: "Take back an approval", Words: "ask again, revoke an approval, no longer allow",
 		Arguments: []string{"approval"},
+		Result:    "{request.approval} asks again",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "it is an approval for the sessions of another token"},
 			{Code: 404, When: "this wasn't allowed always"},
