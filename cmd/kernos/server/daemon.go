@@ -16,6 +16,14 @@
 //	kernel.go, request.go    a connection to it, and requests
 //	start.go, stop.go        the life of a daemon
 //	serve.go, inline.go      a kernel in this process, and its log in logfile.go
+//
+// # Goroutines
+//
+//   - Listening for signals, and returning unused memory to the system, one each: kernos serve starts them, and they
+//     end before it does.
+//   - Serving a kernel in this process, and its standard input, one each: kernos pipe --inline starts them. The input's
+//     ends with the process if it can't be interrupted.
+//   - What the end of a context causes: a daemon that is starting isn't waited for.
 package server
 
 import (
