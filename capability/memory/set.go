@@ -38,6 +38,9 @@ var set = kernel.DefineCommand[setInput, setOutput](kernel.Definition{
 	Input:   schema.Input[setInput]().Example(`{"key":"notes/1","value":"milk"}`).Quiet(), // the vault's secrets come through it
 	Emits:   changed,
 	Presentation: kernel.Presentation{
+		Title: "Set a value",
+		Words: "remember, take a note, note, put, save, write down, keep, kv, storage, store, cache, redis, db, database, state, variable, setting, config",
+		Stdin: "value", Result: "Set {request.key}[ (version {revision})]",
 		Arguments: []string{"key", "value"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the key can't be written"},
