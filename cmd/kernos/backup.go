@@ -11,7 +11,7 @@ import (
 	"kernos/internal/exit"
 )
 
-func backupCommand(k *kernels) *cobra.Command {
+func backupCommand() *cobra.Command {
 	var withKey bool
 	var file string
 	c := &cobra.Command{
@@ -36,7 +36,7 @@ a file of the same name when it is complete. - writes to standard output.`,
 		Args:    one("name the file: kernos backup FILE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return exit.OnSignal(c.Context(), func(ctx context.Context) error {
-				save := backup.Save{Context: k.context, Name: args[0], InProcess: openInProcess, Out: c.OutOrStdout(), Report: c.ErrOrStderr()}
+				save := backup.Save{Context: contextOf(c), Name: args[0], InProcess: openInProcess, Out: c.OutOrStdout(), Report: c.ErrOrStderr()}
 				if withKey || file != "" {
 					save.Key = func() ([]byte, error) { return backup.ReadPassphrase(ctx, file, true, c.ErrOrStderr()) }
 				}
@@ -44,7 +44,7 @@ a file of the same name when it is complete. - writes to standard output.`,
 			})
 		},
 	}
-	addContextFlag(c, &k.context)
+	addContextFlag(c)
 	c.Flags().BoolVar(&withKey, "with-key", false, "put the key file into the backup, sealed with a passphrase")
 	addPassphraseFile(c, &file)
 	return c

@@ -12,8 +12,8 @@ import (
 	"kernos/internal/exit"
 )
 
-func chatCommand(k *kernels) *cobra.Command {
-	o := &chat.Options{Open: k.started}
+func chatCommand() *cobra.Command {
+	o := &chat.Options{}
 	c := &cobra.Command{
 		Use:   "chat",
 		Short: "Talk with a language model that calls syscalls",
@@ -52,13 +52,13 @@ interrupt has ended it. --json prints the messages of the turn, one per line.`,
 				return err
 			}
 			o.Out, o.Err = c.OutOrStdout(), c.ErrOrStderr()
-			if err := o.Prepare(k.context, c.InOrStdin()); err != nil {
+			if err := o.Prepare(contextOf(c), c.InOrStdin()); err != nil {
 				return err
 			}
 			return exit.OnSignal(c.Context(), func(ctx context.Context) error { return chat.Run(ctx, o) })
 		},
 	}
-	addContextFlag(c, &k.context)
+	addContextFlag(c)
 	flags := c.Flags()
 	flags.StringVar(&o.Agent, "agent", "", "the `URI` of an agent file: its text is the system message, its tools are the session's")
 	flags.StringVar(&o.Model, "model", "", "the `NAME` of the model, as kernos model list has it")

@@ -8,15 +8,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kernos/cmd/kernos/line"
 	"kernos/cmd/kernos/server"
-	"kernos/cmd/kernos/terminal"
 	"kernos/daemon"
 	"kernos/message"
 )
 
-func consoleCommand(k *kernels) *cobra.Command {
+func consoleCommand() *cobra.Command {
 	var printed, owner bool
-	c := k.runs(&cobra.Command{
+	c := views(&cobra.Command{
 		Use:   "console",
 		Short: "Open the web console: calls, messages, workflows and memory in a browser",
 		Long: `Open the console of the daemon in the browser of this machine: call syscalls with forms,
@@ -29,9 +29,16 @@ rights for an hour, and then the rights of the console. Only the owner of a serv
 address, on its machine.`,
 		Example: "  kernos console\n  kernos console --print\n  kernos console --owner",
 		Args:    noArguments,
-	}, k.started, func(ctx context.Context, call caller, s *terminal.Screen, _ []string) error {
+	}, started, func(ctx context.Context, v *line.View) error {
+		data, err := server.Send(ctx, v.Call, message.KindCommand, daemon.ConsoleType, daemon.ConsoleRequest{Owner: owner}, nil)
+		if err != nil {
+			return err
+		}
+		if write := v.Writer(ctx, false); write != nil {
+			return write(data)
+		}
 		var link daemon.ConsoleLink
-		if err := server.Read(ctx, call, message.KindCommand, daemon.ConsoleType, daemon.ConsoleRequest{Owner: owner}, &link); err != nil {
+		if err := server.Decode(daemon.ConsoleType, data, &link); err != nil {
 			return err
 		}
 		if !printed {
@@ -39,10 +46,10 @@ address, on its machine.`,
 			if err == nil {
 				return nil
 			}
-			s.Note("no browser could be opened (%v); open this address within a minute:", err)
+			v.Screen.Note("no browser could be opened (%v); open this address within a minute:", err)
 		}
-		return s.Line(link.URL)
-	})
+		return v.Screen.Line(link.URL)
+	}, "text")
 	c.Flags().BoolVar(&owner, "owner", false, "let the browser act for the owner, for an hour")
 	c.Flags().BoolVar(&printed, "print", false, "print the address, and open nothing")
 	return c

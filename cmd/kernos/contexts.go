@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kernos/cmd/kernos/server"
+	"kernos/cmd/kernos/terminal"
 	"kernos/internal/exit"
 )
 
@@ -98,17 +99,17 @@ func changeContext(use, short string, change func(all *server.Contexts, name str
 }
 
 func contextListCommand() *cobra.Command {
-	return answers(&cobra.Command{
+	return prints(&cobra.Command{
 		Use:   "list",
 		Short: "List the contexts",
 		Args:  noArguments,
-	}, "table", func(c *cobra.Command, a *answer) error {
+	}, "table", func(c *cobra.Command, _ []string, s *terminal.Screen, o terminal.Output) error {
 		all, err := server.ReadContexts()
 		if err != nil {
 			return exit.Wrap(err)
 		}
 		list := all.List()
-		return a.writeValue(c.Context(), list, func() error { return server.ShowContexts(list, a.screen) })
+		return writeValue(c.Context(), s, o, list, func() error { return server.ShowContexts(list, s) })
 	})
 }
 
@@ -121,13 +122,8 @@ func completeContexts(_ *cobra.Command, args []string, _ string) ([]string, cobr
 }
 
 // addContextFlag adds the flag that chooses the server.
-func addContextFlag(c *cobra.Command, name *string) {
-	c.Flags().StringVar(name, "context", "", "ask the server of this context (kernos context list): its `NAME`")
-	completeContext(c)
-}
-
-// completeContext completes the flag --context of a command.
-func completeContext(c *cobra.Command) {
+func addContextFlag(c *cobra.Command) {
+	c.Flags().String("context", "", "ask the server of this context (kernos context list): its `NAME`")
 	_ = c.RegisterFlagCompletionFunc("context", func(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 		return completeContexts(c, nil, word)
 	})
@@ -136,8 +132,8 @@ func completeContext(c *cobra.Command) {
 // concernsThisMachine makes a command refuse every context but local. One that asks no server runs
 // whatever the current context is; any other also refuses to run while another context is the current
 // one, because the person may expect it to concern that server.
-func concernsThisMachine(c *cobra.Command, name *string, asksNoServer bool) {
-	c.Flags().StringVar(name, "context", "", "")
+func concernsThisMachine(c *cobra.Command, asksNoServer bool) {
+	name := c.Flags().String("context", "", "")
 	_ = c.Flags().MarkHidden("context")
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
 		switch *name {

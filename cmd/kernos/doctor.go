@@ -8,11 +8,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"kernos/cmd/kernos/doctor"
+	"kernos/cmd/kernos/terminal"
 	"kernos/internal/exit"
 )
 
-func doctorCommand(k *kernels) *cobra.Command {
-	c := answers(&cobra.Command{
+func doctorCommand() *cobra.Command {
+	c := prints(&cobra.Command{
 		Use:   "doctor [URL]",
 		Short: "Find out what is wrong between here and a server",
 		Long: `Check a server layer by layer, from the socket up to the rules of the protocol, and advise
@@ -28,17 +29,17 @@ doesn't let you in, 4 if it can't be reached.`,
   kernos doctor ws://127.0.0.1:7420/
   kernos doctor --context office --jq '.[] | select(.ok | not)'`,
 		Args: func(c *cobra.Command, args []string) error {
-			if len(args) > 1 || len(args) == 1 && k.context != "" {
+			if len(args) > 1 || len(args) == 1 && contextOf(c) != "" {
 				return fmt.Errorf("name one server: a URL, or --context NAME; see kernos doctor --help")
 			}
 			return nil
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
-	}, "text", func(c *cobra.Command, a *answer) error {
+	}, "text", func(c *cobra.Command, args []string, s *terminal.Screen, o terminal.Output) error {
 		return exit.OnSignal(c.Context(), func(ctx context.Context) error {
-			return doctor.Run(ctx, k.context, strings.Join(a.args, ""), a.screen, a.Writer(ctx, a.screen, false))
+			return doctor.Run(ctx, contextOf(c), strings.Join(args, ""), s, o.Writer(ctx, s, false))
 		})
 	})
-	addContextFlag(c, &k.context)
+	addContextFlag(c)
 	return c
 }

@@ -17,16 +17,16 @@ import (
 )
 
 // documentCommands returns the commands for memory and files as a person handles them.
-func documentCommands(k *kernels) []*cobra.Command {
-	return []*cobra.Command{catCommand(k), cpCommand(k), editCommand(k)}
+func documentCommands() []*cobra.Command {
+	return []*cobra.Command{catCommand(), cpCommand(), editCommand()}
 }
 
 // documentCommand gives a command the documents of the server that it is for.
-func documentCommand(k *kernels, c *cobra.Command, run func(ctx context.Context, docs documents, s *terminal.Screen, args []string) error) *cobra.Command {
-	addContextFlag(c, &k.context)
+func documentCommand(c *cobra.Command, run func(ctx context.Context, docs documents, s *terminal.Screen, args []string) error) *cobra.Command {
+	addContextFlag(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return exit.OnSignal(c.Context(), func(ctx context.Context) (err error) {
-			docs, done, err := openDocuments(ctx, k.context, c.InOrStdin(), c.OutOrStdout())
+			docs, done, err := openDocuments(ctx, contextOf(c), c.InOrStdin(), c.OutOrStdout())
 			if err != nil {
 				return err
 			}
@@ -37,8 +37,8 @@ func documentCommand(k *kernels, c *cobra.Command, run func(ctx context.Context,
 	return c
 }
 
-func catCommand(k *kernels) *cobra.Command {
-	return documentCommand(k, &cobra.Command{
+func catCommand() *cobra.Command {
+	return documentCommand(&cobra.Command{
 		Use:   "cat NAME…",
 		Short: "Write a value of the memory, or a file, as it is",
 		Long: `Write what a name stands for to standard output: a text and a file as they are, any
@@ -59,8 +59,8 @@ file of the tree, such as os://agents/writer.md.`,
 	})
 }
 
-func cpCommand(k *kernels) *cobra.Command {
-	return documentCommand(k, &cobra.Command{
+func cpCommand() *cobra.Command {
+	return documentCommand(&cobra.Command{
 		Use:   "cp FROM TO",
 		Short: "Copy between memory, files of the tree and files of this machine",
 		Long: `Copy one document. FROM and TO are each a file of this machine, a file of the tree,
@@ -87,8 +87,8 @@ in a file, and stays what it is when it is copied to another key.`,
 	})
 }
 
-func editCommand(k *kernels) *cobra.Command {
-	return documentCommand(k, &cobra.Command{
+func editCommand() *cobra.Command {
+	return documentCommand(&cobra.Command{
 		Use:   "edit NAME",
 		Short: "Change a value of the memory, or a file, with an editor",
 		Long: `Change what a name stands for with the editor that VISUAL or EDITOR names: a key of the

@@ -18,7 +18,7 @@ import (
 // time that the kernel gives a call.
 const defaultHandleTime = 30 * time.Second
 
-func handleCommand(k *kernels) *cobra.Command {
+func handleCommand() *cobra.Command {
 	flags := pipe.Flags{Timeout: defaultHandleTime}
 	parallel := quantity.Count(runtime.NumCPU())
 	c := &cobra.Command{
@@ -55,14 +55,14 @@ gets the syscall, and the program runs here.`,
 			if _, err := exec.LookPath(args[1]); err != nil {
 				return fmt.Errorf("the program can't be run: %w", err)
 			}
-			server, err := server.FindServer(k.context, "")
+			server, err := server.FindServer(contextOf(c), "")
 			if err != nil {
 				return err
 			}
 			return pipe.Handle(c.Context(), server, def, args[1:], int(parallel), c.ErrOrStderr())
 		},
 	}
-	addContextFlag(c, &k.context)
+	addContextFlag(c)
 	f := c.Flags()
 	f.StringVar(&flags.File, "definition", "", "a `FILE` with what Syscall.Register takes, as JSON; the flags below are stronger")
 	f.StringVar(&flags.Kind, "kind", "command", "the `KIND`: query if it changes nothing, otherwise command")

@@ -10,29 +10,28 @@ import (
 
 	"kernos/cmd/kernos/line"
 	"kernos/cmd/kernos/record"
-	"kernos/cmd/kernos/terminal"
 )
 
 // recorded lists messages, for programs one per line.
-func (a *answer) recorded(ctx context.Context) *record.Listing {
-	return record.New(a.call, a.screen, a.Writer(ctx, a.screen, true))
+func recorded(ctx context.Context, v *line.View) *record.Listing {
+	return record.New(v.Call, v.Screen, v.Writer(ctx, true))
 }
 
 // historyCommands returns the commands that show what is in the journal, and replay, which may add
 // to it.
-func historyCommands(k *kernels) []*cobra.Command {
-	all := []*cobra.Command{logCommand(k), showCommand(k), graphCommand(k), searchCommand(k), replayCommand(k), watchCommand(k)}
+func historyCommands() []*cobra.Command {
+	all := []*cobra.Command{logCommand(), showCommand(), graphCommand(), searchCommand(), replayCommand(), watchCommand()}
 	for _, c := range all {
 		for flag, values := range map[string]line.Known{"kind": line.KnownKinds, "type": line.KnownPatterns, "correlation": line.KnownWorkflows, "causation": line.KnownIDs, "principal": line.KnownPrincipals} {
 			if c.Flags().Lookup(flag) != nil {
-				_ = c.RegisterFlagCompletionFunc(flag, k.completes(values))
+				_ = c.RegisterFlagCompletionFunc(flag, completes(values))
 			}
 		}
 		switch c.Name() {
 		case "show", "graph":
-			c.ValidArgsFunction = k.completesFirst(line.KnownIDs)
+			c.ValidArgsFunction = completesFirst(line.KnownIDs)
 		case "replay":
-			c.ValidArgsFunction = k.completesFirst(line.KnownWorkflows)
+			c.ValidArgsFunction = completesFirst(line.KnownWorkflows)
 		}
 	}
 	return all
@@ -41,7 +40,7 @@ func historyCommands(k *kernels) []*cobra.Command {
 // maxTable is how many messages a table shows; more are written as they are read.
 const maxTable = 10_000
 
-func logCommand(k *kernels) *cobra.Command {
+func logCommand() *cobra.Command {
 	var filter record.Filter
 	var count int
 	var follow bool
@@ -86,14 +85,13 @@ too.`,
 	filterFlags(c, &filter)
 	c.Flags().IntVarP(&count, "count", "n", 50, "show at most `N` messages; 0 for all")
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "continue with what is recorded from now on, until interrupted")
-	return k.asks(c, k.started, "table", func(ctx context.Context, a *answer) error {
-		filter.Line = strings.Join(a.args, " ")
-		return a.recorded(ctx).Log(ctx, filter, count, follow)
-	})
+	return views(c, started, func(ctx context.Context, v *line.View) error {
+		filter.Line = strings.Join(v.Args, " ")
+		return recorded(ctx, v).Log(ctx, filter, count, follow)
+	}, "table")
 }
 
-func graphCommand(k *kernels) *cobra.Command {
-	var form terminal.Output
+func graphCommand() *cobra.Command {
 	var graph record.GraphRequest
 	c := &cobra.Command{
 		Use:   "graph CORRELATION | ID",
@@ -118,18 +116,18 @@ is tree, otherwise mermaid.`,
 		Args: one("name the workflow: kernos graph CORRELATION, or the id of one of its messages; kernos log lists them"),
 	}
 	principalFlag(c, (*[]string)(&graph.Principal))
-	form.AddTo(c, record.Formats...)
+	views(c, started, func(ctx context.Context, v *line.View) error {
+		graph.CorrelationID, graph.Format = v.Args[0], v.Output().Mode
+		return record.New(v.Call, v.Screen, v.Writer(ctx, true)).Graph(ctx, graph)
+	}, record.Formats...)
 	c.Flags().AddFlag(otherName(c.Flags().Lookup("output"), "format"))
-	return k.runs(c, k.started, func(ctx context.Context, call caller, s *terminal.Screen, args []string) error {
-		graph.CorrelationID, graph.Format = args[0], form.Mode
-		return record.New(call, s, nil).Graph(ctx, graph)
-	})
+	return c
 }
 
 // maxFound is how many messages a search may find.
 const maxFound = 1000
 
-func searchCommand(k *kernels) *cobra.Command {
+func searchCommand() *cobra.Command {
 	var filter record.Filter
 	var count int
 	var mode string
@@ -161,12 +159,12 @@ the search.
 	filterFlags(c, &filter)
 	c.Flags().IntVarP(&count, "count", "n", 20, "show at most `N` messages")
 	c.Flags().StringVar(&mode, "mode", "", "`WHAT` to go by: words, meaning or both (default both)")
-	return k.asks(c, k.started, "table", func(ctx context.Context, a *answer) error {
-		return a.recorded(ctx).Search(ctx, strings.Join(a.args, " "), mode, filter, count)
-	})
+	return views(c, started, func(ctx context.Context, v *line.View) error {
+		return recorded(ctx, v).Search(ctx, strings.Join(v.Args, " "), mode, filter, count)
+	}, "table")
 }
 
-func replayCommand(k *kernels) *cobra.Command {
+func replayCommand() *cobra.Command {
 	var execute, queries bool
 	var count int
 	c := &cobra.Command{
@@ -198,12 +196,12 @@ something came out differently.`,
 	c.Flags().BoolVar(&execute, "execute", false, "run the workflow's commands again and compare")
 	c.Flags().BoolVar(&queries, "queries", false, "run its queries again too")
 	c.Flags().IntVarP(&count, "count", "n", 0, "show at most `N` messages")
-	return k.asks(c, k.started, "table", func(ctx context.Context, a *answer) error {
-		return a.recorded(ctx).Replay(ctx, record.ReplayRequest{CorrelationID: a.args[0], Execute: execute, Queries: queries, Limit: count})
-	})
+	return views(c, started, func(ctx context.Context, v *line.View) error {
+		return recorded(ctx, v).Replay(ctx, record.ReplayRequest{CorrelationID: v.Args[0], Execute: execute, Queries: queries, Limit: count})
+	}, "table")
 }
 
-func watchCommand(k *kernels) *cobra.Command {
+func watchCommand() *cobra.Command {
 	var filter record.Filter
 	var from uint64
 	var count int
@@ -225,13 +223,13 @@ time; what was recorded between then and now comes first, without gap or repeat.
 	filterFlags(c, &filter)
 	c.Flags().Uint64Var(&from, "from", 0, "begin with the message with this `NUMBER`")
 	c.Flags().IntVarP(&count, "count", "n", 0, "end after `N` messages")
-	return k.asks(c, k.started, "table", func(ctx context.Context, a *answer) error {
+	return views(c, started, func(ctx context.Context, v *line.View) error {
 		r := record.WatchRequest{Filter: filter, Limit: count}
 		if c.Flags().Changed("from") {
 			r.From = &from
 		}
-		return a.recorded(ctx).Watch(ctx, r)
-	})
+		return recorded(ctx, v).Watch(ctx, r)
+	}, "table")
 }
 
 // filterFlags adds the flags that select messages.
@@ -270,8 +268,8 @@ func otherName(f *pflag.Flag, name string) *pflag.Flag {
 	return &other
 }
 
-func showCommand(k *kernels) *cobra.Command {
-	return k.asks(&cobra.Command{
+func showCommand() *cobra.Command {
+	return views(&cobra.Command{
 		Use:   "show ID",
 		Short: "Show one recorded message, with its cause and its effects",
 		Long: `Show one message of the journal: who sent it, when, what it says, which message caused it
@@ -281,7 +279,7 @@ and what it caused. The id can be given as kernos log shows it, with … in its 
 		Example: `  kernos show 01JAX…9E3F1G
   kernos show 01JAXV5Y2Z4B8Q0R6T7W9E3F1G --jq '.effects[] | .type'`,
 		Args: one("name the message: kernos show ID; kernos log lists them"),
-	}, k.started, "text", func(ctx context.Context, a *answer) error {
-		return record.New(a.call, a.screen, a.Writer(ctx, a.screen, false)).Show(ctx, a.args[0])
-	})
+	}, started, func(ctx context.Context, v *line.View) error {
+		return record.New(v.Call, v.Screen, v.Writer(ctx, false)).Show(ctx, v.Args[0])
+	}, "text")
 }

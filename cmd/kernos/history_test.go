@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kernos/cmd/kernos/line"
 	"kernos/internal/exit"
 	"kernos/message"
 )
@@ -23,29 +24,25 @@ type scripted struct {
 	t       *testing.T
 	asked   []string
 	answers []func(request message.Message, event func(message.Message)) message.Message
-	closed  int
 }
 
-func (s *scripted) open(context.Context) (caller, func() error, error) {
-	call := func(_ context.Context, request message.Message, event func(json.RawMessage) error) (json.RawMessage, error) {
-		s.asked = append(s.asked, fmt.Sprintf("%s %s %s", request.Kind, request.Type, request.Data))
-		if len(s.answers) == 0 {
-			s.t.Fatalf("asked for more: %s", s.asked)
-		}
-		answer := s.answers[0]
-		s.answers = s.answers[1:]
-		var failed error
-		outcome := answer(request, func(m message.Message) { failed = cmp.Or(failed, event(m.Data)) })
-		if failed != nil {
-			return nil, failed
-		}
-		if outcome.Kind == message.KindError {
-			e, err := message.ParseError(outcome.Data)
-			return nil, errors.Join(e, err)
-		}
-		return outcome.Data, nil
+func (s *scripted) call(_ context.Context, request message.Message, event func(json.RawMessage) error) (json.RawMessage, error) {
+	s.asked = append(s.asked, fmt.Sprintf("%s %s %s", request.Kind, request.Type, request.Data))
+	if len(s.answers) == 0 {
+		s.t.Fatalf("asked for more: %s", s.asked)
 	}
-	return call, func() error { s.closed++; return nil }, nil
+	answer := s.answers[0]
+	s.answers = s.answers[1:]
+	var failed error
+	outcome := answer(request, func(m message.Message) { failed = cmp.Or(failed, event(m.Data)) })
+	if failed != nil {
+		return nil, failed
+	}
+	if outcome.Kind == message.KindError {
+		e, err := message.ParseError(outcome.Data)
+		return nil, errors.Join(e, err)
+	}
+	return outcome.Data, nil
 }
 
 // reply is an answer without events.
@@ -65,12 +62,12 @@ func fail(code int, text string) func(message.Message, func(message.Message)) me
 func runWith(t *testing.T, s *scripted, args ...string) (out, notes string, status int) {
 	t.Helper()
 	root := &cobra.Command{Use: "kernos", SilenceErrors: true, SilenceUsage: true}
-	root.AddCommand(historyCommands(&kernels{started: s.open, running: s.open})...)
+	root.AddCommand(historyCommands()...)
 	var o, e bytes.Buffer
 	root.SetOut(&o)
 	root.SetErr(&e)
 	root.SetArgs(args)
-	if err := root.ExecuteContext(t.Context()); err != nil {
+	if err := root.ExecuteContext(line.WithKernel(t.Context(), s.call)); err != nil {
 		status = exit.Usage
 		if ended, ok := errors.AsType[*exit.Error](err); ok {
 			status = ended.Status
@@ -113,7 +110,7 @@ func TestLogPagesAndFollows(t *testing.T) {
 		`query Message.List ` + filter + `"cursor":"d8","limit":49,"order":"desc","records":true}`,
 		`query Message.Watch ` + filter + `"after":8}`,
 	}
-	if strings.Join(s.asked, "\n") != strings.Join(want, "\n") || s.closed != 1 {
+	if strings.Join(s.asked, "\n") != strings.Join(want, "\n") {
 		t.Errorf("asked\n%s", strings.Join(s.asked, "\n"))
 	}
 }
@@ -142,7 +139,7 @@ func TestCommandsLeaveWithTheRightStatus(t *testing.T) {
 		{"log", fail(422, "type: wrong"), 5, "", "type: wrong\n"},
 		{"log", fail(404, "No handler for Message.List"), 1, "", "No handler for Message.List\n"},
 		{"log", fail(503, "held by \x1b[31manother"), 1, "", "held by  [31manother\n"},
-		{"log", reply(`1`), 1, "", "the answer of Message.List can't be read: json: cannot unmarshal number into Go value of type recorded.pageReply\n"},
+		{"log", reply(`1`), 1, "", "the answer of Message.List can't be read: it is a number, and an object is expected\n"},
 		{"log -n -1", nil, 2, "", "-n must be from 1 to 10000, or 0 for all; got -1\n"},
 		{"log kind:eror x", fail(422, "kind: wrong"), 5, "", "kind: wrong\n"},
 		{"graph w", reply(`"graph TD\n"`), 0, "graph TD\n", ""},
@@ -216,33 +213,29 @@ func TestSearchShowsWhy(t *testing.T) {
 }
 
 func TestASignalEndsAWatch(t *testing.T) {
-	s := &scripted{t: t}
 	interrupted := make(chan struct{})
-	open := func(ctx context.Context) (caller, func() error, error) {
-		_, done, err := s.open(ctx)
-		return func(ctx context.Context, _ message.Message, _ func(json.RawMessage) error) (json.RawMessage, error) {
-			self, err := os.FindProcess(os.Getpid())
-			if err != nil {
-				return nil, err
-			}
-			if err := self.Signal(os.Interrupt); err != nil {
-				return nil, err
-			}
-			<-ctx.Done()
-			close(interrupted)
-			return nil, &message.Error{Code: 499, Message: "Cancelled before it was done"}
-		}, done, err
+	call := func(ctx context.Context, _ message.Message, _ func(json.RawMessage) error) (json.RawMessage, error) {
+		self, err := os.FindProcess(os.Getpid())
+		if err != nil {
+			return nil, err
+		}
+		if err := self.Signal(os.Interrupt); err != nil {
+			return nil, err
+		}
+		<-ctx.Done()
+		close(interrupted)
+		return nil, &message.Error{Code: 499, Message: "Cancelled before it was done"}
 	}
-	c := watchCommand(&kernels{started: open})
+	c := watchCommand()
 	c.SetArgs([]string{}) // nil would mean those of the test
 	c.SilenceErrors, c.SilenceUsage = true, true
-	err := c.ExecuteContext(t.Context())
+	err := c.ExecuteContext(line.WithKernel(t.Context(), call))
 	select {
 	case <-interrupted:
 	default:
 		t.Error("the watch ended before the signal")
 	}
-	if ended, ok := errors.AsType[*exit.Error](err); !ok || ended.Status != exit.Interrupted || ended.Error() != "" || s.closed != 1 {
+	if ended, ok := errors.AsType[*exit.Error](err); !ok || ended.Status != exit.Interrupted || ended.Error() != "" {
 		t.Errorf("got %v", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // jobCommand returns the module job, and what the command line has beyond its methods.
-func jobCommand(k *kernels) *cobra.Command {
+func jobCommand() *cobra.Command {
 	c := moduleCommand(&cobra.Command{
 		Use:   "job",
 		Short: "Work in the background: start, list, cancel and wait for jobs",
@@ -29,11 +29,11 @@ form that the table has. kernos job logs shows what a job has said.`,
   kernos job pause 01K9Z…X4V2QD   # a schedule
   kernos job resume               # what has been waiting since kernos restore`,
 	})
-	c.AddCommand(jobLogsCommand(k))
+	c.AddCommand(jobLogsCommand())
 	return c
 }
 
-func jobLogsCommand(k *kernels) *cobra.Command {
+func jobLogsCommand() *cobra.Command {
 	var follow bool
 	c := &cobra.Command{
 		Use:   "logs ID",
@@ -48,7 +48,7 @@ func jobLogsCommand(k *kernels) *cobra.Command {
 		ValidArgsFunction: line.CompleteParameter("job", "status"),
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "continue until the job has ended")
-	return k.asks(c, k.started, "text", func(ctx context.Context, a *answer) error {
-		return (&line.JobLog{Call: a.call, Screen: a.screen, ID: a.args[0], Print: a.Writer(ctx, a.screen, true)}).Show(ctx, follow)
-	})
+	return views(c, started, func(ctx context.Context, v *line.View) error {
+		return (&line.JobLog{Call: v.Call, Screen: v.Screen, ID: v.Args[0], Print: v.Writer(ctx, true)}).Show(ctx, follow)
+	}, "text")
 }

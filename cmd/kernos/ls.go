@@ -9,10 +9,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"kernos/cmd/kernos/line"
+	"kernos/internal/exit"
 )
 
-func lsCommand(k *kernels) *cobra.Command {
-	return k.lists(&cobra.Command{
+func lsCommand() *cobra.Command {
+	return views(&cobra.Command{
 		Use:   "ls [MODULE]",
 		Short: "List the syscalls",
 		Long: `List the syscalls that the daemon serves, or those of one module, those included that
@@ -24,33 +25,41 @@ other programs have registered; or, if no daemon is running, those of kernos its
 			}
 			return nil
 		},
-		ValidArgsFunction: k.completesFirst(line.KnownModules),
-	}, "table", func(ctx context.Context, a *answer) (bool, error) {
-		all, err := line.Catalog(ctx, a.call)
-		if err == nil && len(a.args) > 0 {
-			all, err = line.OfModule(all, a.args[0])
+		ValidArgsFunction: completesFirst(line.KnownModules),
+	}, readOnly, func(ctx context.Context, v *line.View) error {
+		all, err := line.Catalog(ctx, v.Call)
+		if err == nil && len(v.Args) > 0 {
+			all, err = line.OfModule(all, v.Args[0])
+		}
+		if err != nil || len(v.Args) == 0 {
+			v.NoteLacks()
 		}
 		if err != nil {
-			return false, err
+			return err
 		}
-		return len(a.args) == 0, a.writeValue(ctx, all, func() error { return line.ListSyscalls(all, a.screen) })
-	})
+		data, err := json.Marshal(all)
+		if err != nil {
+			return exit.Wrap(err)
+		}
+		return v.Write(ctx, data, func() error { return line.ListSyscalls(all, v.Screen) })
+	}, "table")
 }
 
-func describeCommand(k *kernels) *cobra.Command {
-	return k.lists(&cobra.Command{
+func describeCommand() *cobra.Command {
+	return views(&cobra.Command{
 		Use:   "describe TYPE",
 		Short: "Say what a syscall takes and gives",
 		Long: `Say what a syscall takes and gives. It is named as in a call: Memory.Get, memory.get,
 memory_get or memory get. --json prints what Syscall.Describe replies.`,
 		Example:           "  kernos describe Echo\n  kernos describe memory get\n  kernos describe Echo --jq .input",
 		Args:              arguments(1, 2, "name the syscall: kernos describe TYPE; kernos ls lists them"),
-		ValidArgsFunction: k.completesFirst(line.KnownTypes),
-	}, "text", func(ctx context.Context, a *answer) (bool, error) {
-		d, err := line.Describe(ctx, a.call, strings.Join(a.args, " "))
+		ValidArgsFunction: completesFirst(line.KnownTypes),
+	}, readOnly, func(ctx context.Context, v *line.View) error {
+		d, err := line.Describe(ctx, v.Call, strings.Join(v.Args, " "))
 		if err != nil {
-			return false, err
+			v.NoteLacks()
+			return err
 		}
-		return false, a.write(ctx, d.Reply, func(*answer, json.RawMessage) error { return d.Show(a.screen) })
-	})
+		return v.Write(ctx, d.Reply, func() error { return d.Show(v.Screen) })
+	}, "text")
 }

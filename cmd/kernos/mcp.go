@@ -14,7 +14,7 @@ import (
 // mcpToken is the token that kernos mcp acts for by default. It is made when it is first needed.
 const mcpToken = "mcp"
 
-func mcpCommand(k *kernels) *cobra.Command {
+func mcpCommand() *cobra.Command {
 	var as string
 	var owner bool
 	var tools []string
@@ -40,7 +40,7 @@ Syscall_Search finds the others, and Syscall_Call calls them. --tools chooses ot
 			if owner && as != "" {
 				return errors.New("--owner and --as exclude each other")
 			}
-			opened, err := server.Open(c.Context(), server.Options{Context: k.context, Start: true})
+			opened, err := server.Open(c.Context(), server.Options{Context: contextOf(c), Start: true})
 			if err != nil {
 				return err
 			}
@@ -65,11 +65,11 @@ Syscall_Search finds the others, and Syscall_Call calls them. --tools chooses ot
 			return server.ServeMCP(c.Context(), query, c.InOrStdin(), c.OutOrStdout(), func(note string) { c.PrintErrln("kernos: --tools: " + note) })
 		},
 	}
-	addContextFlag(c, &k.context)
+	addContextFlag(c)
 	c.Flags().StringVar(&as, "as", "", "the `NAME` of the token that the client acts for (default mcp)")
 	c.Flags().BoolVar(&owner, "owner", false, "act for the owner")
 	c.Flags().StringArrayVar(&tools, "tools", nil, "the `TOOLS` to list: core, all, or patterns such as Memory.* (default core)")
-	c.AddCommand(mcpInstallCommand(k))
-	c.AddCommand(mcpHostCommands(k)...)
+	c.AddCommand(mcpInstallCommand())
+	c.AddCommand(mcpHostCommands()...)
 	return c
 }

@@ -14,36 +14,38 @@ import (
 )
 
 // mcpHostCommands returns the commands about servers that this kernel is the host of.
-func mcpHostCommands(k *kernels) []*cobra.Command {
+func mcpHostCommands() []*cobra.Command {
 	of := func(c *cobra.Command) *cobra.Command {
 		c.Args = oneListed("server")
 		c.ValidArgsFunction = line.CompleteParameter("mcp", "show")
 		return c
 	}
 	return []*cobra.Command{
-		mcpAddCommand(k),
-		k.sends(&cobra.Command{
+		mcpAddCommand(),
+		sends(&cobra.Command{
 			Use:   "list",
 			Short: "List the MCP servers that are mounted",
 			Args:  noArguments,
 		}, "table", "Mcp.List", nothing, nil),
-		k.sends(of(&cobra.Command{
+		sends(of(&cobra.Command{
 			Use:   "show NAME",
 			Short: "Show an MCP server: its tools, files and changes",
 		}), "text", "Mcp.Show", named, showServer),
-		mcpAllowCommand(k, of),
-		k.asks(of(&cobra.Command{
+		mcpAllowCommand(of),
+		views(of(&cobra.Command{
 			Use:   "refresh NAME",
 			Short: "Ask an MCP server again what it offers, and log in to it",
-		}), k.any, "text", func(ctx context.Context, a *answer) error { return a.waitForServer(ctx, "Mcp.Refresh", named(a.args)) }),
-		k.sends(of(&cobra.Command{
+		}), inProcess, func(ctx context.Context, v *line.View) error {
+			return waitForServer(ctx, v, "Mcp.Refresh", named(v.Args))
+		}, "text"),
+		sends(of(&cobra.Command{
 			Use:   "remove NAME",
 			Short: "Take an MCP server away, with its tools and files",
 		}), "text", "Mcp.Remove", named, nil),
 	}
 }
 
-func mcpAddCommand(k *kernels) *cobra.Command {
+func mcpAddCommand() *cobra.Command {
 	var add line.Addition
 	var env, headers []string
 	var clientID, clientSecret string
@@ -92,23 +94,22 @@ If the server describes a tool in another way later, sessions ask again.`,
 	f.StringVar(&clientID, "client-id", "", "the `ID` that the server's authorization server knows this kernel by (default: it registers by itself)")
 	f.StringVar(&clientSecret, "client-secret", "", "the `SECRET` that belongs to --client-id")
 	f.Var(&timeout, "timeout", "how long a tool may take (default 1m)")
-	return k.asks(c, k.any, "text", func(ctx context.Context, a *answer) error { return a.waitForServer(ctx, "Mcp.Add", add) })
+	return views(c, inProcess, func(ctx context.Context, v *line.View) error { return waitForServer(ctx, v, "Mcp.Add", add) }, "text")
 }
 
 // waitForServer sends a request that may want a person to log in, and shows the server.
-func (a *answer) waitForServer(ctx context.Context, t message.Type, input any) error {
-	a.asked = t
-	data, err := line.Wait(ctx, a.call, a.screen, t, input)
+func waitForServer(ctx context.Context, v *line.View, t message.Type, input any) error {
+	data, err := line.Wait(ctx, v.Call, v.Screen, t, input)
 	if err != nil {
 		return err
 	}
-	return a.write(ctx, data, showServer)
+	return v.Write(ctx, data, func() error { return showServer(v, t, data) })
 }
 
 // showServer writes a server.
 var showServer = shows((*line.MCPServer).Show)
 
-func mcpAllowCommand(k *kernels, of func(*cobra.Command) *cobra.Command) *cobra.Command {
+func mcpAllowCommand(of func(*cobra.Command) *cobra.Command) *cobra.Command {
 	var ask bool
 	c := of(&cobra.Command{
 		Use:   "allow NAME | NAME.TOOL",
@@ -119,7 +120,7 @@ another way, asks again.`,
 		Example: "  kernos mcp allow github.create_issue\n  kernos mcp allow github --ask",
 	})
 	c.Flags().BoolVar(&ask, "ask", false, "accept the tools as the server describes them now, and keep asking")
-	return k.sends(c, "text", "Mcp.Allow", func(args []string) any {
+	return sends(c, "text", "Mcp.Allow", func(args []string) any {
 		name, tool, one := strings.Cut(args[0], ".")
 		input := map[string]any{"name": name, "ask": ask}
 		if one {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,7 @@ import (
 	"kernos/message"
 )
 
-func mcpInstallCommand(k *kernels) *cobra.Command {
+func mcpInstallCommand() *cobra.Command {
 	var yes, undo, print bool
 	c := &cobra.Command{
 		Use:   "install [CLIENT]",
@@ -63,8 +64,14 @@ names it, and kernos token update CLIENT changes what it may do. The file has no
 			}
 			i := installation{
 				client: client, screen: s, in: c.InOrStdin(), yes: yes,
-				ask: func(f func(context.Context, caller) error) error {
-					return asking(c, k.any, func(ctx context.Context, call caller, _ *terminal.Screen) error { return f(ctx, call) })
+				ask: func(f func(context.Context, server.Caller) error) error {
+					return exit.OnSignal(c.Context(), func(ctx context.Context) error {
+						call, done, err := opener(c, inProcess)(ctx)
+						if err != nil {
+							return exit.Wrap(err)
+						}
+						return cmp.Or(f(ctx, call), exit.Wrap(done()))
+					})
 				},
 			}
 			if undo {
@@ -72,7 +79,7 @@ names it, and kernos token update CLIENT changes what it may do. The file has no
 			}
 			return i.install(c.Context(), launched, home.Clients())
 		},
-		ValidArgsFunction: k.completesFirst(func(context.Context, opener) []string { return clientconfig.Names() }),
+		ValidArgsFunction: completesFirst(func(context.Context, server.Opener) []string { return clientconfig.Names() }),
 	}
 	f := c.Flags()
 	f.BoolVarP(&yes, "yes", "y", false, "make the change without asking")
@@ -142,7 +149,7 @@ type installation struct {
 	yes    bool      // the person has agreed already
 
 	// ask asks a kernel.
-	ask func(func(context.Context, caller) error) error
+	ask func(func(context.Context, server.Caller) error) error
 }
 
 // install makes the change, with the token of the client.
@@ -158,7 +165,7 @@ func (i *installation) undo(ctx context.Context, folder string) error {
 }
 
 // run shows the change, asks, does what belongs to it in the kernel, and makes it.
-func (i *installation) run(ctx context.Context, change *clientconfig.Change, err error, kernel func(context.Context, caller, *clientconfig.Change) error, done string) error {
+func (i *installation) run(ctx context.Context, change *clientconfig.Change, err error, kernel func(context.Context, server.Caller, *clientconfig.Change) error, done string) error {
 	if err != nil {
 		path, _ := i.client.Path()
 		return &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("%s can't be changed: %w", path, err)}
@@ -185,7 +192,7 @@ func (i *installation) run(ctx context.Context, change *clientconfig.Change, err
 	if agreed, err := i.agreed(ctx); err != nil || !agreed {
 		return err
 	}
-	return i.ask(func(ctx context.Context, call caller) error {
+	return i.ask(func(ctx context.Context, call server.Caller) error {
 		if err := kernel(ctx, call, change); err != nil {
 			return err
 		}
@@ -217,14 +224,14 @@ func (i *installation) agreed(ctx context.Context) (bool, error) {
 }
 
 // introduce makes the client's token, unless there is one.
-func (i *installation) introduce(ctx context.Context, call caller, change *clientconfig.Change) error {
+func (i *installation) introduce(ctx context.Context, call server.Caller, change *clientconfig.Change) error {
 	made, err := line.MakeToken(ctx, call, i.client.Name)
 	change.Token = change.Token || made
 	return err
 }
 
 // forget revokes the token that the installation made.
-func (i *installation) forget(ctx context.Context, call caller, change *clientconfig.Change) error {
+func (i *installation) forget(ctx context.Context, call server.Caller, change *clientconfig.Change) error {
 	if !change.Token {
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // modelCommand returns the module model, and what connects models.
-func modelCommand(k *kernels) *cobra.Command {
+func modelCommand() *cobra.Command {
 	c := moduleCommand(&cobra.Command{
 		Use:   "model",
 		Short: "Language models: find, connect, list and try them",
@@ -27,12 +27,12 @@ things out, and knows nothing.`,
   kernos model list
   kernos model check --model openai`,
 	})
-	c.AddCommand(modelDetectCommand(k), modelAddCommand(k))
+	c.AddCommand(modelDetectCommand(), modelAddCommand())
 	return c
 }
 
-func modelDetectCommand(k *kernels) *cobra.Command {
-	c := answers(&cobra.Command{
+func modelDetectCommand() *cobra.Command {
+	c := prints(&cobra.Command{
 		Use:   "detect",
 		Short: "Find models that could be connected",
 		Long: `Look for model servers on this machine (ollama, llama-server and LM Studio, at their usual
@@ -41,21 +41,21 @@ Nothing is connected, and no key is sent. ` + chat.ServersVariable + ` names oth
 servers: NAME=HOST:PORT,… or none.`,
 		Example: "  kernos model detect",
 		Args:    noArguments,
-	}, "table", func(c *cobra.Command, a *answer) error {
-		server, err := server.FindServer(k.context, "")
+	}, "table", func(c *cobra.Command, _ []string, s *terminal.Screen, o terminal.Output) error {
+		server, err := server.FindServer(contextOf(c), "")
 		if err != nil {
 			return err
 		}
 		return exit.OnSignal(c.Context(), func(ctx context.Context) error {
 			found := chat.Detect(ctx, server.Daemon != nil)
-			return a.writeValue(ctx, map[string]any{"found": append([]chat.Found{}, found...)}, func() error { return chat.ShowFound(a.screen, found) })
+			return writeValue(ctx, s, o, map[string]any{"found": append([]chat.Found{}, found...)}, func() error { return chat.ShowFound(s, found) })
 		})
 	})
-	addContextFlag(c, &k.context)
+	addContextFlag(c)
 	return c
 }
 
-func modelAddCommand(k *kernels) *cobra.Command {
+func modelAddCommand() *cobra.Command {
 	var wanted chat.Found
 	var withKey bool
 	names := func() (all []string) {
@@ -87,12 +87,12 @@ provider is asked for one word, and isn't connected if it doesn't answer.
 	c.Flags().StringVar(&wanted.Model, "model", "", "the `NAME` of the model there (default: the one that kernos model detect shows)")
 	c.Flags().StringVar(&wanted.BaseURL, "url", "", "the `URL` of a server that talks like OpenAI's")
 	c.Flags().BoolVar(&withKey, "key", false, "the server of --url wants a key")
-	return k.runs(c, k.started, func(ctx context.Context, call caller, s *terminal.Screen, args []string) error {
-		server, err := server.FindServer(k.context, "")
+	return views(c, started, func(ctx context.Context, v *line.View) error {
+		local, err := v.Local()
 		if err != nil {
 			return err
 		}
-		wanted.Name = args[0]
-		return chat.AddModel(ctx, call, s, c.InOrStdin(), wanted, withKey, server.Daemon != nil)
-	})
+		wanted.Name = v.Args[0]
+		return chat.AddModel(ctx, v.Call, v.Screen, c.InOrStdin(), wanted, withKey, local)
+	}, "text")
 }

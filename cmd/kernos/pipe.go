@@ -16,7 +16,7 @@ import (
 	"kernos/transport"
 )
 
-func pipeCommand(k *kernels) *cobra.Command {
+func pipeCommand() *cobra.Command {
 	var inline, lenient, record bool
 	o := daemon.Options{Limits: daemon.Limits{Timeout: kernel.DefaultTimeout}}
 	c := &cobra.Command{
@@ -44,13 +44,13 @@ reached or goes away before everything is answered.`,
 				if err := ofTheKernel(c.Flags()); err != nil {
 					return err
 				}
-				server, err := server.FindServer(k.context, "")
+				server, err := server.FindServer(contextOf(c), "")
 				if err != nil {
 					return err
 				}
 				return pipe.Run(c.Context(), server, lenient, c.InOrStdin(), c.OutOrStdout())
 			}
-			if k.context != "" && k.context != server.LocalContext {
+			if contextOf(c) != "" && contextOf(c) != server.LocalContext {
 				return errors.New("--inline answers in this process, so it doesn't go with --context")
 			}
 			o.Unrecorded = !record
@@ -63,7 +63,7 @@ reached or goes away before everything is answered.`,
 			return server.Inline(c.Context(), &o, &transport.Options{Lenient: lenient})
 		},
 	}
-	addContextFlag(c, &k.context)
+	addContextFlag(c)
 	c.Flags().BoolVar(&inline, "inline", false, "answer in this process, without the daemon")
 	c.Flags().BoolVar(&lenient, "lenient", false, "give messages without metadata, id or timestamp one")
 	c.Flags().BoolVar(&record, "journal", false, "with --inline: record every message, for kernos log, graph, search and replay")

@@ -62,13 +62,12 @@ that isn't a terminal, and no command, means kernos pipe.`,
 		ValidArgsFunction: line.CompleteModules,
 	}
 	root.SetVersionTemplate("kernos {{.Version}}\n")
-	k := newKernels()
-	root.AddCommand(backupCommand(k), callCommand(), chatCommand(k), completionCommand(), consoleCommand(k), contextCommand(), convertCommand(), describeCommand(k), doctorCommand(k),
-		handleCommand(k), jobCommand(k), lsCommand(k), mcpCommand(k), modelCommand(k), pipeCommand(k), restoreCommand(), serveCommand(), sessionCommand(k), statusCommand(k), stopCommand(k), tokenCommand(k))
-	root.AddCommand(historyCommands(k)...)
-	root.AddCommand(documentCommands(k)...)
-	root.AddCommand(scriptCommands(k)...)
-	root.AddCommand(trustCommands(k)...)
+	root.AddCommand(backupCommand(), callCommand(), chatCommand(), completionCommand(), consoleCommand(), contextCommand(), convertCommand(), describeCommand(), doctorCommand(),
+		handleCommand(), jobCommand(), lsCommand(), mcpCommand(), modelCommand(), pipeCommand(), restoreCommand(), serveCommand(), sessionCommand(), statusCommand(), stopCommand(), tokenCommand())
+	root.AddCommand(historyCommands()...)
+	root.AddCommand(documentCommands()...)
+	root.AddCommand(scriptCommands()...)
+	root.AddCommand(trustCommands()...)
 	for _, g := range commandGroups {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
 	}
@@ -80,9 +79,9 @@ that isn't a terminal, and no command, means kernos pipe.`,
 		}
 		switch c.Name() {
 		case "serve", "convert":
-			concernsThisMachine(c, &k.context, true)
+			concernsThisMachine(c, true)
 		case "restore", "token":
-			concernsThisMachine(c, &k.context, false)
+			concernsThisMachine(c, false)
 		}
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {

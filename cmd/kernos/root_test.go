@@ -14,7 +14,7 @@ import (
 // Every command that prints data takes -o json, --json and --jq; the others are named here. Commands
 // that don't have their flags parsed are calls, which take all of them.
 func TestForms(t *testing.T) {
-	without := strings.Fields("kernos cat completion bash fish zsh console context add remove set use convert cp edit handle mcp install pipe backup restore serve stop types trust untrust")
+	without := strings.Fields("kernos cat completion bash fish zsh context add remove set use convert cp edit handle mcp install pipe backup restore serve stop trust untrust")
 	none := make(map[string]bool)
 	var check func(c *cobra.Command)
 	check = func(c *cobra.Command) {
@@ -25,10 +25,10 @@ func TestForms(t *testing.T) {
 			}
 		}
 		switch {
-		case c.DisableFlagParsing, c.CommandPath() == "kernos session show": // kernos session export has its forms for programs
+		case c.DisableFlagParsing:
 		case has == 0:
 			none[c.Name()] = true
-		case has < 3 && c.Name() != "graph" && c.Name() != "chat": // its forms other than json are drawings, and a conversation, which no filter takes
+		case has < 3 && c.Name() != "chat": // it is a conversation, which no filter takes
 			t.Errorf("%s has only some of -o, --json and --jq", c.CommandPath())
 		}
 		for _, sub := range c.Commands() {

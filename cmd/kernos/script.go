@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,13 +14,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"kernos/cmd/kernos/line"
-	"kernos/cmd/kernos/terminal"
 	"kernos/internal/exit"
 )
 
 // scriptCommands returns those for syscalls that are code. They are calls with the code of a file.
-func scriptCommands(k *kernels) []*cobra.Command {
-	register := fileCommand(k, "register", &cobra.Command{
+func scriptCommands() []*cobra.Command {
+	register := fileCommand("register", &cobra.Command{
 		Use:   "register FILE [--PARAMETER VALUE …]",
 		Short: "Register a file of TypeScript as a syscall",
 		Long: `Register the code of a file as a syscall, which can be called at once and stays until kernos
@@ -33,7 +34,7 @@ owner calls it, until --adopt TYPE. Read it first: kernos versions TYPE --versio
   kernos register Text.Count.ts --version 1.1.0 weights:='{"1.0.0": 9, "1.1.0": 1}'
   kernos register --adopt Text.Count`,
 	})
-	test := fileCommand(k, "test", &cobra.Command{
+	test := fileCommand("test", &cobra.Command{
 		Use:   "test FILE [--data JSON] [--PARAMETER VALUE …]",
 		Short: "Run a file of TypeScript without registering it",
 		Long: `Run the handler of a file on the kernel with --data, and print its output or error, its
@@ -47,7 +48,7 @@ example of what they reply.`,
 		register, test,
 		nameCommand("unregister", "Remove a syscall that is code", "Remove a syscall that is code, with all its versions. Calls that have begun are finished."),
 		nameCommand("versions", "List the versions of a syscall that is code", "List the versions of a syscall that is code: which are called, how often, with which outcomes\nand how fast. --version VERSION prints the code of one; kernos syscall rollback goes back to one."),
-		typesCommand(k),
+		typesCommand(),
 	}
 }
 
@@ -60,7 +61,7 @@ func nameCommand(method, short, long string) *cobra.Command {
 }
 
 // fileCommand completes a command that calls a method with the code of a file.
-func fileCommand(k *kernels, method string, c *cobra.Command) *cobra.Command {
+func fileCommand(method string, c *cobra.Command) *cobra.Command {
 	c.Long += "\n\nIf tsc is installed, the types of the code are checked first; --no-check leaves that out."
 	c.DisableFlagParsing, c.DisableFlagsInUseLine = true, true
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -81,7 +82,7 @@ func fileCommand(k *kernels, method string, c *cobra.Command) *cobra.Command {
 			return &exit.Error{Status: exit.Usage, Cause: err}
 		}
 		if check {
-			if err := checkTypes(c, k.started, file); err != nil {
+			if err := checkTypes(c, file); err != nil {
 				return err
 			}
 		}
@@ -91,8 +92,8 @@ func fileCommand(k *kernels, method string, c *cobra.Command) *cobra.Command {
 	return c
 }
 
-func typesCommand(k *kernels) *cobra.Command {
-	return k.runs(&cobra.Command{
+func typesCommand() *cobra.Command {
+	return views(&cobra.Command{
 		Use:   "types",
 		Short: "Print what code may call, as TypeScript",
 		Long: `Print declarations in TypeScript of what the code of a syscall has: kernos.call with the types
@@ -100,22 +101,30 @@ of all syscalls that the daemon serves, fetch, console and the rest. An editor t
 beside the code completes and checks it.`,
 		Example: "  kernos types > os/syscalls/kernos.d.ts",
 		Args:    noArguments,
-	}, k.started, func(ctx context.Context, call caller, s *terminal.Screen, _ []string) error {
-		text, err := line.Types(ctx, call)
+	}, started, func(ctx context.Context, v *line.View) error {
+		text, err := line.Types(ctx, v.Call)
 		if err != nil {
 			return err
 		}
-		return s.Line(strings.TrimSuffix(text, "\n"))
-	})
+		data, err := json.Marshal(text)
+		if err != nil {
+			return exit.Wrap(err)
+		}
+		return v.Write(ctx, data, func() error { return v.Screen.Line(strings.TrimSuffix(text, "\n")) })
+	}, "text")
 }
 
 // checkTypes checks the types of a file, if tsc is installed.
-func checkTypes(c *cobra.Command, open opener, file string) error {
+func checkTypes(c *cobra.Command, file string) error {
 	tsc, err := exec.LookPath("tsc")
 	if err != nil || filepath.Ext(file) != ".ts" {
 		return nil
 	}
-	return asking(c, open, func(ctx context.Context, call caller, _ *terminal.Screen) error {
-		return line.CheckTypes(ctx, call, tsc, file)
+	return exit.OnSignal(c.Context(), func(ctx context.Context) error {
+		call, done, err := opener(c, started)(ctx)
+		if err != nil {
+			return exit.Wrap(err)
+		}
+		return cmp.Or(line.CheckTypes(ctx, call, tsc, file), exit.Wrap(done()))
 	})
 }

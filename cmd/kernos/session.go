@@ -7,11 +7,10 @@ import (
 
 	"kernos/cmd/kernos/chat"
 	"kernos/cmd/kernos/line"
-	"kernos/cmd/kernos/terminal"
 )
 
 // sessionCommand returns the module session, and how a person reads a session.
-func sessionCommand(k *kernels) *cobra.Command {
+func sessionCommand() *cobra.Command {
 	c := moduleCommand(&cobra.Command{
 		Use:   "session",
 		Short: "Conversations: list, read and export them",
@@ -24,11 +23,11 @@ short form that the table has.`,
   kernos session export 01K9Z…X4V2QD --json > talk.json
   kernos session delete 01K9ZV5Y2Z4B8Q0R6T7WX4V2QD`,
 	})
-	c.AddCommand(sessionShowCommand(k), sessionExportCommand(k))
+	c.AddCommand(sessionShowCommand(), sessionExportCommand())
 	return c
 }
 
-func sessionShowCommand(k *kernels) *cobra.Command {
+func sessionShowCommand() *cobra.Command {
 	var plain, reasoning bool
 	c := &cobra.Command{
 		Use:   "show ID",
@@ -43,13 +42,16 @@ session messages has all of them.`,
 	}
 	c.Flags().BoolVar(&plain, "plain", false, "show Markdown as it is written")
 	c.Flags().BoolVar(&reasoning, "reasoning", false, "show the reasoning of the model, too")
-	return k.runs(c, k.started, func(ctx context.Context, call caller, s *terminal.Screen, args []string) error {
-		return chat.Show(ctx, call, s, args[0], plain, reasoning)
-	})
+	return views(c, started, func(ctx context.Context, v *line.View) error {
+		if v.Writer(ctx, false) != nil {
+			return exported(ctx, v)
+		}
+		return chat.Show(ctx, v.Call, v.Screen, v.Args[0], plain, reasoning)
+	}, "text")
 }
 
-func sessionExportCommand(k *kernels) *cobra.Command {
-	return k.asks(&cobra.Command{
+func sessionExportCommand() *cobra.Command {
+	return views(&cobra.Command{
 		Use:   "export ID",
 		Short: "Write a session as Markdown, or as JSON",
 		Long: `Write a session as a Markdown document. --json writes what Session.Export replies: all of
@@ -58,14 +60,18 @@ what the session is, and all its messages, also those that /undo has left behind
   kernos session export 01K9Z…X4V2QD --json | jq .info.used`,
 		Args:              oneListed("session"),
 		ValidArgsFunction: line.CompleteParameter("session", "get"),
-	}, k.started, "markdown", func(ctx context.Context, a *answer) error {
-		if print := a.Writer(ctx, a.screen, false); print != nil {
-			data, err := chat.Exported(ctx, a.call, a.args[0])
-			if err != nil {
-				return err
-			}
-			return print(data)
-		}
-		return chat.ExportMarkdown(ctx, a.call, a.screen, a.args[0])
-	})
+	}, started, exported, "markdown")
+}
+
+// exported writes a session with all its messages.
+func exported(ctx context.Context, v *line.View) error {
+	write := v.Writer(ctx, false)
+	if write == nil {
+		return chat.ExportMarkdown(ctx, v.Call, v.Screen, v.Args[0])
+	}
+	data, err := chat.Exported(ctx, v.Call, v.Args[0])
+	if err != nil {
+		return err
+	}
+	return write(data)
 }

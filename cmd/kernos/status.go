@@ -2,13 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"kernos/capability/lifecycle"
 	"kernos/cmd/kernos/doctor"
+	"kernos/cmd/kernos/line"
+	"kernos/cmd/kernos/server"
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/exit"
 	"kernos/internal/patience"
@@ -16,9 +17,9 @@ import (
 	"kernos/message"
 )
 
-func statusCommand(k *kernels) *cobra.Command {
+func statusCommand() *cobra.Command {
 	timeout := patience.For(5 * time.Second)
-	c := answers(&cobra.Command{
+	c := &cobra.Command{
 		Use:   "status",
 		Short: "Say whether the daemon runs, and how it is doing",
 		Long: `Say whether the daemon runs, since when and where, how many connections it has, how
@@ -29,21 +30,17 @@ not answer.`,
 		Example: `  kernos status
   kernos status --jq .messages.perSecond`,
 		Args: noArguments,
-	}, "text", func(c *cobra.Command, a *answer) error {
-		return exit.OnSignal(c.Context(), func(ctx context.Context) error {
-			ctx, cancel := context.WithTimeout(ctx, timeout)
-			defer cancel()
-			call, done, err := k.running(ctx)
-			if err == nil {
-				a.call = call
-				err = errors.Join(a.send(ctx, message.KindQuery, "Kernel.Status", struct{}{}, shows(func(status *lifecycle.Status, s *terminal.Screen) error {
-					return s.Line(doctor.DescribeStatus(status))
-				})), done())
-			}
-			return exit.Wrap(doctor.Unanswered(err, k.context, timeout))
-		})
-	})
-	addContextFlag(c, &k.context)
+	}
 	c.Flags().Var((*quantity.PositiveDuration)(&timeout), "timeout", "how long to wait for an answer: a `TIME` such as 10s")
-	return c
+	return views(c, alreadyRuns, func(ctx context.Context, v *line.View) error {
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		data, err := server.Send(ctx, v.Call, message.KindQuery, "Kernel.Status", struct{}{}, nil)
+		if err != nil {
+			return exit.Wrap(doctor.Unanswered(err, contextOf(c), timeout))
+		}
+		return v.Write(ctx, data, func() error {
+			return shows(func(status *lifecycle.Status, s *terminal.Screen) error { return s.Line(doctor.DescribeStatus(status)) })(v, "Kernel.Status", data)
+		})
+	}, "text")
 }

@@ -12,7 +12,7 @@ import (
 	"kernos/internal/quantity"
 )
 
-func stopCommand(k *kernels) *cobra.Command {
+func stopCommand() *cobra.Command {
 	timeout := 15 * time.Second
 	c := &cobra.Command{
 		Use:   "stop",
@@ -29,7 +29,7 @@ The server of another context is asked with Syscall.Shutdown, which its token mu
 		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return exit.OnSignal(c.Context(), func(ctx context.Context) error {
-				server, err := server.FindServer(k.context, "")
+				server, err := server.FindServer(contextOf(c), "")
 				if err != nil {
 					return err
 				}
@@ -41,7 +41,7 @@ The server of another context is asked with Syscall.Shutdown, which its token mu
 			})
 		},
 	}
-	addContextFlag(c, &k.context)
+	addContextFlag(c)
 	c.Flags().Var((*quantity.PositiveDuration)(&timeout), "timeout", "how long to wait for its end: a `TIME` such as 1m")
 	return c
 }

@@ -9,6 +9,7 @@ import (
 
 	"kernos/capability/token"
 	"kernos/cmd/kernos/line"
+	"kernos/cmd/kernos/server"
 	"kernos/cmd/kernos/settings"
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/exit"
@@ -18,10 +19,10 @@ import (
 	httpd "kernos/transport/http"
 )
 
-func tokenCommand(k *kernels) *cobra.Command {
+func tokenCommand() *cobra.Command {
 	var file string
 	var renew bool
-	c := answers(&cobra.Command{
+	c := prints(&cobra.Command{
 		Use:   "token",
 		Short: "Print the default token, and manage who may do what",
 		Long: `Print the default token: callers send it over the TCP address of the daemon, by HTTP or
@@ -36,16 +37,18 @@ token sends is recorded with its name.`,
   kernos token list
   kernos token revoke ci`,
 		Args: noArguments,
-	}, "text", func(c *cobra.Command, a *answer) error { return a.defaultToken(c, k, file, renew) })
+	}, "text", func(c *cobra.Command, _ []string, s *terminal.Screen, o terminal.Output) error {
+		return defaultToken(c, s, o, file, renew)
+	})
 	settings.AddTokenFile(c, &file)
 	c.Flags().BoolVar(&renew, "new", false, "replace the default token, and end the connections that use it")
-	c.AddCommand(tokenCreateCommand(k), tokenUpdateCommand(k),
-		k.sends(&cobra.Command{
+	c.AddCommand(tokenCreateCommand(), tokenUpdateCommand(),
+		sends(&cobra.Command{
 			Use:   "rotate NAME",
 			Short: "Replace a token by a new one with the same rights, and print it once",
 			Args:  oneListed("token"),
 		}, "text", "Token.Rotate", named, nil),
-		k.sends(&cobra.Command{
+		sends(&cobra.Command{
 			Use:   "revoke NAME",
 			Short: "Take a token back; its connections end at once",
 			Long: `Take a token back; its connections end at once. kernos mcp makes the token mcp again, with the
@@ -53,20 +56,20 @@ preset agent, when a client starts it the next time. To keep clients out, or to 
 may do, change it instead: kernos token update mcp --deny '*'.`,
 			Args: oneListed("token"),
 		}, "text", "Token.Revoke", named, nil),
-		k.sends(&cobra.Command{
+		sends(&cobra.Command{
 			Use:     "list",
 			Short:   "List the tokens, and what they may do",
 			Example: "  kernos token list\n  kernos token list --jq '.tokens[] | select(.expired) | .name'",
 			Args:    noArguments,
 		}, "table", "Token.List", nothing, nil),
-		k.sends(&cobra.Command{
+		sends(&cobra.Command{
 			Use:   "show NAME",
 			Short: "Show what a token may do",
 			Args:  oneListed("token"),
 		}, "text", "Token.Show", named, nil))
 	for _, sub := range c.Commands() {
 		if sub.Name() != "create" && sub.Name() != "list" {
-			sub.ValidArgsFunction = k.completesFirst(line.KnownTokens)
+			sub.ValidArgsFunction = completesFirst(line.KnownTokens)
 		}
 	}
 	return c
@@ -74,7 +77,7 @@ may do, change it instead: kernos token update mcp --deny '*'.`,
 
 // defaultToken writes the default token, which it replaces first if that is wanted. A running daemon replaces
 // its own token itself.
-func (a *answer) defaultToken(c *cobra.Command, k *kernels, file string, renew bool) error {
+func defaultToken(c *cobra.Command, s *terminal.Screen, o terminal.Output, file string, renew bool) error {
 	if err := settings.Complete(c); err != nil {
 		return err
 	}
@@ -84,9 +87,14 @@ func (a *answer) defaultToken(c *cobra.Command, k *kernels, file string, renew b
 	}
 	path := cmp.Or(file, home.Token())
 	if _, _, running := home.FindDaemon(""); renew && running && file == "" {
-		return asking(c, k.any, func(ctx context.Context, call caller, _ *terminal.Screen) error {
-			a.call = call
-			return a.send(ctx, message.KindCommand, "Token.Rotate", named([]string{token.DefaultName}), secret)
+		return exit.OnSignal(c.Context(), func(ctx context.Context) error {
+			call, done, err := opener(c, inProcess)(ctx)
+			if err != nil {
+				return exit.Wrap(err)
+			}
+			var made struct{ Token string }
+			err = server.Read(ctx, call, message.KindCommand, "Token.Rotate", named([]string{token.DefaultName}), &made)
+			return cmp.Or(err, exit.Wrap(done()), writeValue(ctx, s, o, map[string]string{"token": made.Token}, func() error { return s.Line(made.Token) }))
 		})
 	}
 	if renew {
@@ -102,11 +110,8 @@ func (a *answer) defaultToken(c *cobra.Command, k *kernels, file string, renew b
 	if err != nil {
 		return exit.Wrap(err)
 	}
-	return a.writeValue(c.Context(), map[string]string{"token": value}, func() error { return a.screen.Line(value) })
+	return writeValue(c.Context(), s, o, map[string]string{"token": value}, func() error { return s.Line(value) })
 }
-
-// secret prints the secret in a reply alone.
-var secret = shows(func(reply *struct{ Token string }, s *terminal.Screen) error { return s.Line(reply.Token) })
 
 // grantFlags are the flags for what a token may do.
 type grantFlags struct {
@@ -137,7 +142,7 @@ func (g *grantFlags) grant() principal.Grant {
 	return g.Grant
 }
 
-func tokenCreateCommand(k *kernels) *cobra.Command {
+func tokenCreateCommand() *cobra.Command {
 	var g grantFlags
 	c := &cobra.Command{
 		Use:   "create NAME",
@@ -159,10 +164,10 @@ Ping, listing and describing are always allowed.`,
 		Args: one("give the token a name: kernos token create NAME"),
 	}
 	g.add(c, "agent; nothing, if --allow is given")
-	return k.sends(c, "text", "Token.Create", func(args []string) any { return line.TokenRequest{Name: args[0], Grant: g.grant()} }, nil)
+	return sends(c, "text", "Token.Create", func(args []string) any { return line.TokenRequest{Name: args[0], Grant: g.grant()} }, nil)
 }
 
-func tokenUpdateCommand(k *kernels) *cobra.Command {
+func tokenUpdateCommand() *cobra.Command {
 	var g grantFlags
 	var take []string
 	c := &cobra.Command{
@@ -177,5 +182,5 @@ new rights.`,
 	}
 	g.add(c, "the one that it has")
 	c.Flags().StringSliceVar(&take, "take", nil, "a `PATTERN` to take out of what is allowed and denied, or a limit to lift: read-only, memory, files, expires, rate")
-	return k.sends(c, "text", "Token.Update", func(args []string) any { return line.TokenRequest{Name: args[0], Grant: g.grant(), Take: take} }, nil)
+	return sends(c, "text", "Token.Update", func(args []string) any { return line.TokenRequest{Name: args[0], Grant: g.grant(), Take: take} }, nil)
 }

@@ -14,10 +14,10 @@ import (
 	"kernos/internal/exit"
 )
 
-func trustCommands(k *kernels) []*cobra.Command {
+func trustCommands() []*cobra.Command {
 	both := []*cobra.Command{trustCommand(), untrustCommand()}
 	for _, c := range both {
-		concernsThisMachine(c, &k.context, false)
+		concernsThisMachine(c, false)
 	}
 	return both
 }

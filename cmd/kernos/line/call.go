@@ -52,7 +52,9 @@ type call struct {
 	name     string         // name of the method
 	method   *client.Method // nil if its schema can't be had
 	unlisted bool           // the catalog does not list it
-	command  *Command       // the command that has chosen the method and its parameters; nil if the command line has
+
+	command *Command                    // the command whose call this is; nil if the command line names the method
+	show    func(json.RawMessage) error // writes the data of its reply for people; nil if it has no form of its own
 }
 
 func newCall(c *cobra.Command, line *Line) *call {
@@ -97,6 +99,7 @@ func (c *call) run(ctx context.Context) error {
 		}
 		if c.Context != context || c.Server != server {
 			c.close()
+			c.server = nil
 			if err := c.locate(ctx); err != nil {
 				return err
 			}
@@ -123,8 +126,11 @@ func (c *call) run(ctx context.Context) error {
 	if params, err = c.complete(ctx, params); err != nil {
 		return err
 	}
-	return c.dispatch(ctx, params)
+	return c.repeated(ctx, func() error { return c.dispatch(ctx, params) })
 }
+
+// diverted reports whether the request is shown, or becomes a job, and isn't sent itself.
+func (c *call) diverted() bool { return c.DryRun || c.Given("as") || c.Background }
 
 // dispatch checks the parameters, and then sends the call, or shows it, or starts a job that makes it.
 func (c *call) dispatch(ctx context.Context, params json.RawMessage) (err error) {
@@ -143,19 +149,39 @@ func (c *call) dispatch(ctx context.Context, params json.RawMessage) (err error)
 	} else if c.Delay != "" || c.At != "" || c.Schedule != "" {
 		return errors.New("--delay, --at and --schedule need --background: the call becomes a job, which begins then")
 	}
-	switch {
-	case c.Given("as") || c.DryRun:
+	if c.Given("as") || c.DryRun {
 		return c.showRequest(params)
-	case c.kernel == nil || c.kernel.DefinitionsOnly(): // the word was taken for a module, and is a method
-		c.close()
-		if c.kernel, err = c.server.Open(ctx, c.sending()); err != nil {
-			return err
-		}
 	}
-	if c.Watch {
-		return c.watch(ctx, params)
+	if err := c.mayRepeat(); err != nil {
+		return err
+	}
+	if err := c.open(ctx); err != nil {
+		return err
 	}
 	return c.send(ctx, params)
+}
+
+// open connects to a kernel that takes calls.
+func (c *call) open(ctx context.Context) (err error) {
+	if c.kernel != nil && !c.kernel.DefinitionsOnly() {
+		return nil
+	}
+	c.close() // what was open lists and describes only
+	if err = c.choose(); err == nil {
+		c.kernel, err = c.server.Open(ctx, c.sending())
+	}
+	return err
+}
+
+// choose finds the server that the flags name.
+func (c *call) choose() (err error) {
+	if c.server == nil {
+		c.server, err = server.FindServer(c.Context, c.Server)
+	}
+	if err == nil {
+		c.server.TimeLimit = c.TimeLimit
+	}
+	return err
 }
 
 // tooLarge returns the error for parameters that no server takes. Nothing was sent.
@@ -174,12 +200,13 @@ func tooLarge(m *client.Method, size int) error {
 
 // locate connects to the server that the flags name, and finds the method there.
 func (c *call) locate(ctx context.Context) (err error) {
-	if c.server, err = server.FindServer(c.Context, c.Server); err != nil {
+	if err := c.choose(); err != nil {
 		return err
 	}
-	c.server.TimeLimit = c.TimeLimit
-	if err := c.connect(ctx); err != nil {
-		return err
+	if c.kernel == nil {
+		if err := c.connect(ctx); err != nil {
+			return err
+		}
 	}
 	if err := c.discover(ctx); err != nil || len(c.Words) == 0 {
 		return err

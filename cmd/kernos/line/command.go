@@ -3,6 +3,7 @@ package line
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -15,55 +16,157 @@ import (
 	"kernos/message"
 )
 
-// A Command is a command that makes one call: its arguments are its own, and all else is as for every call.
+// A Command is a command that makes calls: its arguments and some of its flags are its own, and everything else is as
+// for every call.
 type Command struct {
-	Type message.Type // of the syscall
-	Form string       // the name of the form for people, which is the default
-
-	// Show writes the data of the reply for people. Nil means that it is shown as the definition of the syscall presents it.
-	Show func(json.RawMessage, *terminal.Screen) error
-
-	// Open is how the kernel is opened if the call is sent.
-	Open server.Options
+	Forms []string       // the form for people, to which those of every call are added; several are all there are
+	Open  server.Options // how the kernel is opened if a call is sent
+	Run   func(context.Context, *View) error
 
 	flags Flags
 }
 
-// AddTo gives a command the flags of every call, except those that it has itself, and those for parameters.
+// AddTo completes a command: with the flags of every call, except those that it has itself and those for parameters, and
+// with what it runs.
 func (d *Command) AddTo(c *cobra.Command) {
-	modes := slices.DeleteFunc(slices.Clone(terminal.Modes), func(mode string) bool { return mode == d.Form })
-	d.flags.AddTo(c, append([]string{d.Form}, modes...)...)
-}
-
-// Run makes the call with these parameters.
-func (d *Command) Run(c *cobra.Command, params json.RawMessage) error {
-	line, err := d.flags.Line(kernel.Method(d.Type))
-	if err != nil {
-		return err
+	forms := d.Forms
+	if len(forms) == 1 {
+		forms = append(forms, slices.DeleteFunc(slices.Clone(terminal.Modes), func(mode string) bool { return mode == forms[0] })...)
 	}
-	one := newCall(c, line)
-	one.command = d
-	defer one.close()
-	return exit.OnSignal(c.Context(), func(ctx context.Context) error {
-		if err := one.locate(ctx); err != nil {
+	d.flags.AddTo(c, forms...)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		l, err := d.flags.line()
+		if err != nil {
 			return err
 		}
-		return one.dispatch(ctx, params)
-	})
+		one := newCall(c, l)
+		one.command = d
+		defer one.close()
+		return exit.OnSignal(c.Context(), func(ctx context.Context) error {
+			err := one.repeated(ctx, func() error { return d.Run(ctx, &View{Args: args, Screen: one.screen, one: one}) })
+			if errors.Is(err, errShown) {
+				return nil
+			}
+			return err
+		})
+	}
+}
+
+// A View is one run of a command: where its calls go, and where it shows what comes back.
+type View struct {
+	Args   []string // those of the command
+	Screen *terminal.Screen
+	one    *call
+}
+
+// errShown ends a view whose request was shown, or has become a job: nothing else is to be shown.
+var errShown = errors.New("the request is shown in place of its answer")
+
+// Call sends a request, or shows it, or makes a job of it, as the flags want it. It is a [server.Caller].
+func (v *View) Call(ctx context.Context, m message.Message, event func(json.RawMessage) error) (json.RawMessage, error) {
+	c := v.one
+	if c.diverted() {
+		if err := v.Send(ctx, m.Type, m.Data, nil); err != nil {
+			return nil, &exit.Error{Status: exit.Status(err), Cause: err}
+		}
+		return nil, errShown
+	}
+	c.module, c.name = kernel.Method(m.Type)
+	if err := c.mayRepeat(); err != nil {
+		return nil, &exit.Error{Status: exit.Usage, Cause: err}
+	}
+	own := c.metadata()
+	m.Metadata = message.Metadata{ID: message.ID(own.ID), Correlation: own.Correlation, Causation: message.ID(own.Causation), IdempotencyKey: own.IdempotencyKey}
+	ctx, cancel := c.limited(ctx)
+	defer cancel()
+	if other, ok := ctx.Value(kernelKey{}).(server.Caller); ok {
+		return other(ctx, m, event)
+	}
+	if err := c.open(ctx); err != nil {
+		return nil, exit.Wrap(err)
+	}
+	data, err := c.kernel.Call(ctx, m, event)
+	return data, ended(ctx, err)
+}
+
+// Send makes the one call of a command on the path of every call. Show writes the data of its reply for people; if it is nil,
+// the definition of the syscall presents it.
+func (v *View) Send(ctx context.Context, t message.Type, input any, show func(json.RawMessage) error) error {
+	params, err := json.Marshal(input)
+	if err != nil {
+		return exit.Wrap(err)
+	}
+	c := v.one
+	module, name := kernel.Method(t)
+	c.Words, c.show = []string{module, name}, show
+	if err := c.locate(ctx); err != nil {
+		return err
+	}
+	return c.dispatch(ctx, params)
+}
+
+// Output describes how the answer is to be written.
+func (v *View) Output() terminal.Output { return v.one.Show }
+
+// Writer returns what writes data as the flags choose it, or nil if the form for people is wanted. With lines, each of
+// several values is one line.
+func (v *View) Writer(ctx context.Context, lines bool) func(json.RawMessage) error {
+	return v.one.writer(ctx, lines)
+}
+
+// Write writes data as the flags choose it, or as show does for people.
+func (v *View) Write(ctx context.Context, data json.RawMessage, show func() error) error {
+	if write := v.Writer(ctx, false); write != nil {
+		return write(data)
+	}
+	return show()
+}
+
+// NoteLacks notes what isn't listed because no daemon answers.
+func (v *View) NoteLacks() { v.one.noteLacks() }
+
+// Local reports whether the daemon of this user is called, and no server elsewhere.
+func (v *View) Local() (bool, error) {
+	err := v.one.choose()
+	return err == nil && v.one.server.Daemon != nil, err
+}
+
+// kernelKey is the key of what [WithKernel] keeps in a context.
+type kernelKey struct{}
+
+// WithKernel returns a context whose views call another kernel, such as one that answers as a test wants.
+func WithKernel(ctx context.Context, call server.Caller) context.Context {
+	return context.WithValue(ctx, kernelKey{}, call)
+}
+
+// writer is [View.Writer].
+func (c *call) writer(ctx context.Context, lines bool) func(json.RawMessage) error {
+	if write := c.Show.Writer(ctx, c.screen, lines); write != nil {
+		return write
+	}
+	if c.command == nil || c.Show.Template == "" && (c.Show.Mode == "" || slices.Contains(c.command.Forms, c.Show.Mode)) {
+		return nil
+	}
+	return func(data json.RawMessage) error {
+		out, err := terminal.NewPrinter(c.screen, c.Show)
+		if err != nil {
+			return err
+		}
+		return out.Print(ctx, &client.Item{Data: data})
+	}
 }
 
 // printer returns what writes the data of the answer: as the flags choose, or for people.
 func (c *call) printer(ctx context.Context, out *terminal.Printer) func(*client.Item) error {
-	d := c.command
-	switch write := c.Show.Writer(ctx, c.screen, false); {
-	case d == nil:
-	case write != nil:
-		return func(item *client.Item) error { return write(item.Data) }
-	case c.Show.Template == "" && (c.Show.Mode == "" || c.Show.Mode == d.Form):
-		if d.Show == nil {
-			return out.Present
+	switch {
+	case c.command == nil:
+	case c.show != nil:
+		if write := c.writer(ctx, false); write != nil {
+			return func(item *client.Item) error { return write(item.Data) }
 		}
-		return func(item *client.Item) error { return d.Show(item.Data, c.screen) }
+		return func(item *client.Item) error { return c.show(item.Data) }
+	case c.writer(ctx, false) == nil:
+		return out.Present
 	}
 	return func(item *client.Item) error { return out.Print(ctx, item) }
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"kernos/client"
+	"kernos/cmd/kernos/settings"
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/quantity"
 )
@@ -72,9 +73,19 @@ func newSet() *pflag.FlagSet {
 	return set
 }
 
-// AddTo gives a command that makes one call the flags of every call: those that it doesn't have itself, and not those for
+// AddTo gives a command that makes calls the flags of every call: those that it doesn't have itself, and not those for
 // parameters. The first of the forms is the one for people.
 func (f *Flags) AddTo(c *cobra.Command, forms ...string) {
+	var added []string
+	c.SetUsageFunc(func(c *cobra.Command) error {
+		var own []string
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if !slices.Contains(added, f.Name) {
+				own = append(own, f.Name)
+			}
+		})
+		return settings.Usage(c, []settings.Group{{Title: "Flags", Names: own}}, "Flags of every call")
+	})
 	f.define(forms...).VisitAll(func(own *pflag.Flag) {
 		if slices.Contains([]string{"data", "no-prompt", "help"}, own.Name) || c.Flags().Lookup(own.Name) != nil {
 			return
@@ -83,19 +94,23 @@ func (f *Flags) AddTo(c *cobra.Command, forms ...string) {
 			own.Shorthand = ""
 		}
 		c.Flags().AddFlag(own)
-		if words := FlagWords(own); words != nil {
-			_ = c.RegisterFlagCompletionFunc(own.Name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
-		}
+		added = append(added, own.Name)
+		_ = c.RegisterFlagCompletionFunc(own.Name, func(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+			if own.Name == "template" {
+				return nil, cobra.ShellCompDirectiveDefault
+			}
+			return ownValues(own, word), cobra.ShellCompDirectiveNoFileComp
+		})
 	})
 	f.set = c.Flags()
 }
 
-// Line returns the command line of a call with these flags.
-func (f *Flags) Line(module, method string) (*Line, error) {
+// line returns the command line of a call with these flags, whose words are still missing.
+func (f *Flags) line() (*Line, error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
-	return &Line{Flags: *f, Words: []string{module, method}, TimeLimit: time.Duration(f.Timeout)}, nil
+	return &Line{Flags: *f, TimeLimit: time.Duration(f.Timeout)}, f.Show.Check()
 }
 
 func (f *Flags) define(forms ...string) *pflag.FlagSet {
@@ -160,7 +175,12 @@ func (v *ownValue) Set(text string) error {
 }
 
 // String implements [pflag.Value].
-func (v *ownValue) String() string { return "" }
+func (v *ownValue) String() string {
+	if v.text == nil {
+		return ""
+	}
+	return *v.text
+}
 
 // Type implements [pflag.Value]: what stands for the value in a help text.
 func (v *ownValue) Type() string {

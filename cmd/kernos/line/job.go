@@ -35,7 +35,7 @@ func (c *call) background(ctx context.Context, params json.RawMessage) (json.Raw
 		job = job.Set("timeout", jsonString(time.Duration(c.Timeout).String()))
 		c.Timeout = 0
 	}
-	c.module, c.name, c.method, c.unlisted, c.command = "job", "start", nil, false, nil
+	c.module, c.name, c.method, c.unlisted, c.command, c.show = "job", "start", nil, false, nil, nil
 	if c.catalog != nil {
 		m, err := c.catalog.Method(ctx, c.module, c.name)
 		if err != nil {

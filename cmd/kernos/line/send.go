@@ -27,12 +27,8 @@ func (c *call) send(ctx context.Context, params json.RawMessage) error {
 		return err
 	}
 	write := c.printer(ctx, out)
-	limit := time.Duration(c.Timeout)
-	if limit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, limit, &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("no answer came in %v (--timeout), and the call is cancelled; what was asked for may have happened", limit)})
-		defer cancel()
-	}
+	ctx, cancel := c.limited(ctx)
+	defer cancel()
 	bar := terminal.NewBar(c.screen.Err)
 	defer bar.Clear()
 	var guidance *client.Guidance
@@ -61,11 +57,8 @@ func (c *call) send(ctx context.Context, params json.RawMessage) error {
 		}
 		return nil
 	})
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
 	if err != nil {
-		return err
+		return ended(ctx, err)
 	}
 	bar.Clear()
 	if failure != nil {
@@ -74,18 +67,35 @@ func (c *call) send(ctx context.Context, params json.RawMessage) error {
 	return unsuccessful
 }
 
+// limited returns a context that --timeout ends.
+func (c *call) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := time.Duration(c.Timeout)
+	if limit == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, limit, &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("no answer came in %v (--timeout), and the call is cancelled; what was asked for may have happened", limit)})
+}
+
+// ended returns why a call has ended: the limit of --timeout has an error of its own.
+func ended(ctx context.Context, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
 // metadata returns the metadata of the call's message. A call without a correlation is a workflow
 // of its own, so that kernos graph and kernos replay find it. Servers that aren't kernels get no more than
 // was given, and so do commands that only read: looking doesn't fill the journal.
 func (c *call) metadata() client.Metadata {
 	m := c.Message
-	if c.catalog == nil || !hasKernel(c.catalog) {
+	if c.catalog == nil && c.command == nil || c.catalog != nil && !hasKernel(c.catalog) {
 		if c.Verbose {
 			c.screen.Note("the server isn't a kernel, so the message has no id")
 		}
 		return m
 	}
-	if c.command != nil && c.repeatable() && !c.Verbose {
+	if c.command != nil && c.changesNothing() && !c.Verbose {
 		return m
 	}
 	m.ID = ulid.Make().String()

@@ -3,7 +3,6 @@ package line
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -15,11 +14,11 @@ import (
 // watchEvery is how often --watch repeats a query.
 const watchEvery = time.Second
 
-// watch repeats a query until it is interrupted, and shows each answer in the place of the one
-// before. Where the output isn't a terminal, an answer is written when it differs from that.
-func (c *call) watch(ctx context.Context, params json.RawMessage) error {
-	if !c.repeatable() {
-		return fmt.Errorf("--watch repeats a query, and %s.%s isn't one that is known to change nothing; leave --watch out", c.module, c.name)
+// repeated runs a call, with --watch until it is interrupted: each answer is shown in the place of the one before. Where
+// the output isn't a terminal, an answer is written when it differs from that.
+func (c *call) repeated(ctx context.Context, run func() error) error {
+	if !c.Watch || c.diverted() {
+		return run()
 	}
 	screen := *c.screen
 	place := terminal.NewRegion(&screen)
@@ -28,7 +27,7 @@ func (c *call) watch(ctx context.Context, params json.RawMessage) error {
 	for {
 		var answer bytes.Buffer
 		c.screen.Out, c.screen.Now = &answer, time.Now()
-		if err := c.send(ctx, params); err != nil {
+		if err := run(); err != nil {
 			return err
 		}
 		if err := place.Show(answer.String()); err != nil {
@@ -42,9 +41,22 @@ func (c *call) watch(ctx context.Context, params json.RawMessage) error {
 	}
 }
 
-// repeatable reports whether the method is a query that is known here and answers at once: others
-// may do anything.
+// mayRepeat refuses --watch for a call that isn't to be repeated.
+func (c *call) mayRepeat() error {
+	if !c.Watch || c.repeatable() {
+		return nil
+	}
+	return fmt.Errorf("--watch repeats a query, and %s.%s isn't one that is known to change nothing and to end; leave --watch out", c.module, c.name)
+}
+
+// repeatable reports whether the method is a query that is known here and ends.
 func (c *call) repeatable() bool {
 	route, ok := builtIn(c.fullName())
-	return ok && route.Syscall.Kind == message.KindQuery && route.Syscall.Runs != kernel.Endless
+	return ok && c.changesNothing() && route.Syscall.Runs != kernel.Endless
+}
+
+// changesNothing reports whether the method is a query that is known here: others may do anything.
+func (c *call) changesNothing() bool {
+	route, ok := builtIn(c.fullName())
+	return ok && route.Syscall.Kind == message.KindQuery
 }

@@ -26,7 +26,9 @@ type GraphRequest struct {
 // Graph draws a workflow. The default format is tree on a terminal, and mermaid elsewhere.
 func (l *Listing) Graph(ctx context.Context, r GraphRequest) error {
 	s, format := l.screen, r.Format
-	if format == "" {
+	if l.print != nil {
+		format = "json"
+	} else if format == "" {
 		format = "mermaid"
 		if s.IsTerminal() {
 			format = "tree"
@@ -37,8 +39,8 @@ func (l *Listing) Graph(ctx context.Context, r GraphRequest) error {
 	if err != nil {
 		return err
 	}
-	if format == "json" {
-		return s.Line(string(data))
+	if l.print != nil {
+		return l.print(data)
 	}
 	var text string
 	if err := server.Decode("Message.Graph", data, &text); err != nil {

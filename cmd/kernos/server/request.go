@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"kernos/internal/exit"
 	"kernos/internal/visible"
@@ -59,10 +60,32 @@ func Read(ctx context.Context, call Caller, kind message.Kind, t message.Type, i
 
 // Decode decodes the data of a reply to a syscall.
 func Decode(t message.Type, data json.RawMessage, reply any) error {
-	if err := json.Unmarshal(data, reply); err != nil {
+	err := json.Unmarshal(data, reply)
+	if other, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		err = fmt.Errorf("it is a %s, and %s is expected", other.Value, expected(other.Type))
+		if other.Field != "" {
+			err = fmt.Errorf("%s: %w", other.Field, err)
+		}
+	}
+	if err != nil {
 		return exit.Wrap(fmt.Errorf("the answer of %s can't be read: %w", t, err))
 	}
 	return nil
+}
+
+// expected says in words of JSON what a Go type is decoded from.
+func expected(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.String:
+		return "a text"
+	case reflect.Bool:
+		return "true or false"
+	}
+	return "a number"
 }
 
 // ErrTooLong is the reason of an error for an answer that is too long to be sent, so that the

@@ -30,7 +30,11 @@ var ServeGroups = []Group{
 // Usage writes how a command is used, with its flags in groups. Flags that are in none come last,
 // under the title others.
 func Usage(c *cobra.Command, groups []Group, others string) error {
-	_, err := fmt.Fprintf(c.OutOrStderr(), "Usage:\n  %s\n\nExamples:\n%s\n%s", c.UseLine(), c.Example, grouped(c.Flags(), groups, others))
+	examples := ""
+	if c.Example != "" {
+		examples = "\n\nExamples:\n" + c.Example
+	}
+	_, err := fmt.Fprintf(c.OutOrStderr(), "Usage:\n  %s%s\n%s", c.UseLine(), examples, grouped(c.Flags(), groups, others))
 	return err
 }
 
