@@ -34,7 +34,7 @@ func Definitions() kernel.Module {
 		Version:  "1.0.0",
 		Summary:  "Language models, at providers or served by programs.",
 		Domains:  []string{"Model"},
-		Syscalls: kernel.Unbound(generate.Definition, check.Definition, list.Definition),
+		Syscalls: kernel.Unbound(generate.Definition, check.Definition, list.Definition, add.Definition, remove.Definition, makeDefault.Definition),
 	}
 }
 
@@ -42,5 +42,6 @@ func Definitions() kernel.Module {
 func Module(opts *Options) kernel.Module {
 	m := newModels(opts)
 	m.demo = demo.New()
-	return Definitions().Bind(generate.BindStream(m.generate), check.BindStream(m.check), list.Bind(m.list))
+	return Definitions().Bind(generate.BindStream(m.generate), check.BindStream(m.check), list.Bind(m.list),
+		add.Bind(m.add), remove.Bind(m.remove), makeDefault.Bind(m.makeDefault))
 }

@@ -137,7 +137,7 @@ func Definitions() kernel.Module {
 		Domains: []string{"Session", "Agent"},
 		Syscalls: kernel.Unbound(create.Definition, get.Definition, list.Definition, messages.Definition, appendTo.Definition,
 			export.Definition, remove.Definition, watch.Definition, defineType.Definition, send.Definition, cancel.Definition,
-			resume.Definition, decide.Definition, compact.Definition, fork.Definition, rewind.Definition, ask.Definition),
+			resume.Definition, decide.Definition, compact.Definition, fork.Definition, rewind.Definition, ask.Definition, listApprovals.Definition, revoke.Definition),
 	}
 }
 
@@ -146,7 +146,8 @@ func (x *Sessions) Module() kernel.Module {
 	return Definitions().Bind(create.Bind(x.create), get.Bind(x.get), list.Bind(x.list), messages.Bind(x.messages),
 		appendTo.Bind(x.append), export.Bind(x.export), remove.Bind(x.remove), watch.BindStream(x.watch),
 		defineType.Bind(x.defineType), send.BindStream(x.send), cancel.Bind(x.cancel), resume.Bind(x.resume),
-		decide.Bind(x.decide), compact.Bind(x.compact), fork.Bind(x.fork), rewind.Bind(x.rewind), ask.BindStream(x.ask))
+		decide.Bind(x.decide), compact.Bind(x.compact), fork.Bind(x.fork), rewind.Bind(x.rewind), ask.BindStream(x.ask),
+		listApprovals.Bind(x.approvals), revoke.Bind(x.revoke))
 }
 
 // Stats are the figures of sessions for the operator.

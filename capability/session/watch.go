@@ -242,11 +242,12 @@ var watch = kernel.DefineQuery[watchInput, watchOutput](kernel.Definition{
 })
 
 func (x *Sessions) watch(ctx context.Context, in watchInput, stream *kernel.Stream) (watchOutput, error) {
-	if _, err := x.visible(ctx, in.Session); err != nil {
+	s, err := x.visible(ctx, in.Session)
+	if err != nil {
 		return watchOutput{}, err
 	}
-	f := follower{x: x, id: in.Session, seq: in.After, until: in.Until, limit: in.Limit, stream: stream}
-	err := f.follow(ctx)
+	f := follower{x: x, id: s.ID, seq: in.After, until: in.Until, limit: in.Limit, stream: stream}
+	err = f.follow(ctx)
 	if context.Cause(ctx) == kernel.ErrStopping {
 		err = nil
 	}

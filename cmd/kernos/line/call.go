@@ -130,7 +130,10 @@ func (c *call) run(ctx context.Context) error {
 }
 
 // diverted reports whether the request is shown, or becomes a job, and isn't sent itself.
-func (c *call) diverted() bool { return c.DryRun || c.Given("as") || c.Background }
+func (c *call) diverted() bool { return c.shows() || c.Background }
+
+// shows reports whether the request is only shown.
+func (c *call) shows() bool { return c.DryRun || c.Given("as") }
 
 // dispatch checks the parameters, and then sends the call, or shows it, or starts a job that makes it.
 func (c *call) dispatch(ctx context.Context, params json.RawMessage) (err error) {
@@ -142,6 +145,9 @@ func (c *call) dispatch(ctx context.Context, params json.RawMessage) (err error)
 	if len(params) > server.MaxCall {
 		return &exit.Error{Status: exit.Invalid, Cause: tooLarge(c.method, len(params))}
 	}
+	if route, ok := builtIn(c.fullName()); ok && c.shows() {
+		params, _ = route.Syscall.Input.Redact(params) // a secret is not for a screen
+	}
 	if c.Background {
 		if params, err = c.background(ctx, params); err != nil {
 			return err
@@ -149,7 +155,7 @@ func (c *call) dispatch(ctx context.Context, params json.RawMessage) (err error)
 	} else if c.Delay != "" || c.At != "" || c.Schedule != "" {
 		return errors.New("--delay, --at and --schedule need --background: the call becomes a job, which begins then")
 	}
-	if c.Given("as") || c.DryRun {
+	if c.shows() {
 		return c.showRequest(params)
 	}
 	if err := c.mayRepeat(); err != nil {

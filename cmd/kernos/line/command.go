@@ -108,6 +108,9 @@ func (v *View) Send(ctx context.Context, t message.Type, input any, show func(js
 // Output describes how the answer is to be written.
 func (v *View) Output() terminal.Output { return v.one.Show }
 
+// Shows reports whether the request is only shown.
+func (v *View) Shows() bool { return v.one.shows() }
+
 // Writer returns what writes data as the flags choose it, or nil if the form for people is wanted. With lines, each of
 // several values is one line.
 func (v *View) Writer(ctx context.Context, lines bool) func(json.RawMessage) error {
