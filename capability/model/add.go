@@ -44,6 +44,8 @@ var add = kernel.DefineCommand[addInput, addOutput](kernel.Definition{
 	Input:   schema.Input[addInput]().Example(`{"name":"local","baseUrl":"http://127.0.0.1:11434/v1","model":"qwen3"}`),
 	Emits:   memoryChanged,
 	Presentation: kernel.Presentation{
+		Title: "Connect a model", Words: "configure a model, llm, provider, ollama, openai, anthropic",
+		Result:    "{name} is connected: {model} at {baseUrl}[; it is the default{?default}]",
 		Arguments: []string{"name"},
 		Errors:    slices.Insert(slices.Clone(generate.Errors), 2, kernel.ErrorDefinition{Code: 409, When: "a model of this name is configured"}),
 	},
@@ -126,10 +128,14 @@ var remove = kernel.DefineCommand[nameInput, removeOutput](kernel.Definition{
 	Type:    "Model.Remove",
 	Summary: "Remove the settings of a model, with its key. If it is the default, there is no default any more.",
 	Emits:   memoryChanged,
-	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{
-		{Code: 404, When: "the model isn't configured"},
-		{Code: 409, When: "the settings of the model aren't in the memory"},
-	}},
+	Presentation: kernel.Presentation{
+		Title: "Remove a model", Words: "disconnect a model, delete a provider",
+		Result: "The model {request.name} is gone[; there is no default{?default}]",
+		Errors: []kernel.ErrorDefinition{
+			{Code: 404, When: "the model isn't configured"},
+			{Code: 409, When: "the settings of the model aren't in the memory"},
+		},
+	},
 	Behavior:   kernel.Behavior{Reaches: []kernel.Reach{kernel.ToSettings}, Destroys: true, Repeat: kernel.Idempotent},
 	Permission: changesModels,
 })
@@ -171,10 +177,14 @@ var makeDefault = kernel.DefineCommand[nameInput, defaultOutput](kernel.Definiti
 	Type:    "Model.Default",
 	Summary: "Make a model the default: it answers where no model is named.",
 	Emits:   memoryChanged,
-	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{
-		{Code: 404, When: "the model isn't configured"},
-		{Code: 409, When: "models/default has settings of its own, which would be lost"},
-	}},
+	Presentation: kernel.Presentation{
+		Title: "Choose the default model", Words: "use a model, switch models",
+		Result: "{default} is the default model",
+		Errors: []kernel.ErrorDefinition{
+			{Code: 404, When: "the model isn't configured"},
+			{Code: 409, When: "models/default has settings of its own, which would be lost"},
+		},
+	},
 	Behavior:   kernel.Behavior{Reaches: []kernel.Reach{kernel.ToSettings}, Repeat: kernel.Idempotent},
 	Permission: changesModels,
 })
