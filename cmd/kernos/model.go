@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -99,8 +98,6 @@ from standard input. It is sealed for the host of the provider before it is stor
 		if err != nil {
 			return err
 		}
-		return v.Send(ctx, "Model.Add", found.Addition(), func(data json.RawMessage) error {
-			return shows((*chat.Added).Show)(v, "Model.Add", data)
-		})
+		return v.Send(ctx, "Model.Add", found.Addition(), nil)
 	}, "text")
 }

@@ -113,9 +113,6 @@ func defaultToken(c *cobra.Command, s *terminal.Screen, o terminal.Output, file 
 	return writeValue(c.Context(), s, o, map[string]string{"token": value}, func() error { return s.Line(value) })
 }
 
-// secret prints the secret in a reply alone.
-var secret = shows(func(reply *struct{ Token string }, s *terminal.Screen) error { return s.Line(reply.Token) })
-
 // grantFlags are the flags for what a token may do.
 type grantFlags struct {
 	principal.Grant

@@ -221,6 +221,7 @@ func TestPalette(t *testing.T) {
 		{"second", "second", "#/messages/second"},
 		{"#first", "first", "#/messages/first"},
 		{"memory.set", "memory.set", "#/call/memory/set"},
+		{"remember", "memory.set", "#/call/memory/set"}, // what people call it
 		{"workflows", "workflows", "#/workflows"},
 		{">work", "workflows", "#/workflows"},
 		{"", "memory.get", "#/call/memory/get"}, // what was called last

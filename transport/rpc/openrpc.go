@@ -40,6 +40,8 @@ type openRPCMethod struct {
 	Stream         openRPCStream   `json:"x-stream"`
 	Type           message.Type    `json:"x-type"` // the type of the messages
 	Kind           message.Kind    `json:"x-kind"`
+	Title          string          `json:"x-title,omitempty"`
+	Words          string          `json:"x-words,omitempty"` // what people call it
 	Asks           bool            `json:"x-asks,omitempty"` // a person should confirm the call: its change can't be taken back
 }
 
@@ -106,7 +108,7 @@ func describeMethod(r *kernel.Route, shared *definitions, at int) openRPCMethod 
 		Name: r.Name(), Tags: []openRPCTag{{r.Namespace}}, Summary: r.Syscall.Summary,
 		Params: []openRPCParam{}, ParamStructure: "by-name", Result: json.RawMessage(streamResult),
 		Stream: openRPCStream{notification, r.Namespace + "." + r.Method, shared.take(r.Syscall.Output.JSON(), here+"/x-stream/data")},
-		Type:   r.Syscall.Type, Kind: r.Syscall.Kind,
+		Type:   r.Syscall.Type, Kind: r.Syscall.Kind, Title: r.Syscall.Title, Words: r.Syscall.Words,
 		Asks: r.Syscall.Kind == message.KindCommand && (r.Syscall.Destroys || r.Syscall.Effect == kernel.External),
 	}
 	for _, p := range members(in.Get("properties")) {

@@ -101,14 +101,6 @@ func Wanted(ctx context.Context, s *terminal.Screen, in io.Reader, wanted Found,
 	return f, err
 }
 
-// Added is what Model.Add replies.
-type Added struct{ Name, Model, BaseURL string }
-
-// Show writes which model is connected.
-func (a *Added) Show(s *terminal.Screen) error {
-	return s.Line(fmt.Sprintf("%s is connected: %s at %s", a.Name, visible.Text(a.Model), visible.Text(host(a.BaseURL))))
-}
-
 // choose returns the model with the name that is wanted, changed by the flags.
 func choose(wanted Found, known []Found) (Found, error) {
 	f := Found{Name: wanted.Name, Dialect: "openai-chat"}

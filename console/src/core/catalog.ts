@@ -53,14 +53,38 @@ export interface About { type?: string; kind?: string; asks?: boolean; output?: 
 
 let described: { hash: string; document: Promise<any> } | undefined;
 
-/** What the document that describes the service says of a method; it is fetched once for each hash. */
-export async function about(namespace: string, method: string): Promise<About> {
+/** The document that describes the service; it is fetched once for each hash. */
+function description(): Promise<any> {
   const hash = serviceHash.peek();
   if (described?.hash !== hash) {
     described = { hash, document: question("rpc.discover").then(rounded) };
     described.document.catch(() => { described = undefined; });
   }
-  const document = await described.document;
+  return described.document;
+}
+
+/** What people call a method: its title, and other words that find it. */
+export interface Called { title?: string; words?: string }
+
+const called = signal(new Map<string, Called>());
+
+/** Learns what people call the methods. Without it, they are found by their names alone. */
+export async function learnNames() {
+  const document = await description();
+  called.value = new Map(document.methods.map((m: any) => [m.name, { title: m["x-title"], words: m["x-words"] }]));
+}
+
+export const titleOf = (module: string, method: string) => called.value.get(wireName(module, method))?.title;
+
+/** Whether a method may be meant by what was typed. */
+export function mayMean(module: string, method: string, typed: string): boolean {
+  const { title = "", words = "" } = called.value.get(wireName(module, method)) ?? {}, text = typed.toLowerCase();
+  return `${module}.${method}`.includes(text) || text.length > 2 && `${title}, ${words}`.toLowerCase().includes(text);
+}
+
+/** What the document that describes the service says of a method. */
+export async function about(namespace: string, method: string): Promise<About> {
+  const document = await description();
   const found = document.methods.find((m: any) => m.name === wireName(namespace, method));
   if (!found) return {};
   return { type: found["x-type"], kind: found["x-kind"], asks: found["x-asks"], output: found["x-stream"] && { ...found["x-stream"].data, components: document.components } };

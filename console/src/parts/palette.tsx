@@ -1,6 +1,6 @@
 // The palette reaches every method, action and place by its name. Views add what they have.
 import { signal } from "@preact/signals";
-import { modules } from "../core/catalog";
+import { learnNames, mayMean, modules, titleOf } from "../core/catalog";
 import { browser, remedy } from "../core/door";
 import { recent } from "../core/recent";
 import { go, link } from "../core/route";
@@ -21,14 +21,19 @@ export function addFinder(finder: Finder, sign = ""): () => void {
 const shown = signal(false), text = signal(""), entries = signal<Entry[]>([]), at = signal(0);
 const most = 50;
 
-export function openPalette() { text.value = ""; shown.value = true; void find(); }
+export function openPalette() {
+  text.value = "";
+  shown.value = true;
+  void find();
+  void learnNames().then(() => { if (text.peek()) void find(); }, () => {});
+}
 
 addFinder((typed) => {
   const last = recent();
   return modules.peek().flatMap((module) => module.methods
-    .map((method) => `${module.namespace}.${method}`)
-    .filter((name) => name.includes(typed.toLowerCase()))
-    .map((name): Entry => ({ name, hint: module.description, mark: "call", recent: last.has(name), run: () => go(link("call", name.split("."))) })));
+    .filter((method) => mayMean(module.namespace, method, typed))
+    .map((method) => ({ name: `${module.namespace}.${method}`, title: titleOf(module.namespace, method) }))
+    .map(({ name, title }): Entry => ({ name, hint: title ?? module.description, mark: "call", recent: last.has(name), run: () => go(link("call", name.split("."))) })));
 });
 
 addFinder((typed) => (typed ? browser.peek()?.hidden ?? [] : []).filter(({ method }) => method.includes(typed.toLowerCase()))
@@ -38,7 +43,7 @@ async function find() {
   const asked = text.peek(), sign = [...finders.values()].find((one) => one && asked.startsWith(one)), typed = sign ? asked.slice(sign.length) : asked;
   const found = await Promise.all([...finders].map(async ([finder, own]) => { try { return sign && sign !== own ? [] : await finder(typed); } catch { return []; } }));
   if (asked !== text.peek()) return; // more was typed meanwhile
-  const rank = (entry: Entry) => (entry.name === typed ? 0 : entry.recent ? 1 : entry.name.startsWith(typed) ? 2 : 3);
+  const rank = (entry: Entry) => (entry.name === typed ? 0 : entry.recent ? 1 : entry.name.startsWith(typed) ? 2 : entry.name.includes(typed) ? 3 : 4);
   entries.value = found.flat().sort((a, b) => rank(a) - rank(b)).slice(0, most);
   at.value = 0;
 }

@@ -29,7 +29,9 @@ export function Form({ form, schema }: { form: FormState; schema: Schema }) {
 function propertiesOf(s: Schema, form: FormState, path: Path) {
   const required = s.required ?? [];
   const names = Object.keys(s.properties ?? {}).filter((name) => resolve(s.properties![name], form.root).const === undefined);
-  names.sort((a, b) => Number(required.includes(b)) - Number(required.includes(a)));
+  const first: string[] = s["x-presentation"]?.arguments ?? []; // people give them first
+  const rank = (name: string) => first.includes(name) ? first.indexOf(name) : first.length + Number(!required.includes(name));
+  names.sort((a, b) => rank(a) - rank(b));
   return names.map((name) => (
     <Field key={name} form={form} schema={s.properties![name]} path={[...path, name]} name={name} required={required.includes(name)} />
   ));

@@ -1,7 +1,7 @@
 // The call view: methods, a form of the chosen one's schema, and the answers as they come.
 import { effect, signal, useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
-import { about as describe, type About, has, methodSchema, modules, wireName } from "../../core/catalog";
+import { about as describe, type About, has, learnNames, mayMean, methodSchema, modules, titleOf, wireName } from "../../core/catalog";
 import { browser } from "../../core/door";
 import { parse } from "../../core/json";
 import { bind } from "../../core/keys";
@@ -45,7 +45,7 @@ function Start() {
 
 function Methods({ current }: { current: string }) {
   const typed = filter.value.toLowerCase();
-  const all = modules.value.map((m) => ({ ...m, methods: m.methods.filter((name) => `${m.namespace}.${name}`.includes(typed)) })).filter((m) => m.methods.length);
+  const all = modules.value.map((m) => ({ ...m, methods: m.methods.filter((name) => mayMean(m.namespace, name, typed)) })).filter((m) => m.methods.length);
   const hidden = (browser.value?.hidden ?? []).filter(({ method }) => method.includes(typed));
   const recent = [...new Set(runs.value.filter((run) => has(wireName(run.module, run.method))).map((run) => `${run.module}.${run.method}`))].slice(0, 5);
   const line = (name: string) => (
@@ -54,7 +54,7 @@ function Methods({ current }: { current: string }) {
   return (
     <div class="methods">
       <h2 class="unseen">Methods</h2>
-      <div class="bar"><input class="spread" type="search" aria-label="Filter methods" placeholder="Filter methods" data-testid="filter" value={filter.value} onInput={(event) => { filter.value = event.currentTarget.value; }} /></div>
+      <div class="bar"><input class="spread" type="search" aria-label="Filter methods" placeholder="Filter methods" data-testid="filter" value={filter.value} onFocus={() => void learnNames().catch(() => {})} onInput={(event) => { filter.value = event.currentTarget.value; }} /></div>
       {typed && !all.length && !hidden.length && <div class="empty"><p>No method matches.</p><button onClick={() => { filter.value = ""; }}>Clear the filter</button></div>}
       {!typed && pinned.value.length > 0 && <section><h3>Pinned</h3><ul>{pinned.value.map(line)}</ul></section>}
       {!typed && recent.length > 0 && <section><h3>Recent</h3><ul>{recent.map(line)}</ul></section>}
@@ -62,7 +62,7 @@ function Methods({ current }: { current: string }) {
         <section key={m.namespace}>
           <h3 title={m.description}>{m.namespace} <span class="faint">{m.methods.length}</span></h3>
           <ul>{m.methods.map((name) => (
-            <li key={name}><a href={link("call", [m.namespace, name])} aria-current={`${m.namespace}.${name}` === current ? "page" : undefined}>{name}</a></li>
+            <li key={name}><a href={link("call", [m.namespace, name])} title={titleOf(m.namespace, name)} aria-current={`${m.namespace}.${name}` === current ? "page" : undefined}>{name}</a></li>
           ))}</ul>
         </section>
       ))}
