@@ -18,7 +18,7 @@ type Field struct {
 	Description string
 	Required    bool
 	Types       []string          // names of JSON Schema; empty if any value will do
-	Format      string            // of a text as JSON Schema has it; [FormatTime] or [FormatDuration] of a number
+	Format      string            // of a text as JSON Schema has it; [FormatTime] or [FormatDuration] of a number; [FormatWord]
 	Enum        []json.RawMessage // the only values, if there are any; a const is one
 	Default     json.RawMessage   // nil if there is none
 	Sensitive   bool              // the value must not be shown or kept
@@ -39,6 +39,7 @@ type Field struct {
 const (
 	FormatTime     = "unix-ms" // a point in time, in milliseconds since 1970
 	FormatDuration = "ms"      // a duration in milliseconds
+	FormatWord     = "word"    // a text that people write in lists with commas
 )
 
 // Is reports whether a value of this JSON type may stand here.

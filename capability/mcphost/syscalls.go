@@ -434,7 +434,7 @@ func (s *server) info(whole bool) serverInfo {
 }
 
 type allowInput struct {
-	Name  string   `json:"name" jsonschema_description:"The server."`
+	Name  string   `json:"name" jsonschema_description:"The server, or SERVER.TOOL for one of its tools."`
 	Tools []string `json:"tools,omitempty" jsonschema:"maxItems=1000" jsonschema_description:"The tools, as the server calls them, or as syscalls. Default: all that it has now."`
 	Ask   bool     `json:"ask,omitempty" jsonschema_description:"Accept the tools as the server describes them now, and keep asking in sessions."`
 }
@@ -463,7 +463,11 @@ func (h *Host) allow(ctx context.Context, in allowInput) (out allowOutput, err e
 	if err != nil {
 		return out, err
 	}
-	s, err := h.lookup(in.Name)
+	name, toolName, one := strings.Cut(in.Name, ".")
+	if one {
+		in.Tools = append(in.Tools, toolName)
+	}
+	s, err := h.lookup(name)
 	if err != nil {
 		return out, err
 	}

@@ -256,7 +256,7 @@ func (d *Directory) defaultInfo() Info {
 type updateInput struct {
 	Name string `json:"name" jsonschema_description:"The name of the token."`
 	principal.Grant
-	Take []string `json:"take,omitzero" jsonschema:"maxItems=256" jsonschema_description:"Patterns to take out of allow and deny, and limits to lift: read-only, memory, files, expires, rate."`
+	Take []string `json:"take,omitzero" jsonschema:"maxItems=256,format=word" jsonschema_description:"Patterns to take out of allow and deny, and limits to lift: read-only, memory, files, expires, rate."`
 }
 
 var update = kernel.DefineCommand[updateInput, Info](kernel.Definition{

@@ -86,13 +86,19 @@ func methodCommand(c *cobra.Command, words func(args []string) []string) *cobra.
 	return c
 }
 
-// moduleCommand completes the command of a module, to which commands of its own can be added: every other
-// word is a method. words changes what follows the name of the module; nil changes nothing.
+// moduleCommand completes the command of a module, to which commands of its own can be added: every other word is a
+// method. Without a word, a command that has nothing to run lists the methods.
 func moduleCommand(c *cobra.Command) *cobra.Command {
 	module := c.Name()
+	c.Annotations = map[string]string{line.ModuleCommand: module}
+	if c.RunE != nil {
+		c.ValidArgsFunction = func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+			return line.CompleteCall(c, []string{module}, word)
+		}
+		return c
+	}
 	c.Use += " METHOD [--PARAMETER VALUE …]"
 	c.Long = fmt.Sprintf("Call a method of the module %[1]s. kernos %[1]s lists the methods, and\nkernos %[1]s METHOD --help says what one takes.\n\n%[2]s", module, c.Long)
-	c.Annotations = map[string]string{line.ModuleCommand: module}
 	return methodCommand(c, func(args []string) []string { return slices.Concat([]string{module}, args) })
 }
 
@@ -105,11 +111,29 @@ func listsItsFlags(c *cobra.Command) {
 
 // asModule turns a command line that begins with no command into a call: the word is the name of a module.
 func asModule(root *cobra.Command, args []string) []string {
-	return line.AsCall(args, func(word string) bool {
+	is := func(word string) func(*cobra.Command) bool {
+		return func(c *cobra.Command) bool { return c.Name() == word || c.HasAlias(word) }
+	}
+	forPeople := false
+	args = line.AsCall(args, func(word, next string) bool {
 		switch word {
 		case "help", "completion", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
 			return true
 		}
-		return slices.ContainsFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == word || c.HasAlias(word) })
+		at := slices.IndexFunc(root.Commands(), is(word))
+		if at < 0 {
+			return false
+		}
+		c := root.Commands()[at]
+		if c.DisableFlagParsing || c.Annotations[line.ModuleCommand] == "" || next == "" || slices.ContainsFunc(c.Commands(), is(next)) {
+			return true
+		}
+		forPeople = true // a command that has flags of its own leaves the methods of its module to kernos call
+		return false
 	})
+	if forPeople {
+		at := slices.Index(args, "call") + 1
+		args = slices.Insert(slices.Clone(args), at, "--"+line.PeopleFlag)
+	}
+	return args
 }

@@ -60,6 +60,6 @@ memory_get or memory get. --json prints what Syscall.Describe replies.`,
 			v.NoteLacks()
 			return err
 		}
-		return v.Write(ctx, data, func() error { return shows((*line.Description).Show)(v, "Syscall.Describe", data) })
+		return v.Write(ctx, data, func() error { return shows(v, "Syscall.Describe", (*line.Description).Show)(data) })
 	}, "text")
 }

@@ -71,5 +71,5 @@ Syscall_Search finds the others, and Syscall_Call calls them. --tools chooses ot
 	c.Flags().StringArrayVar(&tools, "tools", nil, "the `TOOLS` to list: core, all, or patterns such as Memory.* (default core)")
 	c.AddCommand(mcpInstallCommand())
 	c.AddCommand(mcpHostCommands()...)
-	return c
+	return moduleCommand(c)
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,6 +11,11 @@ import (
 	"kernos/internal/quantity"
 	"kernos/message"
 )
+
+// named is the input of a request that names something.
+type named struct {
+	Name string `json:"name"`
+}
 
 // mcpHostCommands returns the commands about servers that this kernel is the host of.
 func mcpHostCommands() []*cobra.Command {
@@ -22,26 +26,18 @@ func mcpHostCommands() []*cobra.Command {
 	}
 	return []*cobra.Command{
 		mcpAddCommand(),
-		sends(&cobra.Command{
-			Use:   "list",
-			Short: "List the MCP servers that are mounted",
-			Args:  noArguments,
-		}, "table", "Mcp.List", nothing, nil),
-		sends(of(&cobra.Command{
+		views(of(&cobra.Command{
 			Use:   "show NAME",
 			Short: "Show an MCP server: its tools, files and changes",
-		}), "text", "Mcp.Show", named, showServer),
-		mcpAllowCommand(of),
+		}), inProcess, func(ctx context.Context, v *line.View) error {
+			return v.Send(ctx, "Mcp.Show", named{v.Args[0]}, shows(v, "Mcp.Show", (*line.MCPServer).Show))
+		}, "text"),
 		views(of(&cobra.Command{
 			Use:   "refresh NAME",
 			Short: "Ask an MCP server again what it offers, and log in to it",
 		}), inProcess, func(ctx context.Context, v *line.View) error {
-			return waitForServer(ctx, v, "Mcp.Refresh", named(v.Args))
+			return waitForServer(ctx, v, "Mcp.Refresh", named{v.Args[0]})
 		}, "text"),
-		sends(of(&cobra.Command{
-			Use:   "remove NAME",
-			Short: "Take an MCP server away, with its tools and files",
-		}), "text", "Mcp.Remove", named, nil),
 	}
 }
 
@@ -103,29 +99,5 @@ func waitForServer(ctx context.Context, v *line.View, t message.Type, input any)
 	if err != nil {
 		return err
 	}
-	return v.Write(ctx, data, func() error { return showServer(v, t, data) })
-}
-
-// showServer writes a server.
-var showServer = shows((*line.MCPServer).Show)
-
-func mcpAllowCommand(of func(*cobra.Command) *cobra.Command) *cobra.Command {
-	var ask bool
-	c := of(&cobra.Command{
-		Use:   "allow NAME | NAME.TOOL",
-		Short: "Let sessions call the tools of an MCP server without asking",
-		Long: `Let sessions call a tool of an MCP server, or all that it has now, without asking, and
-accept what the server says of it now. A tool that the server has later, or describes in
-another way, asks again.`,
-		Example: "  kernos mcp allow github.create_issue\n  kernos mcp allow github --ask",
-	})
-	c.Flags().BoolVar(&ask, "ask", false, "accept the tools as the server describes them now, and keep asking")
-	return sends(c, "text", "Mcp.Allow", func(args []string) any {
-		name, tool, one := strings.Cut(args[0], ".")
-		input := map[string]any{"name": name, "ask": ask}
-		if one {
-			input["tools"] = []string{tool}
-		}
-		return input
-	}, nil)
+	return v.Write(ctx, data, func() error { return shows(v, t, (*line.MCPServer).Show)(data) })
 }

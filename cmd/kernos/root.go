@@ -142,6 +142,8 @@ func helpCommand() *cobra.Command {
 				return line.Call(c, append(slices.Clone(args), "--help"))
 			case target.Name() == "call":
 				return line.Call(c, append(slices.Clone(rest), "--help"))
+			case target.Annotations[line.ModuleCommand] != "":
+				return line.Call(c, slices.Concat([]string{target.Name()}, rest, []string{"--help"}))
 			}
 			return fmt.Errorf("%s has no command %q; see %s --help", target.CommandPath(), rest[0], target.CommandPath())
 		},

@@ -92,7 +92,7 @@ func fileCommand(method string, c *cobra.Command) *cobra.Command {
 }
 
 func typesCommand() *cobra.Command {
-	return sends(&cobra.Command{
+	return views(&cobra.Command{
 		Use:   "types",
 		Short: "Print what code may call, as TypeScript",
 		Long: `Print declarations in TypeScript of what the code of a syscall has: kernos.call with the types
@@ -100,7 +100,9 @@ of all syscalls that the daemon serves, fetch, console and the rest. An editor t
 beside the code completes and checks it.`,
 		Example: "  kernos types > os/syscalls/kernos.d.ts",
 		Args:    noArguments,
-	}, "text", "Syscall.Types", nothing, shows((*line.Types).Show))
+	}, inProcess, func(ctx context.Context, v *line.View) error {
+		return v.Send(ctx, "Syscall.Types", struct{}{}, shows(v, "Syscall.Types", (*line.Types).Show))
+	}, "text")
 }
 
 // checkTypes checks the types of a file, if tsc is installed.

@@ -40,7 +40,7 @@ not answer.`,
 			return exit.Wrap(doctor.Unanswered(err, contextOf(c), timeout))
 		}
 		return v.Write(ctx, data, func() error {
-			return shows(func(status *lifecycle.Status, s *terminal.Screen) error { return s.Line(doctor.DescribeStatus(status)) })(v, "Kernel.Status", data)
+			return shows(v, "Kernel.Status", func(status *lifecycle.Status, s *terminal.Screen) error { return s.Line(doctor.DescribeStatus(status)) })(data)
 		})
 	}, "text")
 }

@@ -65,32 +65,9 @@ func views(c *cobra.Command, open server.Options, run func(context.Context, *lin
 	return c
 }
 
-// sends completes a command that sends one request and writes its reply: as the flags choose, or as show does, or as the
-// definition presents it if show is nil. A command whose help text is its summary gets the rest of it.
-func sends(c *cobra.Command, form string, t message.Type, input func(args []string) any, show show) *cobra.Command {
-	if c.Long == "" {
-		c.Long = fmt.Sprintf("%s.\n\n--json prints what %s replies.", c.Short, t)
-	}
-	return views(c, inProcess, func(ctx context.Context, v *line.View) error {
-		if show == nil {
-			return v.Send(ctx, t, input(v.Args), nil)
-		}
-		return v.Send(ctx, t, input(v.Args), func(data json.RawMessage) error { return show(v, t, data) })
-	}, form)
-}
-
-// A show writes the data of the reply of a syscall for people.
-type show = func(*line.View, message.Type, json.RawMessage) error
-
-// named returns the input of a request that names what it is about, which is the only argument of the command.
-func named(args []string) any { return map[string]string{"name": args[0]} }
-
-// nothing returns the input of a request without parameters.
-func nothing([]string) any { return struct{}{} }
-
-// shows makes a function that decodes a reply and shows it.
-func shows[T any](f func(*T, *terminal.Screen) error) show {
-	return func(v *line.View, t message.Type, data json.RawMessage) error {
+// shows makes a function that decodes the reply of a syscall and shows it.
+func shows[T any](v *line.View, t message.Type, f func(*T, *terminal.Screen) error) func(json.RawMessage) error {
+	return func(data json.RawMessage) error {
 		reply := new(T)
 		if err := server.Decode(t, data, reply); err != nil {
 			return err

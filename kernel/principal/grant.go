@@ -15,11 +15,11 @@ import (
 // A Grant is what the owner has given a token.
 type Grant struct {
 	Preset   Preset   `json:"preset,omitzero" jsonschema:"enum=agent,enum=handler,enum=viewer,enum=console" jsonschema_description:"What the token may do to begin with. Default: agent; or nothing, if allow is given."`
-	Allow    []string `json:"allow,omitzero" jsonschema:"maxItems=256" jsonschema_description:"Patterns of syscalls that the token may call beside those of its preset: Memory.*, *.Get, Http.Fetch."`
-	Deny     []string `json:"deny,omitzero" jsonschema:"maxItems=256" jsonschema_description:"Patterns of syscalls that the token may not call, whatever else allows them."`
+	Allow    []string `json:"allow,omitzero" jsonschema:"maxItems=256,format=word" jsonschema_description:"Patterns of syscalls that the token may call beside those of its preset: Memory.*, *.Get, Http.Fetch."`
+	Deny     []string `json:"deny,omitzero" jsonschema:"maxItems=256,format=word" jsonschema_description:"Patterns of syscalls that the token may not call, whatever else allows them."`
 	ReadOnly bool     `json:"readOnly,omitzero" jsonschema_description:"Whether the token may call queries only."`
-	Memory   []string `json:"memory,omitzero" jsonschema:"maxItems=256" jsonschema_description:"Prefixes of the keys that the token reaches. Default: all."`
-	Files    []string `json:"files,omitzero" jsonschema:"maxItems=256" jsonschema_description:"URIs of the tree that the token reaches, with all below them; :ro behind one means that it only reads there. Default: all."`
+	Memory   []string `json:"memory,omitzero" jsonschema:"maxItems=256,format=word" jsonschema_description:"Prefixes of the keys that the token reaches. Default: all."`
+	Files    []string `json:"files,omitzero" jsonschema:"maxItems=256,format=word" jsonschema_description:"URIs of the tree that the token reaches, with all below them; :ro behind one means that it only reads there. Default: all."`
 	Expires  int64    `json:"expires,omitzero" jsonschema:"minimum=0" jsonschema_extras:"format=unix-ms" jsonschema_description:"When the token ends, in milliseconds since 1970. Default: never."`
 	Rate     float64  `json:"rate,omitzero" jsonschema:"minimum=0" jsonschema_description:"How many requests per second the token may send. Default: any number."`
 }

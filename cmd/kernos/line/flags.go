@@ -46,6 +46,9 @@ type Flags struct {
 // Given reports whether the command line has a flag, by its long name.
 func (f *Flags) Given(name string) bool { return f.set != nil && f.set.Changed(name) }
 
+// PeopleFlag is the flag of calls that commands such as kernos token list are.
+const PeopleFlag = "for-people"
+
 // requestForms are the values of --as.
 var requestForms = []string{"jsonrpc", "ndjson", "curl"}
 
@@ -87,7 +90,7 @@ func (f *Flags) AddTo(c *cobra.Command, forms ...string) {
 		return settings.Usage(c, []settings.Group{{Title: "Flags", Names: own}}, "Flags of every call")
 	})
 	f.define(forms...).VisitAll(func(own *pflag.Flag) {
-		if slices.Contains([]string{"data", "no-prompt", "help"}, own.Name) || c.Flags().Lookup(own.Name) != nil {
+		if slices.Contains([]string{"data", "no-prompt", "help", PeopleFlag}, own.Name) || c.Flags().Lookup(own.Name) != nil {
 			return
 		}
 		if own.Shorthand != "" && c.Flags().ShorthandLookup(own.Shorthand) != nil {
@@ -141,6 +144,8 @@ func (f *Flags) define(forms ...string) *pflag.FlagSet {
 	boolean(&f.Watch, "watch", "w", "repeat a query every second, and show its answer in place of the one before")
 	boolean(&f.Verbose, "verbose", "v", "print the id of the message and its correlation, to standard error")
 	boolean(&f.Help, "help", "h", "show what the method takes")
+	boolean(&f.Show.People, PeopleFlag, "", "show the data as for a person, also where none reads it")
+	set.Lookup(PeopleFlag).Hidden = true
 	return set
 }
 

@@ -518,8 +518,16 @@ func (p *reader) convert(path []string, f *client.Field, name, text string) erro
 	return p.tree.set(path, value)
 }
 
-// element adds one element to the list that a parameter is.
+// element adds one element to the list that a parameter is, or several words between commas.
 func (p *reader) element(path []string, f *client.Field, name, text string) error {
+	if words := strings.Split(text, ","); len(words) > 1 && element(f).Format == client.FormatWord {
+		for _, word := range words {
+			if err := p.element(path, f, name, strings.TrimSpace(word)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	value, err := convertValue(element(f), text)
 	if err != nil {
 		return &Invalid{name + ": " + err.Error()}

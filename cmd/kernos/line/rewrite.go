@@ -9,8 +9,8 @@ import (
 )
 
 // AsCall turns a command line that begins with no command into a call: the word is the
-// name of a module. Flags of kernos call may stand before it, or before a command.
-func AsCall(args []string, isCommand func(word string) bool) []string {
+// name of a module. Flags of kernos call may stand before it, or before a command. The word after it is "" if there is none.
+func AsCall(args []string, isCommand func(word, next string) bool) []string {
 	at := 0
 	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
 		at = 1
@@ -18,25 +18,36 @@ func AsCall(args []string, isCommand func(word string) bool) []string {
 			return args // the first word is being written
 		}
 	}
-	first := at
-	for first < len(args) && IsFlag(args[first]) {
-		own, _, hasValue := FindFlag(args[first])
+	first, ok := nextWord(args, at)
+	if !ok || len(args) <= at {
+		return args // a flag of kernos itself
+	}
+	command, behind := "call", args[first:]
+	if first < len(args) {
+		second, next := first, ""
+		if second, ok = nextWord(args, first+1); ok && second < len(args)-at { // the word that is being completed isn't there yet
+			next = args[second]
+		}
+		if isCommand(args[first], next) {
+			command, behind = args[first], args[first+1:]
+		}
+	}
+	return slices.Concat(args[:at], []string{command}, args[at:first], behind)
+}
+
+// nextWord returns where the next word is that isn't a flag of kernos call, or the end. It isn't ok if another flag comes
+// before it.
+func nextWord(args []string, at int) (next int, ok bool) {
+	for at < len(args) && IsFlag(args[at]) {
+		own, _, hasValue := FindFlag(args[at])
 		if own == nil || own.Name == "help" {
-			return args // a flag of kernos itself
+			return at, false
 		}
-		if first++; takesValue(own) && !hasValue {
-			first++
+		if at++; takesValue(own) && !hasValue {
+			at++
 		}
 	}
-	if len(args) <= at {
-		return args
-	}
-	command := "call"
-	behind := args[min(first, len(args)):]
-	if first < len(args) && isCommand(args[first]) {
-		command, behind = args[first], args[first+1:]
-	}
-	return slices.Concat(args[:at], []string{command}, args[at:min(first, len(args))], behind)
+	return min(at, len(args)), true
 }
 
 // FileCall returns the command line of a call with the code of a file: --data is the input of a test.

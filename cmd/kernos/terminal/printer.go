@@ -28,6 +28,7 @@ type Output struct {
 	Filter    string // a jq filter
 	Template  string // a Go template, or the name of a file with one
 	Templates string // the directory of the user's templates for content types
+	People    bool   // data is pretty by default, also where no person reads it
 
 	Method *client.Method  // whose replies are shown as it presents them; nil for none
 	Params json.RawMessage // of the call
@@ -50,7 +51,7 @@ func NewPrinter(s *Screen, o Output) (*Printer, error) {
 	p := &Printer{screen: s, mode: o.Mode, templates: o.Templates, method: o.Method, params: o.Params, bare: o.Mode == "" || o.Mode == "raw"}
 	if p.mode == "" {
 		p.mode = "ndjson"
-		if s.IsTerminal() {
+		if s.IsTerminal() || o.People && o.Filter == "" && o.Template == "" {
 			p.mode = "pretty"
 		}
 	}
