@@ -116,16 +116,20 @@ func (c *Catalog) Method(ctx context.Context, namespace, name string) (*Method, 
 	return m, nil
 }
 
-// document returns the schema of a module that lists a method. The caller holds the lock.
+// document returns the schema of a module. The error is an *Unknown if there is no such module, or if its schema can't be had
+// and it doesn't list the method. The caller holds the lock.
 func (c *Catalog) document(ctx context.Context, namespace, method string) (*document, error) {
 	if known := c.documents[namespace]; known != nil {
 		return known, nil
 	}
 	module := c.Module(namespace)
-	if module == nil || !slices.Contains(module.Methods, method) {
+	if module == nil {
 		return nil, c.unknown(namespace, method)
 	}
 	text, err := c.schema(ctx, namespace)
+	if err != nil && !slices.Contains(module.Methods, method) {
+		return nil, c.unknown(namespace, method)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +202,11 @@ func (c *Catalog) unknown(namespace, name string) *Unknown {
 	if m := c.Module(namespace); m != nil {
 		g.ErrorKind, g.Method, g.AvailableMethods = MethodNotFound, name, m.Methods
 		g.Action, g.Namespace = CallModuleSchema, namespace
-		if near := nearest.Names(name, m.Methods); len(near) > 0 {
+		near := nearest.Names(name, m.Methods)
+		if d := c.documents[namespace]; d != nil {
+			near = append(d.called(name), near...)
+		}
+		if len(near) > 0 {
 			g.Action, g.SuggestedMethod, g.Namespace = TryMethod, near[0], ""
 		}
 		return &Unknown{namespace, name, g}

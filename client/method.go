@@ -13,12 +13,22 @@ type Method struct {
 	Module      string
 	Name        string // the method's name without its module
 	Description string
-	Field                // the parameters, as one object
-	Arguments   []string // the parameters that people give without names, in this order; empty if the server doesn't tell
+	Field       // the parameters, as one object
 	Schema      json.RawMessage
+	Presentation
 
 	parse  sync.Once
 	schema *schema.Schema
+}
+
+// A Presentation is how people see a method. All of it is empty if the server doesn't tell.
+type Presentation struct {
+	Title     string   // what it does, as a heading of a few words
+	Words     string   // what people call it or look for, separated by commas
+	Arguments []string // the parameters that people give without names, in this order
+	Stdin     string   // the parameter that has what comes over standard input, if it isn't given
+	Columns   []string // of a table of what it returns: a heading in one word, and a pattern as in [kernos/internal/phrase]
+	Result    string   // such a pattern: what a call did, in one line; request stands for the parameters
 }
 
 // Call returns the name that the method is called by.

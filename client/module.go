@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"kernos/internal/jsonvalue"
+	"kernos/internal/nearest"
 )
 
 // A Module is a namespace of a server.
@@ -51,9 +52,21 @@ func (d *document) method(name string) (*Method, error) {
 	m := &Method{Module: d.module.Namespace, Name: name}
 	m.Schema = parameters(resolved(r, d.variants[index]), d.root)
 	m.Field = *r.field("", m.Schema, 0)
-	jsonvalue.Members(m.Schema).Read("x-arguments", &m.Arguments)
+	about := jsonvalue.Members(m.Schema)
+	about.Read("x-presentation", &m.Presentation)
+	about.Read("title", &m.Title)
 	m.Description, m.Field.Description = m.Field.Description, ""
 	return m, nil
+}
+
+// called returns the methods that people call by a word.
+func (d *document) called(word string) (names []string) {
+	for _, name := range d.module.Methods {
+		if m, err := d.method(name); err == nil && nearest.Lists(m.Words, word) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // resolved follows the reference that stands in the place of a whole variant.

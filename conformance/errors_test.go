@@ -34,7 +34,7 @@ func undescribed(r *kernel.Registry, t message.Type, code int, text string) stri
 }
 
 // elsewhere are the syscalls whose answers come from servers and models, which take their time.
-var elsewhere = []message.Type{"Agent.Ask", "Http.Fetch", "Model.Check"}
+var elsewhere = []message.Type{"Agent.Ask", "Http.Fetch", "Model.Add", "Model.Check"}
 
 var errorLine = regexp.MustCompile(`"kind":"error","type":"([A-Za-z0-9.]+)","data":\{"code":(\d+),"message":"((?:[^"\\]|\\.)*)"`)
 

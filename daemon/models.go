@@ -24,7 +24,11 @@ func (s *state) models(o *Options) *model.Options {
 		Names: func() ([]string, error) {
 			return s.memory.List(context.Background(), modelKeys, "", maxModels, false)
 		},
-		Configured: o.Models, BuiltIn: func(t message.Type) bool { return s.process.Registry.BuiltIn(t) }, Client: s.asking, Open: s.keys.Open, Resolve: s.resolve, Blobs: s,
+		Write: func(ctx context.Context, name string, settings json.RawMessage, isNew bool) error {
+			return s.memory.Put(ctx, modelKeys+"/"+name, settings, isNew)
+		},
+		Delete: func(ctx context.Context, name string) error { return s.memory.Delete(ctx, modelKeys+"/"+name) },
+		Seal:   s.keys.Seal, Configured: o.Models, BuiltIn: func(t message.Type) bool { return s.process.Registry.BuiltIn(t) }, Client: s.asking, Open: s.keys.Open, Resolve: s.resolve, Blobs: s,
 		Cassettes: filepath.Join(s.home.Dir, "cassettes"), Log: o.Log,
 	}
 }

@@ -265,24 +265,3 @@ func TestASyscallThatDoesNotDescribeItselfIsFound(t *testing.T) {
 		t.Errorf("found %q, want three problems", got)
 	}
 }
-
-// TestArgumentsAreParameters: what people give without a name has one.
-func TestArgumentsAreParameters(t *testing.T) {
-	r, err := daemon.Definitions()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range r.All().Modules() {
-		for _, s := range m.Syscalls {
-			var input struct{ Properties map[string]json.RawMessage }
-			if err := json.Unmarshal(s.Input.JSON(), &input); err != nil {
-				t.Fatal(err)
-			}
-			for _, name := range s.Arguments {
-				if input.Properties[name] == nil {
-					t.Errorf("%s: the argument %s isn't a parameter", s.Type, name)
-				}
-			}
-		}
-	}
-}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -276,12 +275,7 @@ func (e *entry) seen() digest {
 		for _, event := range e.Emits {
 			e.digest += newDigest("event", name, string(event.Type), event.Summary)
 		}
-		for i, a := range e.Arguments {
-			e.digest += newDigest("argument", name, strconv.Itoa(i), a)
-		}
-		for _, a := range e.Aliases {
-			e.digest += newDigest("alias", name, string(a))
-		}
+		e.digest += e.Presentation.digest(name)
 	})
 	return e.digest
 }

@@ -28,17 +28,6 @@ type Definition struct {
 	Permission
 }
 
-// Presentation is how people see a syscall.
-type Presentation struct {
-	// Arguments are the parameters that people give without names, in this order: kernos memory set KEY VALUE. A list takes all
-	// words that are left. None means the only parameter that is required.
-	Arguments []string
-
-	Aliases    []message.Type    // other names; answered, but listed nowhere
-	Errors     []ErrorDefinition // errors of this syscall, in addition to the errors that every syscall may give
-	Visibility Visibility        // Listed or Hidden
-}
-
 // Behavior is how the calls of a syscall run, and what they do and reach.
 type Behavior struct {
 	Runs    RunMode       // Inline, Slow or Endless

@@ -74,8 +74,8 @@ type Options struct {
 	// Rules decide about what sessions cause. Nil means that sessions have no rules.
 	Rules Rules
 
-	// Needs are what an unknown type may stand for: its error names the syscalls that meet the first
-	// need with a word of the type.
+	// Needs are what an unknown type may stand for that no syscall does: its error has the advice of the first need with a word
+	// of the type.
 	Needs []Need
 
 	// Absent is [Kernel.Absent]. Nil means that no type is known to be absent.

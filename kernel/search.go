@@ -28,7 +28,9 @@ func newIndex(v View) *index {
 	x := new(index)
 	var documents []ranked.Document
 	for s := range v.Syscalls() {
-		texts := []ranked.Text{{Text: string(s.Type), Weight: inName}, {Text: s.Summary, Weight: inSummary}}
+		texts := []ranked.Text{
+			{Text: string(s.Type), Weight: inName}, {Text: s.Title, Weight: inSummary}, {Text: s.Summary, Weight: inSummary}, {Text: s.Words, Weight: inSummary},
+		}
 		for _, alias := range s.Aliases {
 			texts = append(texts, ranked.Text{Text: string(alias), Weight: inSummary})
 		}

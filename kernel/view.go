@@ -4,6 +4,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 
 	"kernos/internal/nearest"
 	"kernos/kernel/principal"
@@ -50,10 +51,16 @@ func (v View) LookupNamespace(name string) (*Namespace, bool) {
 }
 
 // Near returns up to three types whose names are near to a name, the nearest first. It finds a type by the name of its
-// method too: kernel_ping is Ping.
+// method too: kernel_ping is Ping; and by what people call it: Memory.Put is Memory.Set.
 func (v View) Near(name string) []message.Type {
 	if r, ok := v.catalog.methods.get(name); ok && r.Syscall.Visibility == Listed {
 		return []message.Type{r.Type}
+	}
+	asked := message.Type(name)
+	for s := range v.Syscalls() {
+		if strings.EqualFold(s.Type.Domain(), asked.Domain()) && nearest.Lists(s.Words, asked.Action()) {
+			return []message.Type{s.Type}
+		}
 	}
 	names := make([]string, len(v.Types()))
 	for i, t := range v.Types() {

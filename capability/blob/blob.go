@@ -75,10 +75,13 @@ var read = kernel.DefineQuery[readInput, readOutput](kernel.Definition{
 	Type:    ReadType,
 	Summary: "Read data that a reply refers to (dataRef, bodyRef, contentRef, …), part by part.",
 	Input:   schema.Input[readInput]().Example(`{"ref":{"scheme":"file","path":"/…/blobs/ab/abcd…"},"offset":12000}`),
-	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{
-		{Code: 404, When: "the blob doesn't exist, was removed, or isn't for this caller"},
-		{Code: 422, When: "the pointer doesn't point to a blob of this kernel, or the offset is behind its end"},
-	}},
+	Presentation: kernel.Presentation{
+		Title: "Read data that a reply refers to", Words: "attachment, download a reference",
+		Errors: []kernel.ErrorDefinition{
+			{Code: 404, When: "the blob doesn't exist, was removed, or isn't for this caller"},
+			{Code: 422, When: "the pointer doesn't point to a blob of this kernel, or the offset is behind its end"},
+		},
+	},
 	Behavior:  kernel.Behavior{Short: true},
 	Journaled: kernel.Journaled{Answers: kernel.FromJournal}, // the data is on disk already
 })

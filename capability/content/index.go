@@ -54,6 +54,8 @@ var index = kernel.DefineQuery[indexInput, indexOutput](kernel.Definition{
 	Type:    "Content.Index",
 	Summary: "List the skills and agents below a URI, and their problems.",
 	Presentation: kernel.Presentation{
+		Title: "List skills and agents", Words: "agent, skill, prompt, markdown, ls",
+		Columns: []string{"KIND {kind}", "URI {uri}", "DESCRIPTION {description}[ ({problems})]"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "the folder doesn't exist"},
 			{Code: 413, When: "there are too many files below the folder"},

@@ -41,10 +41,14 @@ const (
 )
 
 var search = kernel.DefineQuery[searchInput, searchOutput](kernel.Definition{
-	Type:         "Content.Search",
-	Summary:      "Find skills and agents by words and by meaning of their names and descriptions, best first.",
-	Presentation: kernel.Presentation{Errors: index.Errors},
-	Behavior:     kernel.Behavior{Runs: kernel.Slow, Timeout: hydrateTimeout},
+	Type:    "Content.Search",
+	Summary: "Find skills and agents by words and by meaning of their names and descriptions, best first.",
+	Presentation: kernel.Presentation{
+		Title: "Search skills and agents", Words: "find a skill, which agent",
+		Columns: []string{"KIND {kind}", "URI {uri}", "DESCRIPTION {description}"},
+		Errors:  index.Errors,
+	},
+	Behavior: kernel.Behavior{Runs: kernel.Slow, Timeout: hydrateTimeout},
 	Journaled: kernel.Journaled{
 		Answers: kernel.FromJournal, // the results are stored already, and would repeat the query
 		Redact:  kernel.Without("query"),

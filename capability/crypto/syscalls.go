@@ -32,6 +32,9 @@ var seal = kernel.DefineCommand[sealInput, string](kernel.Definition{
 	Summary: "Encrypt a secret. The reply is a sealed string (pwenc:v1:…, or pwenc:v2:… if it is for something) that is safe to store and to show.",
 	Output:  schema.Written(`{"type":"string","description":"The sealed string, pwenc:v1:… or pwenc:v2:…"}`),
 	Presentation: kernel.Presentation{
+		Title: "Seal a secret",
+		Words: "encrypt, secret, password, vault, credential, key, hash, sign, decrypt, protect",
+		Stdin: "plaintext",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 400, When: "the key id is malformed"},
 			{Code: 413, When: "the plaintext is too long"},
@@ -110,6 +113,7 @@ var open = kernel.DefineQuery[openInput, string](kernel.Definition{
 	Summary: "Decrypt a sealed string (pwenc:v1:… or pwenc:v2:…). The reply is the secret.",
 	Output:  schema.Written(`{"type":"string","writeOnly":true,"description":"The plaintext. It is not recorded."}`),
 	Presentation: kernel.Presentation{
+		Title: "Open a sealed secret", Words: "decrypt, unseal, reveal", Stdin: "ciphertext",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the string is sealed for another use"},
 			{Code: 422, When: "the string isn't a sealed one, or was altered"},
@@ -161,6 +165,7 @@ var derive = kernel.DefineQuery[deriveInput, deriveOutput](kernel.Definition{
 	Type:    "Crypto.Derive",
 	Summary: "Derive a key and identify it: its id and its source, never the key itself.",
 	Presentation: kernel.Presentation{
+		Title: "Identify a key", Words: "key id, fingerprint",
 		Arguments: []string{"key"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 400, When: "the key id is malformed"},

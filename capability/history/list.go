@@ -42,11 +42,14 @@ type getInput struct {
 }
 
 var get = kernel.DefineQuery[getInput, kernel.Raw](kernel.Definition{
-	Type:         "Message.Get",
-	Summary:      "Get a recorded message by its id.",
-	Output:       schema.Output[recorded](),
-	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{{Code: 404, When: "no recorded message has this id"}}},
-	Journaled:    kernel.Journaled{Answers: kernel.FromJournal, Redact: withoutQuery, Recording: kernel.InWorkflows},
+	Type:    "Message.Get",
+	Summary: "Get a recorded message by its id.",
+	Output:  schema.Output[recorded](),
+	Presentation: kernel.Presentation{
+		Title: "Get a recorded message", Words: "show a message, look up an id",
+		Errors: []kernel.ErrorDefinition{{Code: 404, When: "no recorded message has this id"}},
+	},
+	Journaled: kernel.Journaled{Answers: kernel.FromJournal, Redact: withoutQuery, Recording: kernel.InWorkflows},
 })
 
 func (r reader) get(ctx context.Context, in getInput) (kernel.Raw, error) {
@@ -114,11 +117,14 @@ type recordOut struct {
 func (recordOut) SchemaName() string { return "Record" }
 
 var list = kernel.DefineQuery[listInput, kernel.Raw](kernel.Definition{
-	Type:         "Message.List",
-	Summary:      "List recorded messages by workflow, cause, kind, type, time or error code, in pages.",
-	Output:       schema.Output[listOutput](),
-	Presentation: kernel.Presentation{Arguments: []string{"filter"}, Errors: []kernel.ErrorDefinition{{Code: 422, When: "the cursor or a filter is invalid"}}},
-	Journaled:    kernel.Journaled{Answers: kernel.FromJournal, Redact: withoutQuery, Recording: kernel.InWorkflows},
+	Type:    "Message.List",
+	Summary: "List recorded messages by workflow, cause, kind, type, time or error code, in pages.",
+	Output:  schema.Output[listOutput](),
+	Presentation: kernel.Presentation{
+		Title: "List recorded messages", Words: "log, history, audit, event, trace, journal, record, what happened",
+		Arguments: []string{"filter"}, Errors: []kernel.ErrorDefinition{{Code: 422, When: "the cursor or a filter is invalid"}},
+	},
+	Journaled: kernel.Journaled{Answers: kernel.FromJournal, Redact: withoutQuery, Recording: kernel.InWorkflows},
 })
 
 // list returns messages in the order of the journal.

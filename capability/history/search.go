@@ -53,6 +53,7 @@ var search = kernel.DefineQuery[searchInput, kernel.Raw](kernel.Definition{
 	Summary: "Search recorded messages by words and by meaning, best matches first.",
 	Output:  schema.Output[searchOutput](),
 	Presentation: kernel.Presentation{
+		Title: "Search recorded messages", Words: "grep, log, history, audit, find in the log",
 		Errors:  []kernel.ErrorDefinition{{Code: 422, When: "the cursor or a filter is invalid"}},
 		Aliases: []message.Type{olderSearch},
 	},

@@ -66,6 +66,8 @@ var watch = kernel.DefineQuery[watchInput, watchOutput](kernel.Definition{
 		{Type: missedEvent, Summary: "Messages are left out: {from, to, count}. They were dropped from the journal, or count of them did not fit into the buffer."},
 	},
 	Presentation: kernel.Presentation{
+		Title: "Watch messages as they come",
+		Words: "subscribe, watch, listen, stream, topic, pubsub, tail, follow",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 422, When: "a filter is invalid"},
 			{Code: 429, When: "the watches of the caller take too much memory"},

@@ -3,6 +3,7 @@ package introspect
 import (
 	"cmp"
 	"context"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -15,13 +16,13 @@ import (
 )
 
 type describeInput struct {
-	Name string `json:"name,omitempty" jsonschema:"minLength=1" jsonschema_description:"Type of the syscall to describe, for example 'Echo' or 'Memory.Get'. Syscall.List names them all. Without a name, the reply describes the messages themselves."`
+	Name string `json:"name,omitempty" jsonschema:"minLength=1" jsonschema_description:"Type of the syscall to describe, for example 'Echo' or 'Memory.Get', in any spelling: memory.get, memory_get. Syscall.List names them all. Without a name, the reply describes the messages themselves."`
 }
 
 // description is what callers decide from what to send. The first four members are those of the
 // specification, in its order.
 type description struct {
-	Name    string         `json:"name" jsonschema_description:"The type that was asked for."`
+	Name    string         `json:"name" jsonschema_description:"The type, or the other name that was asked for."`
 	Kind    message.Kind   `json:"kind" jsonschema:"enum=command,enum=query" jsonschema_description:"command if the syscall may change something, query if not."`
 	Input   jsontext.Value `json:"input" jsonschema_description:"JSON Schema of the request's data."`
 	Output  jsontext.Value `json:"output" jsonschema_description:"JSON Schema of the reply's data."`
@@ -45,24 +46,27 @@ type failure struct {
 }
 
 var describe = kernel.DefineQuery[describeInput, kernel.Raw](kernel.Definition{
-	Type:         "Syscall.Describe",
-	Summary:      "Describe a syscall: its kind, its input and output as JSON Schema, its events and errors, an example. Without a name: describe messages.",
-	Input:        schema.Input[describeInput]().Example(`{"name":"Memory.Get"}`),
-	Output:       schema.Output[description]().Or(envelopeSchema),
-	Presentation: kernel.Presentation{Arguments: []string{"name"}, Errors: []kernel.ErrorDefinition{{Code: 404, When: "no syscall has this name"}}},
-	Journaled:    kernel.Journaled{Recording: kernel.InWorkflows},
-	Permission:   kernel.Permission{Access: principal.ForAll},
+	Type:    "Syscall.Describe",
+	Summary: "Describe a syscall: its kind, its input and output as JSON Schema, its events and errors, an example. Without a name: describe messages.",
+	Input:   schema.Input[describeInput]().Example(`{"name":"Memory.Get"}`),
+	Output:  schema.Output[description]().Or(envelopeSchema),
+	Presentation: kernel.Presentation{
+		Title: "Describe a syscall", Words: "help, man, docs, documentation, schema, introspect, usage",
+		Arguments: []string{"name"}, Errors: []kernel.ErrorDefinition{{Code: 404, When: "no syscall has this name"}},
+	},
+	Journaled:  kernel.Journaled{Recording: kernel.InWorkflows},
+	Permission: kernel.Permission{Access: principal.ForAll},
 })
 
 func (c catalog) describe(ctx context.Context, in describeInput) (kernel.Raw, error) {
 	if in.Name == "" {
 		return kernel.Raw(envelope), nil
 	}
-	s, err := c.find(ctx, in.Name)
+	s, name, err := c.find(ctx, in.Name)
 	if err != nil {
 		return nil, err
 	}
-	d := newDescription(in.Name, s)
+	d := newDescription(name, s)
 	if kernel.PrincipalOf(ctx).Sees(s.Author.ID) {
 		d.Sessions = s.Sessions
 	}
@@ -114,26 +118,43 @@ var olderDescribe = kernel.DefineQuery[olderInput, olderDescription](kernel.Defi
 })
 
 func (c catalog) olderDescribe(ctx context.Context, in olderInput) (olderDescription, error) {
-	s, err := c.find(ctx, in.Name)
+	s, name, err := c.find(ctx, in.Name)
 	if err != nil {
 		return olderDescription{}, err
 	}
-	return olderDescription{in.Name, s.Kind, jsontext.Value(s.Input.JSON()), jsontext.Value(s.Reply())}, nil
+	return olderDescription{name, s.Kind, jsontext.Value(s.Input.JSON()), jsontext.Value(s.Reply())}, nil
 }
 
-// find looks a syscall up that the caller may call. The error is the 403 that a call would get, or
-// a 404 that names the syscalls that may have been meant.
-func (c catalog) find(ctx context.Context, name string) (*kernel.Syscall, error) {
-	caller := kernel.PrincipalOf(ctx)
+// lookup finds a syscall by its type or an alias, or by another spelling of its type: memory.get, memory_get, memory get. It
+// returns the name that describes it: the alias that was given, or else its type.
+func (c catalog) lookup(name string) (*kernel.Syscall, string, bool) {
 	if s, ok := c.registry.Lookup(message.Type(name)); ok {
+		return s, name, true
+	}
+	if t, ok := c.registry.LookupFold(strings.NewReplacer("_", ".", " ", ".").Replace(name)); ok {
+		s, ok := c.registry.Lookup(t)
+		return s, string(t), ok
+	}
+	route, ok := c.registry.LookupMethod(strings.ToLower(strings.NewReplacer(".", "_", " ", "_").Replace(name)))
+	if !ok {
+		return nil, "", false
+	}
+	return route.Syscall, string(route.Type), true
+}
+
+// find looks a syscall up that the caller may call, with the name that describes it. The error is the 403 that a call would
+// get, or a 404 that names the syscalls that may have been meant.
+func (c catalog) find(ctx context.Context, name string) (*kernel.Syscall, string, error) {
+	caller := kernel.PrincipalOf(ctx)
+	if s, described, ok := c.lookup(name); ok {
 		if no := caller.May(s.Target()); no != nil {
-			return nil, no
+			return nil, "", no
 		}
-		return s, nil
+		return s, described, nil
 	}
 	if k, ok := kernel.Of(ctx); ok {
 		if why := k.Absent(message.Type(name), caller); why != "" {
-			return nil, message.Errorf(404, "%s isn't served: %s", message.Clip(name, 64), why)
+			return nil, "", message.Errorf(404, "%s isn't served: %s", message.Clip(name, 64), why)
 		}
 	}
 	var names []string
@@ -146,5 +167,5 @@ func (c catalog) find(ctx context.Context, name string) (*kernel.Syscall, error)
 		hint = other + "."
 	}
 	hint = cmp.Or(hint, "Syscall.List lists all syscalls.")
-	return nil, message.Errorf(404, "No syscall is named %q: %s", message.Clip(name, 64), hint)
+	return nil, "", message.Errorf(404, "No syscall is named %q: %s", message.Clip(name, 64), hint)
 }

@@ -20,9 +20,10 @@ type echoOutput struct {
 // echo gives a message back.
 var echo = kernel.Command(
 	kernel.Definition{
-		Type:     message.Echo,
-		Summary:  "Return a message unchanged.",
-		Behavior: kernel.Behavior{Short: true},
+		Type:         message.Echo,
+		Summary:      "Return a message unchanged.",
+		Presentation: kernel.Presentation{Title: "Echo a message", Words: "say, repeat", Stdin: "message"},
+		Behavior:     kernel.Behavior{Short: true},
 	},
 	func(_ context.Context, in echoInput) (echoOutput, error) {
 		return echoOutput{Echo: in.Message}, nil
@@ -37,14 +38,17 @@ type pingData struct {
 // never decoded: the reply has the same form as the request.
 var Ping = kernel.Syscall{
 	Definition: kernel.Definition{
-		Type:         message.Ping,
-		Kind:         message.KindQuery,
-		Summary:      "Return any JSON value unchanged.",
-		Input:        schema.Input[pingData]().Example(`{"payload":[1,"two"]}`),
-		Output:       schema.Output[pingData](),
-		Presentation: kernel.Presentation{Aliases: []message.Type{"Syscall.Ping"}},
-		Behavior:     kernel.Behavior{Short: true},
-		Permission:   kernel.Permission{Access: principal.ForAll},
+		Type:    message.Ping,
+		Kind:    message.KindQuery,
+		Summary: "Return any JSON value unchanged.",
+		Input:   schema.Input[pingData]().Example(`{"payload":[1,"two"]}`),
+		Output:  schema.Output[pingData](),
+		Presentation: kernel.Presentation{
+			Title: "Ping", Words: "alive, are you there",
+			Aliases: []message.Type{"Syscall.Ping"},
+		},
+		Behavior:   kernel.Behavior{Short: true},
+		Permission: kernel.Permission{Access: principal.ForAll},
 	},
 	Handler: func(_ context.Context, m message.Message, emit kernel.Emit) {
 		emit(m.Reply(m.Data))

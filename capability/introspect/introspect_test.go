@@ -60,7 +60,7 @@ func TestSyscallsRefuse(t *testing.T) {
 		{message.KindQuery, "Ping", `{}`, 422, "Schema validation failed: missing required field: payload"},
 		{message.KindQuery, "Ping", `1`, 422, "Schema validation failed: data: expected an object, got the number 1"},
 		{message.KindQuery, "Syscall.List", `{"all":true}`, 422, "Schema validation failed: unknown field: all (there are none)"},
-		{message.KindQuery, "Syscall.Describe", `{"name":"echo"}`, 404, `No syscall is named "echo": did you mean Echo?`},
+		{message.KindQuery, "Syscall.Describe", `{"name":"ecko"}`, 404, `No syscall is named "ecko": did you mean Echo?`},
 		{message.KindQuery, "Syscall.Describe", `{"name":"Syscall.Descrybe"}`, 404, `No syscall is named "Syscall.Descrybe": did you mean Syscall.Describe?`},
 		{message.KindQuery, "Syscall.Describe", `{"name":"Manual.Help"}`, 404, `No syscall is named "Manual.Help": for help there is Syscall.Describe, Syscall.List.`},
 		{message.KindQuery, "Syscall.Describe", `{"name":"Quantum.Entangle"}`, 404, `No syscall is named "Quantum.Entangle": Syscall.List lists all syscalls.`},
@@ -80,6 +80,20 @@ func TestSyscallsRefuse(t *testing.T) {
 }
 
 // Appendix D of the specification shows this answer, up to the output.
+// A syscall is described in whichever spelling it is named, and an alias under its own name.
+func TestDescribeTakesEverySpelling(t *testing.T) {
+	k := kerneltest.Around(t, nil, introspect.Module)
+	for given, want := range map[string]string{
+		"Syscall.List": "Syscall.List", "syscall.list": "Syscall.List", "syscall_list": "Syscall.List", "Syscall_List": "Syscall.List",
+		"syscall list": "Syscall.List", "echo": "Echo", "kernel_echo": "Echo", "Syscall.Ping": "Syscall.Ping",
+	} {
+		got := kerneltest.Answer(t, k, kerneltest.Query("req-1", "Syscall.Describe", fmt.Sprintf(`{"name":%q}`, given)))
+		if !strings.HasPrefix(string(got.Data), fmt.Sprintf(`{"name":%q,`, want)) {
+			t.Errorf("%s: got %s, want %s", given, got.Data, want)
+		}
+	}
+}
+
 func TestDescribeAnswersAsTheSpecificationDoes(t *testing.T) {
 	const want = `{"name":"Echo","kind":"command",` +
 		`"input":{"type":"object","properties":{"message":{"type":"string","description":"Message to echo back. Any string value is accepted."}},"required":["message"],"additionalProperties":false},` +

@@ -19,11 +19,12 @@ type listOutput struct {
 }
 
 var list = kernel.DefineQuery[listInput, kernel.Raw](kernel.Definition{
-	Type:       "Syscall.List",
-	Summary:    "List the types of all syscalls, with a summary of each. Syscall.Describe reports what one of them takes and returns.",
-	Output:     schema.Output[listOutput](),
-	Journaled:  kernel.Journaled{Recording: kernel.InWorkflows},
-	Permission: kernel.Permission{Access: principal.ForAll},
+	Type:         "Syscall.List",
+	Summary:      "List the types of all syscalls, with a summary of each. Syscall.Describe reports what one of them takes and returns.",
+	Presentation: kernel.Presentation{Title: "List syscalls", Words: "help, man, docs, discover, available tools"},
+	Output:       schema.Output[listOutput](),
+	Journaled:    kernel.Journaled{Recording: kernel.InWorkflows},
+	Permission:   kernel.Permission{Access: principal.ForAll},
 })
 
 // maxSummaries is how many bytes the list may have with summaries, so that it fits into a line.

@@ -32,8 +32,12 @@ type hit struct {
 }
 
 var search = kernel.DefineQuery[searchInput, searchOutput](kernel.Definition{
-	Type:       "Syscall.Search",
-	Summary:    "Find syscalls by what they do, in words of one's own, best first.",
+	Type:    "Syscall.Search",
+	Summary: "Find syscalls by what they do, in words of one's own, best first.",
+	Presentation: kernel.Presentation{
+		Title: "Find a syscall", Words: "find a tool, discover",
+		Columns: []string{"NAME {name}", "KIND {kind}", "SUMMARY {summary}"},
+	},
 	Journaled:  kernel.Journaled{Recording: kernel.InWorkflows},
 	Permission: kernel.Permission{Access: principal.ForAll},
 })
@@ -61,6 +65,7 @@ var call = kernel.DefineQuery[callInput, jsontext.Value](kernel.Definition{
 	Input:   schema.Input[callInput]().Example(`{"type":"Memory.Get","data":{"key":"notes/1"}}`),
 	Output:  schema.Any,
 	Presentation: kernel.Presentation{
+		Title: "Call any syscall", Words: "invoke, dispatch, run a tool by name",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "no syscall has this type"},
 			{Code: 422, When: "it is a command, and was sent with kind query"},

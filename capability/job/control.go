@@ -20,6 +20,8 @@ var cancel = kernel.DefineCommand[idInput, cancelOutput](kernel.Definition{
 	Summary: "Cancel a job that waits or runs, or a schedule. A running job is stopped, with everything that it has called.",
 	Emits:   events[4:5],
 	Presentation: kernel.Presentation{
+		Title: "Cancel a job", Words: "stop, kill, abort, delete a job, remove a schedule",
+		Result: "Canceled {jobId}{?canceled} | {jobId} had ended",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "no job that the caller sees has this id"},
 			{Code: 422, When: "the short id stands for several jobs"},
@@ -86,6 +88,7 @@ var retry = kernel.DefineCommand[idInput, startOutput](kernel.Definition{
 	Summary: "Run a failed job again. Steps that have succeeded are not repeated. The job of another caller runs with the rights that both have.",
 	Emits:   events,
 	Presentation: kernel.Presentation{
+		Title: "Run a failed job again", Words: "repeat, rerun, restart", Result: "{jobId} runs again",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "no job that the caller sees has this id"},
 			{Code: 409, When: "the job hasn't failed, or another one has its uniqueKey"},
@@ -164,6 +167,8 @@ var pause = kernel.DefineCommand[pauseInput, pauseOutput](kernel.Definition{
 	Summary: "Pause a schedule, or the jobs with a concurrencyKey. Running jobs continue.",
 	Input:   schema.Input[pauseInput]().Example(`{"concurrencyKey":"mail"}`),
 	Presentation: kernel.Presentation{
+		Title: "Pause a schedule or a queue", Words: "suspend, hold, stop a schedule",
+		Result:    "Paused {request.jobId} | Paused the jobs with the key {request.concurrencyKey}",
 		Arguments: []string{"jobId"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "no job that the caller sees has this id"},
@@ -233,6 +238,8 @@ var resume = kernel.DefineCommand[pauseInput, resumeOutput](kernel.Definition{
 	Summary: "Resume a schedule or the jobs with a concurrencyKey; without either, what has waited since the store was restored from a backup.",
 	Input:   schema.Input[pauseInput]().Example(`{"concurrencyKey":"mail"}`),
 	Presentation: kernel.Presentation{
+		Title: "Resume a schedule or a queue", Words: "unpause, continue",
+		Result:    "Resumed {request.jobId} | Resumed {resumed}",
 		Arguments: []string{"jobId"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "what waits since a restore is for the owner"},

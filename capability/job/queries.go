@@ -123,6 +123,7 @@ var status = kernel.DefineQuery[idInput, Info](kernel.Definition{
 	Type:    "Job.Status",
 	Summary: "Report how far a job is, and its result or its error.",
 	Presentation: kernel.Presentation{
+		Title: "Show how far a job is", Words: "progress of a job",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "no job that the caller sees has this id"},
 			{Code: 422, When: "the short id stands for several jobs"},
@@ -155,6 +156,7 @@ var result = kernel.DefineQuery[resultInput, resultOutput](kernel.Definition{
 	Type:    "Job.Result",
 	Summary: "Get the result of a completed job, or the error of a failed one, or what a job has said.",
 	Presentation: kernel.Presentation{
+		Title: "Get the result of a job", Words: "output, outcome, job log",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "no job that the caller sees has this id"},
 			{Code: 409, When: "the job has no result yet"},
@@ -203,11 +205,20 @@ type listOutput struct {
 }
 
 var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
-	Type:         "Job.List",
-	Summary:      "List jobs, newest first, by status, name, time or schedule, in pages.",
-	Input:        schema.Input[listInput]().Example(`{"status":"failed","since":"24h"}`),
-	Presentation: kernel.Presentation{Arguments: []string{"name"}, Errors: []kernel.ErrorDefinition{{Code: 422, When: "the cursor or a filter is invalid"}}},
-	Journaled:    kernel.Journaled{Recording: kernel.InWorkflows, Answers: kernel.FromStore},
+	Type:    "Job.List",
+	Summary: "List jobs, newest first, by status, name, time or schedule, in pages.",
+	Input:   schema.Input[listInput]().Example(`{"status":"failed","since":"24h"}`),
+	Presentation: kernel.Presentation{
+		Title: "List jobs", Words: "schedules, reminders, queue, running jobs, ps",
+		Columns: []string{
+			"ID {jobId:id}", "STATUS {status}", "NAME {name} | steps", "STARTED {created:clock}",
+			"NOTE {error.code} {error.message} | paused: {paused} | {why} | next {next:clock} ({schedule}) | " +
+				"ended {ended:clock} | waits for a program that serves {waitsFor} | " +
+				"{progress.percentage:percent} {progress.note} | due {due:clock}{?status=pending}",
+		},
+		Arguments: []string{"name"}, Errors: []kernel.ErrorDefinition{{Code: 422, When: "the cursor or a filter is invalid"}},
+	},
+	Journaled: kernel.Journaled{Recording: kernel.InWorkflows, Answers: kernel.FromStore},
 })
 
 func (j *Jobs) list(ctx context.Context, in listInput) (listOutput, error) {
@@ -275,6 +286,7 @@ var wait = kernel.DefineQuery[waitInput, Info](kernel.Definition{
 		{Type: decidedEvent, Summary: "The call no longer waits for a decision: {session, call}.", Unrecorded: true},
 	},
 	Presentation: kernel.Presentation{
+		Title: "Wait for a job", Words: "await, join, until it is done",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "no job that the caller sees has this id"},
 			{Code: 422, When: "the short id stands for several jobs"},

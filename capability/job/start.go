@@ -54,6 +54,9 @@ var start = kernel.DefineCommand[startInput, startOutput](kernel.Definition{
 	Input:   schema.Input[startInput]().Example(`{"name":"Echo","payload":{"message":"later"},"delay":"10m"}`),
 	Emits:   events,
 	Presentation: kernel.Presentation{
+		Title:     "Start or schedule a job",
+		Words:     "remind, reminder, alarm, every day, schedule, scheduler, timer, cron, at, delay, sleep, timeout, wait, later, interval, task, queue, worker, background, batch, workflow, job",
+		Result:    "Started {jobId} ({status})",
 		Arguments: []string{"name"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the caller may not call the syscall"},

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -17,6 +16,7 @@ import (
 	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/store"
+	"kernos/store/cursor"
 	"kernos/work"
 )
 
@@ -258,11 +258,16 @@ const maxLooked = 20_000
 // visible returns a job that the caller sees and controls, by its id or the short form of it.
 // To other callers, the job doesn't exist.
 func (j *Jobs) visible(ctx context.Context, id string) (*record, error) {
-	if head, tail, short := strings.Cut(id, "…"); short {
-		return j.visibleShort(ctx, id, head, tail)
+	sees := kernel.PrincipalOf(ctx).Sees
+	whole, err := cursor.Whole(j.opts.Store, key(keySpec), id, func(id string) bool {
+		r, err := j.load(id)
+		return err == nil && sees(r.Principal)
+	})
+	if err != nil {
+		return nil, err
 	}
-	r, err := j.load(id)
-	if err == nil && !kernel.PrincipalOf(ctx).Sees(r.Principal) {
+	r, err := j.load(whole)
+	if whole == "" || err == nil && !sees(r.Principal) {
 		return nil, notFound(id)
 	}
 	return r, err
@@ -277,37 +282,6 @@ func (j *Jobs) controlled(ctx context.Context, id string) (*record, error) {
 		err = kernel.Reaching(ctx, kernel.ToOthers, fmt.Sprintf("the job %s of %s", r.ID, r.Token))
 	}
 	return r, err
-}
-
-// visibleShort returns the job whose id has this beginning and this end, of the latest ones.
-func (j *Jobs) visibleShort(ctx context.Context, short, head, tail string) (r *record, err error) {
-	keys := store.Prefix(key(keySpec, head))
-	keys.Reverse = true
-	looked := 0
-	for e, err := range j.opts.Store.Scan(keys) {
-		if err != nil {
-			return nil, err
-		}
-		if looked++; looked > maxLooked {
-			break
-		}
-		id := string(e.Key[2:])
-		if !strings.HasSuffix(id, tail) || len(id) < len(head)+len(tail) {
-			continue
-		}
-		other, err := j.visible(ctx, id)
-		switch {
-		case err != nil: // another's, or forgotten meanwhile
-		case r != nil:
-			return nil, message.Errorf(422, "The short id %s stands for %s and for %s, and maybe for others; give the whole id", message.Clip(short, 64), other.ID, r.ID)
-		default:
-			r = other
-		}
-	}
-	if r == nil {
-		return nil, notFound(short)
-	}
-	return r, nil
 }
 
 // store adds the state of the job to a batch.

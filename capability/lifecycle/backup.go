@@ -48,11 +48,14 @@ var backup = kernel.DefineQuery[BackupInput, Backup](kernel.Definition{
 	Type:    BackupType,
 	Summary: "Stream a backup of the whole state, as it is at one moment: memory, journal, tokens, jobs, and the blobs that they refer to.",
 	Emits:   []kernel.EventDefinition{{Type: backedUp, Summary: "The next part of the backup: {offset, data}, the data in base64."}},
-	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{
-		{Code: 403, When: "the caller reaches only a part of the memory or of the files"},
-		{Code: 404, When: "there is no state yet"},
-		{Code: 503, When: "the state can't be copied, such as when the disk is full"},
-	}},
+	Presentation: kernel.Presentation{
+		Title: "Back up everything", Words: "dump, snapshot, export the state",
+		Errors: []kernel.ErrorDefinition{
+			{Code: 403, When: "the caller reaches only a part of the memory or of the files"},
+			{Code: 404, When: "there is no state yet"},
+			{Code: 503, When: "the state can't be copied, such as when the disk is full"},
+		},
+	},
 	Behavior: kernel.Behavior{Reaches: []kernel.Reach{kernel.ToOthers}, Runs: kernel.Slow, Timeout: maxBackup, Short: true},
 	Journaled: kernel.Journaled{
 		Answers:   kernel.FromJournal, // the parts are what is stored already

@@ -56,11 +56,14 @@ type shutdownOutput struct {
 }
 
 var shutdown = kernel.DefineCommand[nothing, shutdownOutput](kernel.Definition{
-	Type:         kernel.ShutdownType,
-	Summary:      "Shut the kernel down: it accepts nothing new, finishes running requests, and exits.",
-	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{{Code: 403, When: "the kernel runs inside the calling program"}}},
-	Behavior:     kernel.Behavior{Effect: kernel.Transient},
-	Permission:   kernel.Permission{Access: principal.ByName},
+	Type:    kernel.ShutdownType,
+	Summary: "Shut the kernel down: it accepts nothing new, finishes running requests, and exits.",
+	Presentation: kernel.Presentation{
+		Title: "Shut the kernel down", Words: "stop, halt, quit, exit, power off",
+		Errors: []kernel.ErrorDefinition{{Code: 403, When: "the kernel runs inside the calling program"}},
+	},
+	Behavior:   kernel.Behavior{Effect: kernel.Transient},
+	Permission: kernel.Permission{Access: principal.ByName},
 })
 
 func (o Options) shutdown(context.Context, nothing) (shutdownOutput, error) {
@@ -80,10 +83,11 @@ type cancelOutput struct {
 }
 
 var cancel = kernel.DefineCommand[cancelInput, cancelOutput](kernel.Definition{
-	Type:       kernel.CancelType,
-	Summary:    "Cancel a request of the same connection that is still running.",
-	Behavior:   kernel.Behavior{Effect: kernel.Transient},
-	Permission: kernel.Permission{Access: principal.ForAll},
+	Type:         kernel.CancelType,
+	Summary:      "Cancel a request of the same connection that is still running.",
+	Presentation: kernel.Presentation{Title: "Cancel a running request", Words: "abort a call"},
+	Behavior:     kernel.Behavior{Effect: kernel.Transient},
+	Permission:   kernel.Permission{Access: principal.ForAll},
 })
 
 // cancelRequest cancels a slow request, or one that waits behind slow ones. Any other

@@ -30,8 +30,12 @@ type Entry struct {
 }
 
 var modules = kernel.DefineQuery[nothing, Catalog](kernel.Definition{
-	Type:       "Kernel.Modules",
-	Summary:    "List the modules, with a summary of each of their syscalls.",
+	Type:    "Kernel.Modules",
+	Summary: "List the modules, with a summary of each of their syscalls.",
+	Presentation: kernel.Presentation{
+		Title: "List modules", Words: "namespaces, capabilities",
+		Columns: []string{"MODULE {name}", "VERSION {version}", "SUMMARY {summary}"},
+	},
 	Journaled:  kernel.Journaled{Recording: kernel.InWorkflows},
 	Permission: kernel.Permission{Access: principal.ForAll},
 })

@@ -132,8 +132,11 @@ type Served struct {
 }
 
 var status = kernel.DefineQuery[nothing, Status](kernel.Definition{
-	Type:      "Kernel.Status",
-	Summary:   "Report the status of the kernel: version, uptime, addresses, connections and load.",
+	Type:    "Kernel.Status",
+	Summary: "Report the status of the kernel: version, uptime, addresses, connections and load.",
+	Presentation: kernel.Presentation{
+		Title: "Show the kernel's status", Words: "health, status, version, uptime, info, load",
+	},
 	Behavior:  kernel.Behavior{Volatile: []string{"*"}}, // the figures are about this moment
 	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},
 })

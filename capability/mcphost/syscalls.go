@@ -102,13 +102,16 @@ var add = kernel.DefineCommand[addInput, serverInfo](kernel.Definition{
 	Summary: "Mount a server of the Model Context Protocol, for good: its tools become syscalls, its resources and prompts files below os://mcp/NAME. The server is started and asked what it offers.",
 	Emits:   []kernel.EventDefinition{{Type: authorizeEvent, Summary: "The server wants a person to log in, at {url}. The call waits for it."}},
 	Input:   schema.Input[addInput]().Example(`{"name":"github","url":"https://mcp.example.com/mcp"}`),
-	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{
-		{Code: 403, When: "the caller isn't the owner"},
-		{Code: 409, When: "a server of this name is mounted, or its domain is in use"},
-		{Code: 422, When: "it is neither a program nor an address, or both"},
-		{Code: 502, When: "the server can't be started or reached, or doesn't speak the protocol"},
-		{Code: 503, When: "the server wants credentials and gets none"},
-	}},
+	Presentation: kernel.Presentation{
+		Title: "Mount an MCP server", Words: "connect, install a server, plugin, integration",
+		Errors: []kernel.ErrorDefinition{
+			{Code: 403, When: "the caller isn't the owner"},
+			{Code: 409, When: "a server of this name is mounted, or its domain is in use"},
+			{Code: 422, When: "it is neither a program nor an address, or both"},
+			{Code: 502, When: "the server can't be started or reached, or doesn't speak the protocol"},
+			{Code: 503, When: "the server wants credentials and gets none"},
+		},
+	},
 	Behavior:   kernel.Behavior{Reaches: []kernel.Reach{kernel.ToProgram}, Effect: kernel.External, Runs: kernel.Slow, Timeout: 10 * time.Minute},
 	Permission: kernel.Permission{Access: principal.OwnerOnly},
 })
@@ -281,9 +284,13 @@ type removeOutput struct {
 }
 
 var remove = kernel.DefineCommand[nameInput, removeOutput](kernel.Definition{
-	Type:         "Mcp.Remove",
-	Summary:      "Take a mounted MCP server away: its process ends, and its tools and files are gone.",
-	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{{Code: 404, When: "no server has this name"}}},
+	Type:    "Mcp.Remove",
+	Summary: "Take a mounted MCP server away: its process ends, and its tools and files are gone.",
+	Presentation: kernel.Presentation{
+		Title: "Remove an MCP server", Words: "unmount, disconnect, uninstall, delete a server",
+		Result: "The MCP server {request.name} is gone",
+		Errors: []kernel.ErrorDefinition{{Code: 404, When: "no server has this name"}},
+	},
 	Behavior: kernel.Behavior{
 		Reaches:  []kernel.Reach{kernel.ToProgram},
 		Effect:   kernel.External,
@@ -329,6 +336,13 @@ type listOutput struct {
 var list = kernel.DefineQuery[struct{}, listOutput](kernel.Definition{
 	Type:    "Mcp.List",
 	Summary: "List the MCP servers that are mounted.",
+	Presentation: kernel.Presentation{
+		Title: "List MCP servers", Words: "plugins, integrations, ls",
+		Columns: []string{
+			"NAME {name}", "STATE {state}", "TOOLS {toolCount}", "ALLOWED {allowed}", "CHANGED {changes} | 0",
+			"TARGET {target}",
+		},
+	},
 	Behavior: kernel.Behavior{
 		Reaches:  []kernel.Reach{kernel.ToProgram},
 		Volatile: []string{"servers.state", "servers.starts", "servers.error"},
@@ -347,11 +361,14 @@ func (h *Host) list(context.Context, struct{}) (listOutput, error) {
 }
 
 var show = kernel.DefineQuery[nameInput, serverInfo](kernel.Definition{
-	Type:         "Mcp.Show",
-	Summary:      "Show a mounted MCP server: its tools, which of them sessions may call, what has changed, its files, and what was left out.",
-	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{{Code: 404, When: "no server has this name"}}},
-	Behavior:     kernel.Behavior{Reaches: []kernel.Reach{kernel.ToProgram}, Volatile: []string{"state", "starts", "error"}},
-	Permission:   kernel.Permission{Access: principal.OwnerOnly},
+	Type:    "Mcp.Show",
+	Summary: "Show a mounted MCP server: its tools, which of them sessions may call, what has changed, its files, and what was left out.",
+	Presentation: kernel.Presentation{
+		Title: "Show an MCP server", Words: "inspect a server, its tools",
+		Errors: []kernel.ErrorDefinition{{Code: 404, When: "no server has this name"}},
+	},
+	Behavior:   kernel.Behavior{Reaches: []kernel.Reach{kernel.ToProgram}, Volatile: []string{"state", "starts", "error"}},
+	Permission: kernel.Permission{Access: principal.OwnerOnly},
 })
 
 func (h *Host) show(_ context.Context, in nameInput) (out serverInfo, err error) {
@@ -428,12 +445,16 @@ type allowOutput struct {
 }
 
 var allow = kernel.DefineCommand[allowInput, allowOutput](kernel.Definition{
-	Type:         "Mcp.Allow",
-	Summary:      "Let sessions call the tools of a mounted MCP server without asking, and accept them as the server describes them now. A tool that is added or changed later asks again.",
-	Input:        schema.Input[allowInput]().Example(`{"name":"github","tools":["create_issue"]}`),
-	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{{Code: 404, When: "no server has this name, or it has no such tool"}}},
-	Behavior:     kernel.Behavior{Reaches: []kernel.Reach{kernel.ToProgram}, Effect: kernel.External, Repeat: kernel.Retried},
-	Permission:   kernel.Permission{Access: principal.OwnerOnly},
+	Type:    "Mcp.Allow",
+	Summary: "Let sessions call the tools of a mounted MCP server without asking, and accept them as the server describes them now. A tool that is added or changed later asks again.",
+	Input:   schema.Input[allowInput]().Example(`{"name":"github","tools":["create_issue"]}`),
+	Presentation: kernel.Presentation{
+		Title: "Let sessions call an MCP server", Words: "trust a tool, approve a server",
+		Result: "Sessions ask before they call {tools}{?request.ask} | Sessions call {tools} without asking",
+		Errors: []kernel.ErrorDefinition{{Code: 404, When: "no server has this name, or it has no such tool"}},
+	},
+	Behavior:   kernel.Behavior{Reaches: []kernel.Reach{kernel.ToProgram}, Effect: kernel.External, Repeat: kernel.Retried},
+	Permission: kernel.Permission{Access: principal.OwnerOnly},
 })
 
 func (h *Host) allow(ctx context.Context, in allowInput) (out allowOutput, err error) {
@@ -482,6 +503,7 @@ var refresh = kernel.DefineCommand[nameInput, serverInfo](kernel.Definition{
 		{Type: changedEvent, Summary: "A mounted MCP server offers other tools than before: {name, added, changed, removed}, each a list of syscalls. Those that have changed keep their earlier description until Mcp.Allow accepts the new one. It is recorded whenever the kernel notices, and not sent to the caller."},
 	},
 	Presentation: kernel.Presentation{
+		Title: "Ask an MCP server anew", Words: "reload, reconnect, log in, login",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "no server has this name"},
 			{Code: 502, When: "the server can't be started or reached"},

@@ -4,10 +4,12 @@ import (
 	"context"
 	"strings"
 	"time"
+
+	"kernos/kernel"
 )
 
-// The methods here are for other parts of the kernel that show what is in the memory. They
-// only read; writers call Memory.Set and Memory.Delete.
+// The methods here are for other parts of the kernel that have what they show or keep in the memory. They have the
+// rights of the caller of ctx.
 
 // Get returns the JSON text of a key's value, its revision, and when it was written. A key
 // in proc has no revision and no time. The errors are those of Memory.Get.
@@ -66,4 +68,20 @@ func (m *Memory) List(ctx context.Context, folder, from string, limit int, recur
 func (m *Memory) Secret(key string) bool {
 	k, err := parseKey(key)
 	return err != nil || k.space() == vault
+}
+
+// Put stages a value of a key in the call of ctx, whose definition names Memory.Changed. The errors are those of
+// Memory.Set; one is a 409 if the key is to be new, and exists.
+func (m *Memory) Put(ctx context.Context, key string, value []byte, isNew bool) error {
+	in := setInput{Key: key, Value: value}
+	if isNew {
+		in.IfRevision = new(uint64)
+	}
+	_, err := m.write(ctx, &in, string(kernel.RequestOf(ctx).Metadata.ID))
+	return m.backend(err)
+}
+
+// Delete stages in the call of ctx that a key is deleted, as Put does. The errors are those of Memory.Delete.
+func (m *Memory) Delete(ctx context.Context, key string) error {
+	return m.backend(m.remove(ctx, &deleteInput{Key: key}))
 }

@@ -20,6 +20,8 @@ var get = kernel.DefineQuery[getInput, kernel.Raw](kernel.Definition{
 	Summary: "Get the value of a key.",
 	Output:  schema.Any,
 	Presentation: kernel.Presentation{
+		Title: "Get a value",
+		Words: "recall, read a note, look up, load, kv, storage, store, cache, redis, db, database, state, note, variable, setting, config",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "the key doesn't exist, has expired, or has no such revision"},
 		},

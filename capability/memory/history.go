@@ -38,11 +38,17 @@ type versionOutput struct {
 const defaultVersionsListed = 100
 
 var history = kernel.DefineQuery[historyInput, historyOutput](kernel.Definition{
-	Type:         "Memory.History",
-	Summary:      "List the versions of a key, newest first.",
-	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{{Code: 404, When: "nothing is known of the key"}}},
-	Behavior:     kernel.Behavior{Volatile: []string{"versions.updated", "versions.expires"}},
-	Journaled:    kernel.Journaled{Answers: kernel.FromStore},
+	Type:    "Memory.History",
+	Summary: "List the versions of a key, newest first.",
+	Presentation: kernel.Presentation{
+		Title: "List the versions of a value", Words: "earlier values, undo, revisions",
+		Columns: []string{
+			"REVISION {revision}", "UPDATED {updated:time}", "VALUE deleted{?deleted} | {value} | {size} bytes",
+		},
+		Errors: []kernel.ErrorDefinition{{Code: 404, When: "nothing is known of the key"}},
+	},
+	Behavior:  kernel.Behavior{Volatile: []string{"versions.updated", "versions.expires"}},
+	Journaled: kernel.Journaled{Answers: kernel.FromStore},
 })
 
 func (m *Memory) history(ctx context.Context, in historyInput) (historyOutput, error) {

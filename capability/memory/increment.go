@@ -27,11 +27,15 @@ var increment = kernel.DefineCommand[incrementInput, incrementOutput](kernel.Def
 	Type:    "Memory.Increment",
 	Summary: "Add to a number under a key, in one step; no other change comes between. The new number is durable when the reply arrives.",
 	Emits:   changed,
-	Presentation: kernel.Presentation{Arguments: []string{"key", "by"}, Errors: []kernel.ErrorDefinition{
-		{Code: 403, When: "the key can't be written"},
-		{Code: 409, When: "the value of the key isn't a number"},
-		{Code: 422, When: "the result is too large for a number"},
-	}},
+	Presentation: kernel.Presentation{
+		Title: "Add to a number", Words: "counter, increment, count, sequence, plus, tally",
+		Result:    "{request.key} is {value}",
+		Arguments: []string{"key", "by"}, Errors: []kernel.ErrorDefinition{
+			{Code: 403, When: "the key can't be written"},
+			{Code: 409, When: "the value of the key isn't a number"},
+			{Code: 422, When: "the result is too large for a number"},
+		},
+	},
 	Behavior: kernel.Behavior{Short: true},
 })
 

@@ -36,6 +36,8 @@ var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
 	Type:    "Memory.List",
 	Summary: "List the keys and folders directly below a prefix, or all keys below it.",
 	Presentation: kernel.Presentation{
+		Title: "List keys", Words: "ls, dir, kv, storage, store, state, note, setting, config",
+		Columns:   []string{"KEY {.}"},
 		Arguments: []string{"prefix"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the caller reaches nothing below the prefix"},

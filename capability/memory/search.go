@@ -54,6 +54,8 @@ var search = kernel.DefineQuery[searchInput, searchOutput](kernel.Definition{
 	Type:    "Memory.Search",
 	Summary: "Find keys by words and by meaning of their names and values, best first.",
 	Presentation: kernel.Presentation{
+		Title: "Search values", Words: "recall, find a note",
+		Columns: []string{"KEY {key}", "SCORE {score}", "VALUE {value}"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the caller reaches nothing below the prefix"},
 			{Code: 413, When: "there are too many keys below the prefix"},

@@ -39,6 +39,9 @@ var set = kernel.DefineCommand[setInput, kernel.Raw](kernel.Definition{
 	Output:  schema.Output[setOutput](),
 	Emits:   changed,
 	Presentation: kernel.Presentation{
+		Title: "Set a value",
+		Words: "remember, take a note, note, put, save, write down, keep, kv, storage, store, cache, redis, db, database, state, variable, setting, config",
+		Stdin: "value", Result: "Set {request.key}[ (version {revision})]",
 		Arguments: []string{"key", "value"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the key can't be written"},

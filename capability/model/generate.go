@@ -21,7 +21,12 @@ func (m *models) generate(ctx context.Context, in generateInput, stream *kernel.
 	if err != nil {
 		return generateOutput{}, err
 	}
-	g, err := m.prepare(ctx, p, &in)
+	return m.generateWith(ctx, p, &in, stream)
+}
+
+// generateWith lets the model of a provider continue a conversation.
+func (m *models) generateWith(ctx context.Context, p *provider, in *generateInput, stream *kernel.Stream) (generateOutput, error) {
+	g, err := m.prepare(ctx, p, in)
 	if err != nil {
 		return generateOutput{}, err
 	}
@@ -61,10 +66,19 @@ func (m *models) generate(ctx context.Context, in generateInput, stream *kernel.
 
 // check answers Model.Check.
 func (m *models) check(ctx context.Context, in checkInput, _ *kernel.Stream) (checkOutput, error) {
+	p, err := m.find(in.Model)
+	if err != nil {
+		return checkOutput{}, err
+	}
+	return m.ask(ctx, p)
+}
+
+// ask asks the model of a provider for one word.
+func (m *models) ask(ctx context.Context, p *provider) (checkOutput, error) {
 	begun := time.Now()
 	out := checkOutput{First: -1}
-	reply, err := m.generate(ctx, generateInput{
-		Model: in.Model, MaxTokens: 64, Messages: []jsontext.Value{jsontext.Value(`{"type":"input","text":"Reply with the word: ready"}`)},
+	reply, err := m.generateWith(ctx, p, &generateInput{
+		MaxTokens: 64, Messages: []jsontext.Value{jsontext.Value(`{"type":"input","text":"Reply with the word: ready"}`)},
 	}, kernel.NewStream(&message.Message{}, func(message.Message) {
 		if out.First < 0 {
 			out.First = time.Since(begun).Milliseconds()

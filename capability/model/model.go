@@ -36,10 +36,13 @@ func Module(opts *Options) kernel.Module {
 	m := newModels(opts)
 	m.demo = demo.New()
 	return kernel.Module{
-		Name:     "model",
-		Version:  "1.0.0",
-		Summary:  "Language models, at providers or served by programs.",
-		Domains:  []string{"Model"},
-		Syscalls: []kernel.Syscall{generate.BindStream(m.generate), check.BindStream(m.check), list.Bind(m.list)},
+		Name:    "model",
+		Version: "1.0.0",
+		Summary: "Language models, at providers or served by programs.",
+		Domains: []string{"Model"},
+		Syscalls: []kernel.Syscall{
+			generate.BindStream(m.generate), check.BindStream(m.check), list.Bind(m.list),
+			add.Bind(m.add), remove.Bind(m.remove), makeDefault.Bind(m.makeDefault),
+		},
 	}
 }

@@ -22,6 +22,14 @@ type Options struct {
 	Read  func(name string) (json.RawMessage, error)
 	Names func() ([]string, error)
 
+	// Write stages the settings of a model that has none, or another value for one that has some; Delete stages that
+	// they are removed. Both belong to the call of ctx, and have its rights. Nil means that they can't be changed.
+	Write  func(ctx context.Context, name string, settings json.RawMessage, isNew bool) error
+	Delete func(ctx context.Context, name string) error
+
+	// Seal seals a key for the host of a provider. Nil means that keys can't be taken.
+	Seal func(ctx context.Context, plaintext string, to sealed.Destination) (string, error)
+
 	// Configured are providers by name, beside those of the memory, which come first.
 	Configured map[string]json.RawMessage
 

@@ -45,6 +45,14 @@ func readProvider(name string, text json.RawMessage, builtIn func(message.Type) 
 // standsForAnother reports whether the settings of a model are the name of another one.
 func standsForAnother(text json.RawMessage) bool { return bytes.HasPrefix(text, []byte{'"'}) }
 
+// standsFor returns the name that the settings of a model are; "" if they are settings.
+func standsFor(text json.RawMessage) (name string) {
+	if standsForAnother(text) {
+		_ = json.Unmarshal(text, &name)
+	}
+	return name
+}
+
 // CheckSettings returns what is wrong with the settings of a model. For builtIn see [Options].
 func CheckSettings(name string, text json.RawMessage, builtIn func(message.Type) bool) error {
 	if !nameForm().MatchString(name) {
@@ -141,18 +149,14 @@ func (m *models) find(name string) (*provider, error) {
 		if hops == maxHops {
 			return nil, message.Errorf(500, "The model %s stands for itself; set models/%s to the settings of a model, or to the name of one that has settings", name, name)
 		}
-		_ = json.Unmarshal(text, &name)
+		name = standsFor(text)
 		text, source, err = m.setting(name)
 	}
 	if err != nil {
 		if e, ok := message.ErrorOf(err); !ok || e.Code != 404 {
 			return nil, err
 		}
-		hint := nearest.Hint(name, known)
-		if hint != "" {
-			hint = ": " + hint
-		}
-		return nil, message.Errorf(404, "The model %q isn't configured%s (Model.List lists those that are)", message.Clip(name, 64), hint)
+		return nil, notConfigured(name, known)
 	}
 	p, err := readProvider(name, text, m.BuiltIn)
 	if err != nil {
@@ -163,6 +167,15 @@ func (m *models) find(name string) (*provider, error) {
 		return m.play(p)
 	}
 	return p, nil
+}
+
+// notConfigured returns the error for a name that no model has.
+func notConfigured(name string, known []string) error {
+	hint := nearest.Hint(name, known)
+	if hint != "" {
+		hint = ": " + hint
+	}
+	return message.Errorf(404, "The model %q isn't configured%s (Model.List lists those that are)", message.Clip(name, 64), hint)
 }
 
 // play returns a provider that plays a cassette in place of another one.
@@ -183,6 +196,13 @@ func (m *models) play(p *provider) (*provider, error) {
 	return out, nil
 }
 
+// Where the settings of a model stand.
+const (
+	fromMemory = "memory"
+	fromConfig = "config"
+	builtIn    = "built-in"
+)
+
 // setting returns the settings of a model, and where they stand.
 func (m *models) setting(name string) (text json.RawMessage, source string, err error) {
 	missing := message.Errorf(404, "No setting models/%s", message.Clip(name, 64))
@@ -192,17 +212,17 @@ func (m *models) setting(name string) (text json.RawMessage, source string, err 
 	if m.Read != nil {
 		text, err := m.Read(name)
 		if err == nil {
-			return text, "memory", nil
+			return text, fromMemory, nil
 		}
 		if e, ok := message.ErrorOf(err); !ok || e.Code != 404 {
 			return nil, "", err
 		}
 	}
 	if text, ok := m.Configured[name]; ok {
-		return text, "config", nil
+		return text, fromConfig, nil
 	}
 	if name == demo.Name {
-		return json.RawMessage(`{"dialect":"demo","contextWindow":512}`), "built-in", nil
+		return json.RawMessage(`{"dialect":"demo","contextWindow":512}`), builtIn, nil
 	}
 	return nil, "", missing
 }
@@ -234,8 +254,7 @@ func (m *models) list(context.Context, struct{}) (listOutput, error) {
 			return out, err
 		}
 		l := listed{Name: name, Source: source}
-		if standsForAnother(text) {
-			_ = json.Unmarshal(text, &l.Model)
+		if l.Model = standsFor(text); l.Model != "" {
 			if _, err := m.find(name); err != nil {
 				e, _ := message.ErrorOf(err)
 				l.Problem = fmt.Sprintf("it stands for %s: %s", l.Model, lower(e.Message))

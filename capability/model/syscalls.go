@@ -26,14 +26,17 @@ var generate = kernel.DefineCommand[generateInput, generateOutput](kernel.Defini
 	},
 	Input: schema.Input[generateInput]().Example(`{"messages":[{"type":"input","text":"What can you do?"}]}`).
 		Items("messages", `{"type":"object","properties":{"type":{"type":"string","description":"input, reply, reasoning, tool-calls, tool-results, system or summary."},"text":{"type":"string"}},"required":["type"]}`),
-	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{
-		{Code: 403, When: "the policy for connections refuses the host, or the key is sealed for another one"},
-		{Code: 404, When: "the model isn't configured"},
-		{Code: 413, When: "the conversation is longer than what the model takes"},
-		{Code: 429, When: "the provider takes no more requests for now"},
-		{Code: 502, When: "the provider can't be reached, or its answer is an error or can't be read"},
-		{Code: 504, When: "the provider has sent nothing for too long"},
-	}},
+	Presentation: kernel.Presentation{
+		Title: "Let a model continue", Words: "llm, complete, completion, inference, prompt a model",
+		Errors: []kernel.ErrorDefinition{
+			{Code: 403, When: "the policy for connections refuses the host, or the key is sealed for another one"},
+			{Code: 404, When: "the model isn't configured"},
+			{Code: 413, When: "the conversation is longer than what the model takes"},
+			{Code: 429, When: "the provider takes no more requests for now"},
+			{Code: 502, When: "the provider can't be reached, or its answer is an error or can't be read"},
+			{Code: 504, When: "the provider has sent nothing for too long"},
+		},
+	},
 	Behavior: kernel.Behavior{
 		Volatile: []string{"usage", "messages.calls.id", "messages.opaque"},
 		Runs:     kernel.Slow,
@@ -66,9 +69,13 @@ type generateOutput struct {
 }
 
 var check = kernel.DefineCommand[checkInput, checkOutput](kernel.Definition{
-	Type:         "Model.Check",
-	Summary:      "Ask a model for one word, to see whether its provider answers and how fast. It costs a few tokens.",
-	Presentation: kernel.Presentation{Errors: generate.Errors},
+	Type:    "Model.Check",
+	Summary: "Ask a model for one word, to see whether its provider answers and how fast. It costs a few tokens.",
+	Presentation: kernel.Presentation{
+		Title: "Test a model", Words: "try a model, is it up, connection",
+		Result: "{model} answers; all of it took {total} ms",
+		Errors: generate.Errors,
+	},
 	Behavior: kernel.Behavior{
 		Runs:     kernel.Slow,
 		Reaches:  []kernel.Reach{kernel.ToNetwork},
@@ -90,8 +97,12 @@ type checkOutput struct {
 }
 
 var list = kernel.DefineQuery[struct{}, listOutput](kernel.Definition{
-	Type:      "Model.List",
-	Summary:   "List the models that are configured, and what is wrong with their settings.",
+	Type:    "Model.List",
+	Summary: "List the models that are configured, and what is wrong with their settings.",
+	Presentation: kernel.Presentation{
+		Title: "List models", Words: "llms, providers, which models",
+		Columns: []string{"NAME {name}", "MODEL {model}", "ADDRESS {baseUrl} | {type}", "NOTE {problem} | {about}"},
+	},
 	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},
 })
 

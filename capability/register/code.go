@@ -98,12 +98,16 @@ type unregisterOutput struct {
 }
 
 var unregister = kernel.DefineCommand[unregisterInput, unregisterOutput](kernel.Definition{
-	Type:         "Syscall.Unregister",
-	Summary:      "Stop serving a syscall on this connection, or remove the code of one, with all its versions.",
-	Emits:        []kernel.EventDefinition{{Type: Unregistered, Summary: "A connection has stopped serving a syscall: {name, connections}; connections is how many still serve it. Or its code was removed: {name}."}},
-	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{{Code: 403, When: "the code belongs to another caller"}}},
-	Behavior:     kernel.Behavior{Reaches: []kernel.Reach{kernel.ToCode}, Destroys: true, Repeat: kernel.Idempotent},
-	Permission:   kernel.Permission{Access: principal.ForHandlers},
+	Type:    "Syscall.Unregister",
+	Summary: "Stop serving a syscall on this connection, or remove the code of one, with all its versions.",
+	Emits:   []kernel.EventDefinition{{Type: Unregistered, Summary: "A connection has stopped serving a syscall: {name, connections}; connections is how many still serve it. Or its code was removed: {name}."}},
+	Presentation: kernel.Presentation{
+		Title: "Remove a syscall of your own", Words: "delete code, uninstall, stop serving",
+		Result: "Removed {request.name}",
+		Errors: []kernel.ErrorDefinition{{Code: 403, When: "the code belongs to another caller"}},
+	},
+	Behavior:   kernel.Behavior{Reaches: []kernel.Reach{kernel.ToCode}, Destroys: true, Repeat: kernel.Idempotent},
+	Permission: kernel.Permission{Access: principal.ForHandlers},
 })
 
 func (d *directory) unregister(ctx context.Context, in unregisterInput) (unregisterOutput, error) {

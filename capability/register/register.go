@@ -114,6 +114,9 @@ var register = kernel.DefineCommand[registerInput, registerOutput](kernel.Defini
 		script.AdoptedEvent,
 	},
 	Presentation: kernel.Presentation{
+		Title: "Make a new tool",
+		Words: "script, code, typescript, javascript, js, function, lambda, define a syscall, plugin",
+		Stdin: "code", Result: "Registered {name}",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the name is reserved or built in; or the caller may only register code, or only serve"},
 			{Code: 409, When: "the name belongs to another caller, the definition differs from the one that is served, or the version has other code"},

@@ -23,10 +23,13 @@ var adopt = kernel.DefineCommand[adoptInput, adoptOutput](kernel.Definition{
 	Type:    "Syscall.Adopt",
 	Summary: "Take code that was registered in a session out of the rules of that session: from now on it may do what its caller and its author may do. Read it first: Syscall.Versions with a version returns its code.",
 	Emits:   []kernel.EventDefinition{AdoptedEvent},
-	Presentation: kernel.Presentation{Arguments: []string{"name", "version"}, Errors: []kernel.ErrorDefinition{
-		{Code: 403, When: "a session has caused the request, or the syscall belongs to another caller"},
-		{Code: 404, When: "no code has this name, or this version"},
-	}},
+	Presentation: kernel.Presentation{
+		Title: "Adopt code of a session", Words: "trust code, take over", Result: "Adopted {name} ({versions})",
+		Arguments: []string{"name", "version"}, Errors: []kernel.ErrorDefinition{
+			{Code: 403, When: "a session has caused the request, or the syscall belongs to another caller"},
+			{Code: 404, When: "no code has this name, or this version"},
+		},
+	},
 	Behavior: kernel.Behavior{Reaches: []kernel.Reach{kernel.ToCode}, Repeat: kernel.Idempotent},
 })
 

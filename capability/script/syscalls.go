@@ -40,6 +40,7 @@ var versions = kernel.DefineQuery[versionsInput, versionsOutput](kernel.Definiti
 	Type:    "Syscall.Versions",
 	Summary: "List the versions of a syscall that is code: which are called, how often, with which outcomes and how fast.",
 	Presentation: kernel.Presentation{
+		Title: "List versions of code", Words: "revisions of a script, how often called",
 		Arguments: []string{"name", "version"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the code belongs to another caller"},
@@ -105,11 +106,15 @@ var rollback = kernel.DefineCommand[rollbackInput, rollbackOutput](kernel.Defini
 	Type:    "Syscall.Rollback",
 	Summary: "Go back to an earlier version of a syscall that is code. Calls that have begun are finished by the version that they began with.",
 	Emits:   []kernel.EventDefinition{{Type: reverted, Summary: "A syscall that is code has gone back to an earlier version: {name, version}."}},
-	Presentation: kernel.Presentation{Arguments: []string{"name", "version"}, Errors: []kernel.ErrorDefinition{
-		{Code: 403, When: "the syscall belongs to another caller"},
-		{Code: 404, When: "no code has this name, or this version"},
-		{Code: 409, When: "there is no earlier version"},
-	}},
+	Presentation: kernel.Presentation{
+		Title: "Go back to earlier code", Words: "revert, undo, downgrade",
+		Result:    "{name} has the version {version} again",
+		Arguments: []string{"name", "version"}, Errors: []kernel.ErrorDefinition{
+			{Code: 403, When: "the syscall belongs to another caller"},
+			{Code: 404, When: "no code has this name, or this version"},
+			{Code: 409, When: "there is no earlier version"},
+		},
+	},
 	Behavior: kernel.Behavior{Reaches: []kernel.Reach{kernel.ToCode}},
 })
 

@@ -71,6 +71,7 @@ var test = kernel.DefineCommand[testInput, testOutput](kernel.Definition{
 	Summary: "Run code against sample input without registering it, and return its output, logs, time and the syscalls that it calls. Queries are run; commands aren't.",
 	Input:   schema.Input[testInput]().Example(`{"code":"export const handler = (input: {n: number}) => ({n: 2 * input.n});","data":{"n":21}}`),
 	Presentation: kernel.Presentation{
+		Title: "Try code", Words: "dry run, debug a script", Stdin: "code",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 422, When: "the code can't be compiled, exports no handler, or the input doesn't fit its schema"},
 		},

@@ -187,6 +187,7 @@ var ask = kernel.DefineCommand[askInput, askOutput](kernel.Definition{
 	Input:   schema.Input[askInput]().Example(`{"agent":"os://agents/writer.md","text":"Write a title for my notes."}`),
 	Emits:   approvals,
 	Presentation: kernel.Presentation{
+		Title: "Ask an agent", Words: "delegate, subagent, consult", Stdin: "text", Result: "{text}",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "the agent file doesn't exist"},
 			{Code: 503, When: "this kernel runs no sessions"},

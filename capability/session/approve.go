@@ -35,6 +35,7 @@ var decide = kernel.DefineCommand[decideInput, decideOutput](kernel.Definition{
 	Summary: "Allow or deny a call that waits for an approval. The decision holds for the call as it is stored, with its arguments.",
 	Emits:   events[:1],
 	Presentation: kernel.Presentation{
+		Title: "Allow or deny a call", Words: "approve, approval, permit, reject", Result: "{call}: {decision}",
 		Arguments: []string{"session", "call", "decision"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "a session has caused the request, or the caller allows what it may not call itself"},

@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -125,6 +126,33 @@ func TestDecisions(t *testing.T) {
 		strict := w.create(`{"tools":["Test.*"],"policy":[{"match":"Test.*","decide":"deny"}]}`)
 		if w.say(strict, "go"); len(w.outside()) != 5 {
 			t.Errorf("what is always allowed passes a rule that denies")
+		}
+
+		agent, console := w.token("ci", principal.Grant{Preset: principal.Agent}), w.token("browser", principal.Grant{Preset: principal.Console})
+		const given = `{"approvals":[{"approval":"Test.Outside","token":"owner"}]}`
+		for _, c := range []struct {
+			who  *principal.Principal
+			want string
+		}{{nil, given}, {console, given}, {agent, `{"approvals":[]}`}} {
+			var got json.RawMessage
+			if e := w.callAs(c.who, "Session.Approvals", `{}`, &got); e != nil || string(got) != c.want {
+				t.Errorf("%v is shown %s, %v, want %s", c.who, got, e, c.want)
+			}
+		}
+		w.wants(403, w.callAs(agent, "Session.Revoke", `{"approval":"Test.Outside","token":"owner"}`, nil), "its preset agent doesn't include it")
+		w.wants(403, w.callAs(console, "Session.Revoke", `{"approval":"Test.Outside","token":"owner"}`, nil), "Only the token")
+		w.wants(404, w.callAs(console, "Session.Revoke", `{"approval":"Test.Outside"}`, nil), "wasn't allowed always")
+		w.wants(404, w.callAs(nil, "Session.Revoke", `{"approval":"Test.Outsid"}`, nil), "did you mean Test.Outside?")
+		w.must("Session.Revoke", `{"approval":"Test.Outside"}`, nil)
+		var left json.RawMessage
+		if w.must("Session.Approvals", `{}`, &left); string(left) != `{"approvals":[]}` {
+			t.Errorf("left is %s", left)
+		}
+		asks := w.create(`{"tools":["Test.*"]}`)
+		w.send(asks, "go")
+		synctest.Wait()
+		if w.get(asks).Status != "waiting" || len(w.outside()) != 5 {
+			t.Errorf("what was taken back doesn't ask: %+v", w.get(asks))
 		}
 	})
 }

@@ -26,12 +26,16 @@ type compactOutput struct {
 }
 
 var compact = kernel.DefineCommand[compactInput, compactOutput](kernel.Definition{
-	Type:         "Session.Compact",
-	Summary:      "Let the model summarize the earlier messages of a session, and continue from the summary. Nothing is deleted.",
-	Emits:        append(slices.Clone(events[:1]), kernel.EventDefinition{Type: "Model.Streamed", Summary: "The summary grows.", Unrecorded: true}),
-	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{notFoundError, {Code: 409, When: "a turn is open"}, {Code: 503, When: "this kernel runs no sessions"}}},
-	Behavior:     kernel.Behavior{Effect: kernel.External, Runs: kernel.Slow, Timeout: generateTimeout},
-	Journaled:    kernel.Journaled{Brief: brief},
+	Type:    "Session.Compact",
+	Summary: "Let the model summarize the earlier messages of a session, and continue from the summary. Nothing is deleted.",
+	Emits:   append(slices.Clone(events[:1]), kernel.EventDefinition{Type: "Model.Streamed", Summary: "The summary grows.", Unrecorded: true}),
+	Presentation: kernel.Presentation{
+		Title: "Summarize a session", Words: "shorten, compress a conversation",
+		Result: "Summarized {session} up to the message {covers} | {session} has nothing to summarize",
+		Errors: []kernel.ErrorDefinition{notFoundError, {Code: 409, When: "a turn is open"}, {Code: 503, When: "this kernel runs no sessions"}},
+	},
+	Behavior:  kernel.Behavior{Effect: kernel.External, Runs: kernel.Slow, Timeout: generateTimeout},
+	Journaled: kernel.Journaled{Brief: brief},
 })
 
 func (x *Sessions) compact(ctx context.Context, in compactInput) (out compactOutput, err error) {

@@ -34,6 +34,8 @@ var create = kernel.DefineCommand[createInput, createOutput](kernel.Definition{
 			`"properties":{"name":{"type":"string"},"description":{"type":"string"},"inputSchema":{"type":"object"}},"required":["name"]}]}`),
 	Emits: events[:1],
 	Presentation: kernel.Presentation{
+		Title: "Begin a session", Words: "chat, conversation, new session, talk, assistant",
+		Result: "Began the session {session}",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "the agent file doesn't exist, or the model isn't configured"},
 			{Code: 422, When: "a rule or a tool is invalid"},

@@ -70,10 +70,13 @@ func (x *Sessions) info(s *session) (i Info, err error) {
 }
 
 var get = kernel.DefineQuery[sessionInput, Info](kernel.Definition{
-	Type:         "Session.Get",
-	Summary:      "Describe a session: its settings, its open turn, and what waits for a decision.",
-	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{notFoundError}},
-	Journaled:    kernel.Journaled{Recording: kernel.InWorkflows},
+	Type:    "Session.Get",
+	Summary: "Describe a session: its settings, its open turn, and what waits for a decision.",
+	Presentation: kernel.Presentation{
+		Title: "Show a session", Words: "settings of a conversation",
+		Errors: []kernel.ErrorDefinition{notFoundError},
+	},
+	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},
 })
 
 func (x *Sessions) get(ctx context.Context, in sessionInput) (Info, error) {
@@ -108,10 +111,17 @@ type listOutput struct {
 }
 
 var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
-	Type:         "Session.List",
-	Summary:      "List sessions, the latest first.",
-	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{{Code: 422, When: "the cursor is invalid"}}},
-	Journaled:    kernel.Journaled{Recording: kernel.InWorkflows},
+	Type:    "Session.List",
+	Summary: "List sessions, the latest first.",
+	Presentation: kernel.Presentation{
+		Title: "List sessions", Words: "chats, conversations, ls",
+		Columns: []string{
+			"ID {session:id}", "STATUS {status}", "AGE {updated:age}", "TURNS {turns}", "MODEL {model} | default",
+			"TITLE {title}",
+		},
+		Errors: []kernel.ErrorDefinition{{Code: 422, When: "the cursor is invalid"}},
+	},
+	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},
 })
 
 // maxLooked bounds how many sessions one list looks at.
@@ -149,10 +159,13 @@ type messagesOutput struct {
 }
 
 var messages = kernel.DefineQuery[messagesInput, messagesOutput](kernel.Definition{
-	Type:         "Session.Messages",
-	Summary:      "Return the messages of a session in order.",
-	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{notFoundError}},
-	Journaled:    kernel.Journaled{Answers: kernel.FromJournal, Recording: kernel.InWorkflows},
+	Type:    "Session.Messages",
+	Summary: "Return the messages of a session in order.",
+	Presentation: kernel.Presentation{
+		Title: "Read the messages of a session", Words: "transcript, what was said",
+		Errors: []kernel.ErrorDefinition{notFoundError},
+	},
+	Journaled: kernel.Journaled{Answers: kernel.FromJournal, Recording: kernel.InWorkflows},
 })
 
 func (x *Sessions) messages(ctx context.Context, in messagesInput) (messagesOutput, error) {
@@ -174,11 +187,14 @@ func (x *Sessions) messages(ctx context.Context, in messagesInput) (messagesOutp
 }
 
 var export = kernel.DefineQuery[sessionInput, exportOutput](kernel.Definition{
-	Type:         "Session.Export",
-	Summary:      "Return a session whole: what it is, and all its messages.",
-	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{notFoundError}},
-	Behavior:     kernel.Behavior{Runs: kernel.Slow},
-	Journaled:    kernel.Journaled{Answers: kernel.FromStore, Recording: kernel.InWorkflows, Brief: brief},
+	Type:    "Session.Export",
+	Summary: "Return a session whole: what it is, and all its messages.",
+	Presentation: kernel.Presentation{
+		Title: "Export a session", Words: "save a conversation, transcript, download a chat",
+		Errors: []kernel.ErrorDefinition{notFoundError},
+	},
+	Behavior:  kernel.Behavior{Runs: kernel.Slow},
+	Journaled: kernel.Journaled{Answers: kernel.FromStore, Recording: kernel.InWorkflows, Brief: brief},
 })
 
 type exportOutput struct {

@@ -13,10 +13,14 @@ type removeOutput struct {
 }
 
 var remove = kernel.DefineCommand[sessionInput, removeOutput](kernel.Definition{
-	Type:         "Session.Delete",
-	Summary:      "Delete a session with its messages and files. The journal has none of its texts.",
-	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{notFoundError, {Code: 409, When: "there are forks of the session"}}},
-	Behavior:     kernel.Behavior{Destroys: true, Repeat: kernel.Idempotent},
+	Type:    "Session.Delete",
+	Summary: "Delete a session with its messages and files. The journal has none of its texts.",
+	Presentation: kernel.Presentation{
+		Title: "Delete a session", Words: "remove a conversation, rm, erase a chat",
+		Result: "Deleted the session {request.session}",
+		Errors: []kernel.ErrorDefinition{notFoundError, {Code: 409, When: "there are forks of the session"}},
+	},
+	Behavior: kernel.Behavior{Destroys: true, Repeat: kernel.Idempotent},
 })
 
 func (x *Sessions) remove(ctx context.Context, in sessionInput) (out removeOutput, err error) {

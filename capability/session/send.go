@@ -43,6 +43,7 @@ var send = kernel.DefineCommand[sendInput, turnOutput](kernel.Definition{
 	Input:   schema.Input[sendInput]().Example(`{"session":"01JFV0Y1G0Q3W8Z4X6Y2N1M9KA","text":"What is in my notes?"}`),
 	Emits:   events,
 	Presentation: kernel.Presentation{
+		Title: "Say something in a session", Words: "chat, talk, message a model, tell, prompt", Stdin: "text",
 		Arguments: []string{"session", "text"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "no session that the caller sees has this id, or the model isn't configured"},
@@ -186,10 +187,13 @@ func (x *Sessions) outcome(ctx context.Context, out turnOutput) (turnOutput, err
 }
 
 var cancel = kernel.DefineCommand[sessionInput, turnOutput](kernel.Definition{
-	Type:         "Session.Cancel",
-	Summary:      "End the open turn of a session. What the model has said so far is kept, and calls that run are stopped.",
-	Emits:        events[:1],
-	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{notFoundError}},
+	Type:    "Session.Cancel",
+	Summary: "End the open turn of a session. What the model has said so far is kept, and calls that run are stopped.",
+	Emits:   events[:1],
+	Presentation: kernel.Presentation{
+		Title: "End a session's turn", Words: "stop a model, interrupt, abort",
+		Errors: []kernel.ErrorDefinition{notFoundError},
+	},
 })
 
 var errCanceled = &message.Error{Code: 499, Message: "The turn was canceled; a call that acts outside of the kernel may have happened"}
@@ -243,10 +247,13 @@ func (x *Sessions) abort(c *change, status string, why *message.Error) error {
 }
 
 var resume = kernel.DefineCommand[sessionInput, turnOutput](kernel.Definition{
-	Type:         "Session.Continue",
-	Summary:      "Go on after a turn that was limited, canceled or failed, or with one that waits since a backup was restored.",
-	Emits:        events[:1],
-	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{notFoundError, {Code: 409, When: "a turn runs"}, {Code: 503, When: "this kernel runs no sessions"}}},
+	Type:    "Session.Continue",
+	Summary: "Go on after a turn that was limited, canceled or failed, or with one that waits since a backup was restored.",
+	Emits:   events[:1],
+	Presentation: kernel.Presentation{
+		Title: "Continue a turn", Words: "go on, resume a conversation",
+		Errors: []kernel.ErrorDefinition{notFoundError, {Code: 409, When: "a turn runs"}, {Code: 503, When: "this kernel runs no sessions"}},
+	},
 })
 
 func (x *Sessions) resume(ctx context.Context, in sessionInput) (out turnOutput, err error) {
@@ -301,6 +308,8 @@ var appendTo = kernel.DefineCommand[appendInput, appendOutput](kernel.Definition
 	Input:   schema.Input[appendInput]().Example(`{"session":"01JFV0Y1G0Q3W8Z4X6Y2N1M9KA","message":{"type":"log","text":"The user has left"}}`),
 	Emits:   events[:1],
 	Presentation: kernel.Presentation{
+		Title: "Add a message to a session", Words: "insert a message, tool result",
+		Result: "Added the message {seq} to {session}",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "only the kernel makes messages of this type, or results of this call"}, notFoundError, {Code: 422, When: "the message doesn't fit its type"},
 		},

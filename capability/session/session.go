@@ -145,7 +145,7 @@ func (x *Sessions) Module() kernel.Module {
 			appendTo.Bind(x.append), export.Bind(x.export), remove.Bind(x.remove), watch.BindStream(x.watch),
 			defineType.Bind(x.defineType), send.BindStream(x.send), cancel.Bind(x.cancel), resume.Bind(x.resume),
 			decide.Bind(x.decide), compact.Bind(x.compact), fork.Bind(x.fork), rewind.Bind(x.rewind),
-			ask.BindStream(x.ask),
+			ask.BindStream(x.ask), listApprovals.Bind(x.approvals), revoke.Bind(x.revoke),
 		},
 	}
 }

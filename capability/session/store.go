@@ -14,6 +14,7 @@ import (
 	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/store"
+	"kernos/store/cursor"
 )
 
 // The keys of sessions begin with SpaceSessions and a letter. An id has 26 characters.
@@ -228,14 +229,14 @@ type session struct {
 }
 
 type sessionInput struct {
-	Session string `json:"session" jsonschema:"maxLength=64" jsonschema_description:"The session, as Session.Create replied it."`
+	Session string `json:"session" jsonschema:"maxLength=64" jsonschema_description:"The session, as Session.Create replied it, or its short form: its beginning and its end with … between them."`
 }
 
 var notFoundError = kernel.ErrorDefinition{Code: 404, When: "no session that the caller sees has this id"}
 
 func notFound(id string) error {
 	form := ""
-	if len(id) != 26 {
+	if len(id) != 26 && !strings.Contains(id, "…") {
 		form = "the id of a session has 26 characters, such as 01JFV0Y1G0Q3W8Z4X6Y2N1M9KA; "
 	}
 	return message.Errorf(404, "Session not found: %s (%sSession.List lists the sessions: kernos session list)", message.Clip(id, 64), form)
@@ -271,10 +272,19 @@ func (x *Sessions) load(id string) (*session, error) {
 	return s, nil
 }
 
-// visible returns a session that the caller sees. To other callers, the session doesn't exist.
+// visible returns a session that the caller sees, by its id or the short form of it. To other callers, the session
+// doesn't exist.
 func (x *Sessions) visible(ctx context.Context, id string) (*session, error) {
-	s, err := x.load(id)
-	if err == nil && !kernel.PrincipalOf(ctx).Sees(s.Principal) {
+	sees := kernel.PrincipalOf(ctx).Sees
+	whole, err := cursor.Whole(x.opts.Store, key(keyHead), id, func(id string) bool {
+		s, err := x.load(id)
+		return err == nil && sees(s.Principal)
+	})
+	if err != nil {
+		return nil, err
+	}
+	s, err := x.load(whole)
+	if whole == "" || err == nil && !sees(s.Principal) {
 		return nil, notFound(id)
 	}
 	return s, err

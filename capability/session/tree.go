@@ -109,10 +109,13 @@ type forkInput struct {
 }
 
 var fork = kernel.DefineCommand[forkInput, createOutput](kernel.Definition{
-	Type:         "Session.Fork",
-	Summary:      "Begin a session with the messages of another one up to a message. Nothing is copied, and neither changes the other. A fork of another caller's session acts with your rights, without its rules that allow.",
-	Presentation: kernel.Presentation{Arguments: []string{"session", "at"}, Errors: []kernel.ErrorDefinition{notFoundError, {Code: 422, When: "the session has no such message"}, {Code: 503, When: "this kernel runs no sessions"}}},
-	Behavior:     kernel.Behavior{Volatile: []string{"session"}},
+	Type:    "Session.Fork",
+	Summary: "Begin a session with the messages of another one up to a message. Nothing is copied, and neither changes the other. A fork of another caller's session acts with your rights, without its rules that allow.",
+	Presentation: kernel.Presentation{
+		Title: "Fork a session", Words: "branch, copy a conversation", Result: "Began the session {session}",
+		Arguments: []string{"session", "at"}, Errors: []kernel.ErrorDefinition{notFoundError, {Code: 422, When: "the session has no such message"}, {Code: 503, When: "this kernel runs no sessions"}},
+	},
+	Behavior: kernel.Behavior{Volatile: []string{"session"}},
 })
 
 func (x *Sessions) fork(ctx context.Context, in forkInput) (out createOutput, err error) {
@@ -169,10 +172,13 @@ type undone struct {
 }
 
 var rewind = kernel.DefineCommand[rewindInput, rewindOutput](kernel.Definition{
-	Type:         "Session.Rewind",
-	Summary:      "Go back to an earlier message: the next one follows it. Nothing is deleted, and no command is undone; the reply lists them.",
-	Presentation: kernel.Presentation{Arguments: []string{"session", "to"}, Errors: []kernel.ErrorDefinition{notFoundError, {Code: 409, When: "a turn is open"}, {Code: 422, When: "the session has no such message"}}},
-	Journaled:    kernel.Journaled{Brief: brief},
+	Type:    "Session.Rewind",
+	Summary: "Go back to an earlier message: the next one follows it. Nothing is deleted, and no command is undone; the reply lists them.",
+	Presentation: kernel.Presentation{
+		Title: "Go back in a session", Words: "undo, back, earlier message",
+		Arguments: []string{"session", "to"}, Errors: []kernel.ErrorDefinition{notFoundError, {Code: 409, When: "a turn is open"}, {Code: 422, When: "the session has no such message"}},
+	},
+	Journaled: kernel.Journaled{Brief: brief},
 })
 
 func (x *Sessions) rewind(ctx context.Context, in rewindInput) (out rewindOutput, err error) {

@@ -230,20 +230,24 @@ type watchOutput struct {
 }
 
 var watch = kernel.DefineQuery[watchInput, watchOutput](kernel.Definition{
-	Type:         "Session.Watch",
-	Summary:      "Stream the messages of a session: those after a seq, the one that grows as it is now, then new ones as they come.",
-	Emits:        events,
-	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{{Code: 404, When: "no session that the caller sees has this id"}}},
-	Behavior:     kernel.Behavior{Runs: kernel.Endless, Timeout: 24 * time.Hour},
-	Journaled:    kernel.Journaled{Answers: kernel.FromJournal, Recording: kernel.InWorkflows},
+	Type:    "Session.Watch",
+	Summary: "Stream the messages of a session: those after a seq, the one that grows as it is now, then new ones as they come.",
+	Emits:   events,
+	Presentation: kernel.Presentation{
+		Title: "Watch a session", Words: "follow a conversation, live transcript",
+		Errors: []kernel.ErrorDefinition{{Code: 404, When: "no session that the caller sees has this id"}},
+	},
+	Behavior:  kernel.Behavior{Runs: kernel.Endless, Timeout: 24 * time.Hour},
+	Journaled: kernel.Journaled{Answers: kernel.FromJournal, Recording: kernel.InWorkflows},
 })
 
 func (x *Sessions) watch(ctx context.Context, in watchInput, stream *kernel.Stream) (watchOutput, error) {
-	if _, err := x.visible(ctx, in.Session); err != nil {
+	s, err := x.visible(ctx, in.Session)
+	if err != nil {
 		return watchOutput{}, err
 	}
-	f := follower{x: x, id: in.Session, seq: in.After, until: in.Until, limit: in.Limit, stream: stream}
-	err := f.follow(ctx)
+	f := follower{x: x, id: s.ID, seq: in.After, until: in.Until, limit: in.Limit, stream: stream}
+	err = f.follow(ctx)
 	if context.Cause(ctx) == kernel.ErrStopping {
 		err = nil
 	}

@@ -58,6 +58,24 @@ func (h *holder) info(now time.Time) Info {
 	return Info{Name: h.Name, ID: h.ID, Created: h.Created, Rotated: h.Rotated, Grant: h.Grant, Expired: h.principal.Expired(now), Browser: h.browser(), Cookie: h.cookie()}
 }
 
+// What people see of a token, and of a list of them. The rules are the flags that make them.
+const (
+	expiry = "expired{?expired} | {expires:time} | never"
+	key    = "cookie of an earlier version, no longer accepted{?cookie} | " +
+		"key of a browser at {browser.origin}[ ({browser.name})][, used {browser.used:time}][, as the owner until {browser.owner:time}]"
+)
+
+var (
+	columns = []string{
+		"NAME {name}", "ID {id}", "PRESET {preset} | -", "CREATED {created:time} | -", "EXPIRES " + expiry, "ROTATED {rotated:time}", "KEY " + key,
+		"RULE --allow {allow}", "RULE --deny {deny}", "RULE --files {files}", "RULE --memory {memory}", "RULE --read-only{?readOnly}", "RULE --rate {rate}",
+	}
+	listColumns = []string{
+		"NAME {name}", "PRESET {preset} | -", "CREATED {created:time} | -", "EXPIRES " + expiry,
+		"RULES " + key + " | [--allow {allow}][ --deny {deny}][ --files {files}][ --memory {memory}][ --read-only{?readOnly}][ --rate {rate}]",
+	}
+)
+
 type secretOutput struct {
 	Token string `json:"token" jsonschema:"writeOnly=true" jsonschema_description:"The secret of the token: callers send it as Authorization: Bearer TOKEN. It is shown this once; the kernel keeps a hash of it."`
 	Info
@@ -73,6 +91,8 @@ var create = kernel.DefineCommand[createInput, secretOutput](kernel.Definition{
 	Summary: "Create a token: a named caller with rights of its own. The reply has its secret, once.",
 	Input:   schema.Input[createInput]().Example(`{"name":"ci","preset":"agent","deny":["Http.*"],"memory":["ci"]}`),
 	Presentation: kernel.Presentation{
+		Title: "Create a token", Words: "api key, access, grant, login, user, credential for a caller",
+		Result: "{token}",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 409, When: "a token has this name already"},
 			{Code: 422, When: "the name or a pattern can't be used, or the request has an idempotency key: a secret is shown once"},
@@ -178,6 +198,7 @@ var rotate = kernel.DefineCommand[nameInput, secretOutput](kernel.Definition{
 	Type:    "Token.Rotate",
 	Summary: "Replace the secret of a token. The old one and the connections that use it end; its rights and what it has stored stay.",
 	Presentation: kernel.Presentation{
+		Title: "Replace a token's secret", Words: "renew, new secret", Result: "{token}",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "no token has this name"},
 			{Code: 409, When: "it is a browser's, which has no secret, or another request changes the token"},
@@ -243,6 +264,8 @@ var update = kernel.DefineCommand[updateInput, Info](kernel.Definition{
 	Summary: "Change what a token may do: what is given is added to its patterns, or replaces a single value. Its connections end, and begin again with the new rights.",
 	Input:   schema.Input[updateInput]().Example(`{"name":"ci","allow":["Crypto.Open"]}`),
 	Presentation: kernel.Presentation{
+		Title: "Change a token", Words: "permissions, grant, allow, deny, rights",
+		Columns: columns,
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "no token has this name"},
 			{Code: 409, When: "it is the default token or a cookie of an earlier version, or another request changes the token"},
@@ -313,6 +336,8 @@ var revoke = kernel.DefineCommand[nameInput, revokeOutput](kernel.Definition{
 	Type:    "Token.Revoke",
 	Summary: "Take a token back. Its connections, streams and handlers end at once.",
 	Presentation: kernel.Presentation{
+		Title: "Revoke a token", Words: "delete a token, ban, block, lock out, log out",
+		Result: "The token {request.name} is no longer accepted",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "no token has this name"},
 			{Code: 409, When: "it is the default token, or another request changes the token"},
@@ -339,13 +364,17 @@ func (d *Directory) revoke(ctx context.Context, in nameInput) (revokeOutput, err
 }
 
 var show = kernel.DefineQuery[nameInput, Info](kernel.Definition{
-	Type:         "Token.Show",
-	Summary:      "Show a token and what it may do. Its secret is not kept, and can't be shown.",
-	Input:        schema.Input[nameInput]().Example(`{"name":"default"}`),
-	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{{Code: 404, When: "no token has this name"}}},
-	Behavior:     kernel.Behavior{Reaches: []kernel.Reach{kernel.ToTokens}},
-	Journaled:    kernel.Journaled{Recording: kernel.InWorkflows},
-	Permission:   kernel.Permission{Access: principal.OwnerOnly},
+	Type:    "Token.Show",
+	Summary: "Show a token and what it may do. Its secret is not kept, and can't be shown.",
+	Input:   schema.Input[nameInput]().Example(`{"name":"default"}`),
+	Presentation: kernel.Presentation{
+		Title: "Show a token", Words: "rights, permissions",
+		Columns: columns,
+		Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no token has this name"}},
+	},
+	Behavior:   kernel.Behavior{Reaches: []kernel.Reach{kernel.ToTokens}},
+	Journaled:  kernel.Journaled{Recording: kernel.InWorkflows},
+	Permission: kernel.Permission{Access: principal.OwnerOnly},
 })
 
 func (d *Directory) show(_ context.Context, in nameInput) (Info, error) {
@@ -368,11 +397,12 @@ type listOutput struct {
 }
 
 var list = kernel.DefineQuery[struct{}, listOutput](kernel.Definition{
-	Type:       "Token.List",
-	Summary:    "List the tokens and what each of them may do.",
-	Behavior:   kernel.Behavior{Reaches: []kernel.Reach{kernel.ToTokens}},
-	Journaled:  kernel.Journaled{Recording: kernel.InWorkflows},
-	Permission: kernel.Permission{Access: principal.OwnerOnly},
+	Type:         "Token.List",
+	Summary:      "List the tokens and what each of them may do.",
+	Presentation: kernel.Presentation{Title: "List tokens", Words: "api keys, who may do what, users", Columns: listColumns},
+	Behavior:     kernel.Behavior{Reaches: []kernel.Reach{kernel.ToTokens}},
+	Journaled:    kernel.Journaled{Recording: kernel.InWorkflows},
+	Permission:   kernel.Permission{Access: principal.OwnerOnly},
 })
 
 func (d *Directory) list(context.Context, struct{}) (listOutput, error) {

@@ -25,8 +25,14 @@ type collection struct {
 }
 
 var collections = kernel.DefineQuery[struct{}, collectionsOutput](kernel.Definition{
-	Type:      "Vector.Collections",
-	Summary:   "List the collections of texts and vectors, and how far they are embedded.",
+	Type:    "Vector.Collections",
+	Summary: "List the collections of texts and vectors, and how far they are embedded.",
+	Presentation: kernel.Presentation{
+		Title: "List collections", Words: "indexes, embeddings, ls",
+		Columns: []string{
+			"NAME {name}", "ITEMS {items}", "PENDING {pending}", "MODEL {model}", "NOTE {waiting}[ {next}] | {next}",
+		},
+	},
 	Behavior:  kernel.Behavior{Volatile: []string{"collections.created", "collections.pending"}},
 	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},
 })

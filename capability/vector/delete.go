@@ -30,11 +30,15 @@ var remove = kernel.DefineCommand[deleteInput, deleteOutput](kernel.Definition{
 	Type:    "Vector.Delete",
 	Summary: "Delete items of a collection, by id or by a filter, or the whole collection.",
 	Input:   schema.Input[deleteInput]().Example(`{"collection":"docs","ids":["reset"]}`),
-	Presentation: kernel.Presentation{Arguments: []string{"collection", "ids"}, Errors: []kernel.ErrorDefinition{
-		{Code: 403, When: "the collection belongs to a principal that the caller doesn't see"},
-		{Code: 404, When: "the collection doesn't exist"},
-		{Code: 422, When: "both ids and a filter were given, or the filter can't be read"},
-	}},
+	Presentation: kernel.Presentation{
+		Title: "Delete items of a collection", Words: "remove embeddings, drop a collection",
+		Result:    "Deleted {deleted} items of {request.collection}[; more are left{?more}]",
+		Arguments: []string{"collection", "ids"}, Errors: []kernel.ErrorDefinition{
+			{Code: 403, When: "the collection belongs to a principal that the caller doesn't see"},
+			{Code: 404, When: "the collection doesn't exist"},
+			{Code: 422, When: "both ids and a filter were given, or the filter can't be read"},
+		},
+	},
 	Behavior: kernel.Behavior{Destroys: true},
 })
 

@@ -52,11 +52,15 @@ var query = kernel.DefineQuery[queryInput, queryOutput](kernel.Definition{
 	Type:    "Vector.Query",
 	Summary: "Find the items of a collection that are nearest to a text or to a vector, among those that a filter leaves.",
 	Input:   schema.Input[queryInput]().Example(`{"collection":"docs","text":"I can't log in","filter":{"lang":"en"}}`),
-	Presentation: kernel.Presentation{Arguments: []string{"collection", "text"}, Errors: []kernel.ErrorDefinition{
-		{Code: 403, When: "the collection belongs to a principal that the caller doesn't see"},
-		{Code: 404, When: "the collection doesn't exist"},
-		{Code: 422, When: "the query has both a text and a vector or neither, doesn't fit the collection, or its filter can't be read"},
-	}},
+	Presentation: kernel.Presentation{
+		Title: "Query a collection", Words: "nearest, similar, semantic search, rag, retrieve, embeddings",
+		Columns:   []string{"ID {id}", "SCORE {score}", "TEXT {text}", "METADATA {metadata}"},
+		Arguments: []string{"collection", "text"}, Errors: []kernel.ErrorDefinition{
+			{Code: 403, When: "the collection belongs to a principal that the caller doesn't see"},
+			{Code: 404, When: "the collection doesn't exist"},
+			{Code: 422, When: "the query has both a text and a vector or neither, doesn't fit the collection, or its filter can't be read"},
+		},
+	},
 	Behavior:  kernel.Behavior{Runs: kernel.Slow},
 	Journaled: kernel.Journaled{Recording: kernel.InWorkflows, Answers: kernel.FromStore},
 })

@@ -47,11 +47,15 @@ var upsert = kernel.DefineCommand[upsertInput, upsertOutput](kernel.Definition{
 	Type:    "Vector.Upsert",
 	Summary: "Add items to a collection, or replace them: texts, which are embedded, or vectors. They are durable when the reply arrives, and found by the next Vector.Query.",
 	Input:   schema.Input[upsertInput]().Example(`{"collection":"docs","items":[{"id":"reset","text":"How to reset a password","metadata":{"lang":"en"}}]}`),
-	Presentation: kernel.Presentation{Arguments: []string{"collection"}, Errors: []kernel.ErrorDefinition{
-		{Code: 403, When: "the collection belongs to a principal that the caller doesn't see"},
-		{Code: 413, When: "a text is longer than 8,192 bytes, or the collection has a million items"},
-		{Code: 422, When: "an item has both a text and a vector or neither, or doesn't fit into the collection"},
-	}},
+	Presentation: kernel.Presentation{
+		Title: "Add items to a collection", Words: "embed, insert, index a text, upload, ingest", Stdin: "items",
+		Result:    "Added {added} and changed {changed} items of {request.collection}",
+		Arguments: []string{"collection"}, Errors: []kernel.ErrorDefinition{
+			{Code: 403, When: "the collection belongs to a principal that the caller doesn't see"},
+			{Code: 413, When: "a text is longer than 8,192 bytes, or the collection has a million items"},
+			{Code: 422, When: "an item has both a text and a vector or neither, or doesn't fit into the collection"},
+		},
+	},
 })
 
 func (v *Vectors) upsert(ctx context.Context, in upsertInput) (out upsertOutput, err error) {

@@ -41,6 +41,8 @@ var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
 	Type:    "VFS.List",
 	Summary: "List a directory of the os:// tree, or everything below it.",
 	Presentation: kernel.Presentation{
+		Title: "List files", Words: "ls, dir, file, fs, filesystem, disk, directory, folder, path, document, tree",
+		Columns:   []string{"NAME {name}", "KIND {kind}", "SIZE {size}", "MODIFIED {modified:time}", "URI {uri}"},
 		Arguments: []string{"uri"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "the directory doesn't exist"},

@@ -36,6 +36,7 @@ var read = kernel.DefineQuery[readInput, readOutput](kernel.Definition{
 	Type:    "VFS.Read",
 	Summary: "Read a file of the os:// tree, of at most 64 MB.",
 	Presentation: kernel.Presentation{
+		Title: "Read a file", Words: "cat, open, file, fs, filesystem, disk, path, document, type out",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "the file doesn't exist"},
 			{Code: 413, When: "the file is larger than 64 MB"},
@@ -110,6 +111,8 @@ var write = kernel.DefineCommand[writeInput, writeOutput](kernel.Definition{
 	Summary: "Write a file of the os:// tree atomically.",
 	Input:   schema.Input[writeInput]().Example(`{"uri":"os://memory/notes/today.md","content":"milk"}`).Quiet(), // the vault's secrets may come through it
 	Presentation: kernel.Presentation{
+		Title: "Write a file", Words: "save, create a file, file, fs, filesystem, disk, path, document, touch",
+		Stdin: "content", Result: "Wrote {uri} ({size} bytes)",
 		Arguments: []string{"uri", "content"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the mount can't be written"},
@@ -185,6 +188,7 @@ var remove = kernel.DefineCommand[deleteInput, deleteOutput](kernel.Definition{
 	Type:    "VFS.Delete",
 	Summary: "Delete a file or a directory of the os:// tree.",
 	Presentation: kernel.Presentation{
+		Title: "Delete a file", Words: "remove, rm, rmdir, unlink", Result: "Deleted {request.uri}",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the mount can't be written"},
 			{Code: 404, When: "the file doesn't exist"},
@@ -213,6 +217,7 @@ var resolve = kernel.DefineQuery[resolveInput, resolveOutput](kernel.Definition{
 	Type:    "VFS.Resolve",
 	Summary: "Resolve a URI of the os:// tree to its absolute form.",
 	Presentation: kernel.Presentation{
+		Title: "Resolve a path", Words: "absolute path, realpath, normalize",
 		Arguments: []string{"uri", "base"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the caller may not reach the URI"},

@@ -3,8 +3,6 @@ package main
 import (
 	"encoding/json"
 	"io"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -439,7 +437,7 @@ See the book (https://example.com/tea).
 			{"chat", "there is nothing to say: standard input is empty; give -p TEXT", 2},
 			{"chat --last --resume X -p x", "--resume and --last each name the session", 2},
 			{"chat --last --agent os://a.md -p x", "--agent is for a new session", 2},
-			{"chat --resume 01ABC…ZZZZZZ -p x", "no session has the id 01ABC…ZZZZZZ; kernos session list shows them", 1},
+			{"chat --resume 01ABC…ZZZZZZ -p x", "Session not found: 01ABC…ZZZZZZ (Session.List lists the sessions: kernos session list)", 1},
 			{"chat --model nosuch -p x", "nosuch", 1},
 			{"session show", "name the session", 2},
 			{"session export " + session + " --jq .info.turns", "2\n", 0},
@@ -491,13 +489,9 @@ func TestAnInterruptEndsTheTurnOfAScript(t *testing.T) {
 
 // With nothing configured, models that are found are offered, and otherwise the model inside answers.
 func TestTheFirstConversation(t *testing.T) {
-	local := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = w.Write([]byte(`{"data":[{"id":"qwen3"}]}`))
-	}))
-	defer local.Close()
+	host := serveModels(t, "qwen3")
 	h := newHouse(t)
 	x := &talk{t: t, house: h, dir: t.TempDir()}
-	host := strings.TrimPrefix(local.URL, "http://")
 	h.env = append(h.env, chat.ServersVariable+"=ollama="+host)
 	first := x.chat(t, 80, 40)
 	first.Until("ollama at " + host + " has qwen3. Connect it? [y/N]")

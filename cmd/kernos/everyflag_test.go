@@ -75,15 +75,16 @@ var flagsOfCalls = []struct {
 	{[]string{"--dry-run", "--background", "--schedule", "@every 1h"}, `"schedule":"@every 1h"`},
 }
 
-// checkFlags runs a command with each flag of every call. A reply with a secret can't be that of a job.
-func checkFlags(t *testing.T, command []string, d kernel.Definition, ownFlags func(name string) bool) {
+// checkFlags runs a command with each flag of every call, which stands before the words after. A reply with a secret
+// can't be that of a job.
+func checkFlags(t *testing.T, command, after []string, d kernel.Definition, ownFlags func(name string) bool) {
 	t.Helper()
 	module, method := kernel.Method(d.Type)
 	for _, f := range flagsOfCalls {
 		if slices.ContainsFunc(f.flags, func(flag string) bool { return ownFlags(strings.TrimLeft(flag, "-")) }) {
 			continue // the command, or the syscall, has one of that name that means something else
 		}
-		args := slices.Concat(command, f.flags)
+		args := slices.Concat(command, f.flags, after)
 		out, notes, status := runHere(t, args...)
 		if t.Failed() {
 			return // the other flags would fail alike
@@ -122,7 +123,7 @@ func TestEverySyscallTakesEveryFlag(t *testing.T) {
 			d := route.Syscall.Definition
 			tested++
 			command := []string{"call", string(d.Type), "--no-prompt", "--data", example(t, d)}
-			checkFlags(t, command, d, func(name string) bool {
+			checkFlags(t, command, nil, d, func(name string) bool {
 				properties := client.ReadField(d.Input.JSON())
 				return properties != nil && slices.ContainsFunc(properties.Fields, func(f *client.Field) bool { return line.FlagName(f.Name) == name })
 			})
@@ -149,22 +150,22 @@ var callingCommands = []struct {
 	t    message.Type
 }{
 	{"console", daemon.ConsoleType},
-	{"describe Echo", "Kernel.Modules"},
+	{"describe Echo", "Syscall.Describe"},
 	{"graph flow", "Message.Graph"},
 	{"job logs 01K9ZV5Y2Z4B8Q0R6T7WX4V2QD", "Job.Result"},
 	{"log", "Message.List"},
-	{"ls", "Syscall.List"},
+	{"ls", "Kernel.Modules"},
 	{"mcp add files -- true", "Mcp.Add"},
 	{"mcp allow files", "Mcp.Allow"},
 	{"mcp list", "Mcp.List"},
 	{"mcp refresh files", "Mcp.Refresh"},
 	{"mcp remove files", "Mcp.Remove"},
 	{"mcp show files", "Mcp.Show"},
-	{"model add ollama", "Model.Add"},
+	{"model add openai", "Model.Add"},
 	{"replay flow", "Message.Replay"},
 	{"search milk", "Message.Search"},
 	{"session export 01K9ZV5Y2Z4B8Q0R6T7WX4V2QD", "Session.Export"},
-	{"session show 01K9ZV5Y2Z4B8Q0R6T7WX4V2QD", "Session.Get"},
+	{"session show 01K9ZV5Y2Z4B8Q0R6T7WX4V2QD", "Session.Export"},
 	{"show a", "Message.List"},
 	{"status", "Kernel.Status"},
 	{"token create ci", "Token.Create"},
@@ -173,7 +174,7 @@ var callingCommands = []struct {
 	{"token rotate ci", "Token.Rotate"},
 	{"token show ci", "Token.Show"},
 	{"token update ci", "Token.Update"},
-	{"types", "Syscall.List"},
+	{"types", "Kernel.Modules"},
 	{"watch", "Message.Watch"},
 }
 
@@ -197,7 +198,7 @@ func TestEveryCommandThatCallsTakesEveryFlag(t *testing.T) {
 			d = s.Definition
 		}
 		words := strings.Fields(c.args)
-		found, rest, err := rootCommand().Find(words)
+		found, _, err := rootCommand().Find(words)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -205,18 +206,12 @@ func TestEveryCommandThatCallsTakesEveryFlag(t *testing.T) {
 		if i := slices.Index(words, "--"); i >= 0 {
 			command, after = words[:i], words[i:]
 		}
-		_ = rest
 		listed = append(listed, strings.TrimPrefix(found.CommandPath(), "kernos "))
-		checkFlags(t, command, d, func(name string) bool {
+		checkFlags(t, command, after, d, func(name string) bool {
 			f := found.Flags().Lookup(name)
 			drawn := found.Name() == "graph" && (name == "pretty" || name == "r") // its forms are drawings, and JSON
 			return drawn || f != nil && !isCallFlag(found, name)
 		})
-		if after != nil {
-			if out, notes, status := runHere(t, slices.Concat(command, []string{"--dry-run"}, after)...); status != 0 || !strings.Contains(out, "mcp_add") {
-				t.Errorf("kernos %s: status %d: %s%s", c.args, status, out, notes)
-			}
-		}
 	}
 	var visit func(c *cobra.Command)
 	visit = func(c *cobra.Command) {

@@ -55,11 +55,11 @@ memory_get or memory get. --json prints what Syscall.Describe replies.`,
 		Args:              arguments(1, 2, "name the syscall: kernos describe TYPE; kernos ls lists them"),
 		ValidArgsFunction: completesFirst(line.KnownTypes),
 	}, readOnly, func(ctx context.Context, v *line.View) error {
-		d, err := line.Describe(ctx, v.Call, strings.Join(v.Args, " "))
+		data, err := line.Describe(ctx, v.Call, strings.Join(v.Args, " "))
 		if err != nil {
 			v.NoteLacks()
 			return err
 		}
-		return v.Write(ctx, d.Reply, func() error { return d.Show(v.Screen) })
+		return v.Write(ctx, data, func() error { return shows((*line.Description).Show)(v, "Syscall.Describe", data) })
 	}, "text")
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"kernos/cmd/kernos/line"
-	"kernos/cmd/kernos/terminal"
 	"kernos/internal/quantity"
 	"kernos/message"
 )
@@ -27,7 +26,7 @@ func mcpHostCommands() []*cobra.Command {
 			Use:   "list",
 			Short: "List the MCP servers that are mounted",
 			Args:  noArguments,
-		}, "table", "Mcp.List", nothing, shows((*line.MCPServers).Show)),
+		}, "table", "Mcp.List", nothing, nil),
 		sends(of(&cobra.Command{
 			Use:   "show NAME",
 			Short: "Show an MCP server: its tools, files and changes",
@@ -42,7 +41,7 @@ func mcpHostCommands() []*cobra.Command {
 		sends(of(&cobra.Command{
 			Use:   "remove NAME",
 			Short: "Take an MCP server away, with its tools and files",
-		}), "text", "Mcp.Remove", named, notes("the MCP server %s is gone")),
+		}), "text", "Mcp.Remove", named, nil),
 	}
 }
 
@@ -128,14 +127,5 @@ another way, asks again.`,
 			input["tools"] = []string{tool}
 		}
 		return input
-	}, shows(func(reply *struct{ Tools []string }, s *terminal.Screen) error {
-		now := "sessions call it without asking"
-		if ask {
-			now = "sessions ask before they call it"
-		}
-		for _, tool := range reply.Tools {
-			s.Note("%s: %s", tool, now)
-		}
-		return nil
-	}))
+	}, nil)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -25,7 +26,9 @@ things out, and knows nothing.`,
   kernos model add ollama
   kernos model add openai --model gpt-5
   kernos model list
-  kernos model check --model openai`,
+  kernos model check --model openai
+  kernos model default openai
+  kernos model remove ollama`,
 	})
 	c.AddCommand(modelDetectCommand(), modelAddCommand())
 	return c
@@ -69,12 +72,11 @@ func modelAddCommand() *cobra.Command {
 		Short: "Connect a model",
 		Long: `Connect a model that kernos model detect has found, or a provider:
 ` + strings.Join(names, ", ") + `.
-Its settings are kept as models/NAME in the memory. It becomes the default if there is
-none.
+The model is asked for one word, and isn't connected if it doesn't answer. Its settings are
+kept as models/NAME in the memory. It becomes the default if there is none.
 
 The key of a provider is taken from its environment variable, or else asked for, or read
-from standard input. It is sealed for the host of the provider before it is stored. A
-provider is asked for one word, and isn't connected if it doesn't answer.
+from standard input. It is sealed for the host of the provider before it is stored.
 
 --url connects any other server that talks like OpenAI's.`,
 		Example: `  kernos model add ollama
@@ -93,6 +95,12 @@ provider is asked for one word, and isn't connected if it doesn't answer.
 			return err
 		}
 		wanted.Name = v.Args[0]
-		return chat.AddModel(ctx, v.Call, v.Screen, c.InOrStdin(), wanted, withKey, local)
+		found, err := chat.Wanted(ctx, v.Screen, c.InOrStdin(), wanted, withKey, local, v.Shows())
+		if err != nil {
+			return err
+		}
+		return v.Send(ctx, "Model.Add", found.Addition(), func(data json.RawMessage) error {
+			return shows((*chat.Added).Show)(v, "Model.Add", data)
+		})
 	}, "text")
 }

@@ -43,10 +43,11 @@ session messages has all of them.`,
 	c.Flags().BoolVar(&plain, "plain", false, "show Markdown as it is written")
 	c.Flags().BoolVar(&reasoning, "reasoning", false, "show the reasoning of the model, too")
 	return views(c, started, func(ctx context.Context, v *line.View) error {
-		if v.Writer(ctx, false) != nil {
-			return exported(ctx, v)
+		exported, err := chat.Export(ctx, v.Call, v.Args[0])
+		if err != nil {
+			return err
 		}
-		return chat.Show(ctx, v.Call, v.Screen, v.Args[0], plain, reasoning)
+		return v.Write(ctx, exported, func() error { return chat.Show(ctx, v.Call, v.Screen, exported, plain, reasoning) })
 	}, "text")
 }
 
@@ -60,18 +61,11 @@ what the session is, and all its messages, also those that /undo has left behind
   kernos session export 01K9Z…X4V2QD --json | jq .info.used`,
 		Args:              oneListed("session"),
 		ValidArgsFunction: line.CompleteParameter("session", "get"),
-	}, started, exported, "markdown")
-}
-
-// exported writes a session with all its messages.
-func exported(ctx context.Context, v *line.View) error {
-	write := v.Writer(ctx, false)
-	if write == nil {
-		return chat.ExportMarkdown(ctx, v.Call, v.Screen, v.Args[0])
-	}
-	data, err := chat.Exported(ctx, v.Call, v.Args[0])
-	if err != nil {
-		return err
-	}
-	return write(data)
+	}, started, func(ctx context.Context, v *line.View) error {
+		exported, err := chat.Export(ctx, v.Call, v.Args[0])
+		if err != nil {
+			return err
+		}
+		return v.Write(ctx, exported, func() error { return chat.ExportMarkdown(ctx, v.Call, v.Screen, exported) })
+	}, "markdown")
 }

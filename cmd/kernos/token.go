@@ -47,7 +47,7 @@ token sends is recorded with its name.`,
 			Use:   "rotate NAME",
 			Short: "Replace a token by a new one with the same rights, and print it once",
 			Args:  oneListed("token"),
-		}, "text", "Token.Rotate", named, secret),
+		}, "text", "Token.Rotate", named, nil),
 		sends(&cobra.Command{
 			Use:   "revoke NAME",
 			Short: "Take a token back; its connections end at once",
@@ -55,18 +55,18 @@ token sends is recorded with its name.`,
 preset agent, when a client starts it the next time. To keep clients out, or to narrow what they
 may do, change it instead: kernos token update mcp --deny '*'.`,
 			Args: oneListed("token"),
-		}, "text", "Token.Revoke", named, notes("the token %s is no longer accepted")),
+		}, "text", "Token.Revoke", named, nil),
 		sends(&cobra.Command{
 			Use:     "list",
 			Short:   "List the tokens, and what they may do",
 			Example: "  kernos token list\n  kernos token list --jq '.tokens[] | select(.expired) | .name'",
 			Args:    noArguments,
-		}, "table", "Token.List", nothing, shows((*line.TokenList).Show)),
+		}, "table", "Token.List", nothing, nil),
 		sends(&cobra.Command{
 			Use:   "show NAME",
 			Short: "Show what a token may do",
 			Args:  oneListed("token"),
-		}, "text", "Token.Show", named, shows(line.ShowToken)))
+		}, "text", "Token.Show", named, nil))
 	for _, sub := range c.Commands() {
 		if sub.Name() != "create" && sub.Name() != "list" {
 			sub.ValidArgsFunction = completesFirst(line.KnownTokens)
@@ -167,7 +167,7 @@ Ping, listing and describing are always allowed.`,
 		Args: one("give the token a name: kernos token create NAME"),
 	}
 	g.add(c, "agent; nothing, if --allow is given")
-	return sends(c, "text", "Token.Create", func(args []string) any { return line.TokenRequest{Name: args[0], Grant: g.grant()} }, secret)
+	return sends(c, "text", "Token.Create", func(args []string) any { return line.TokenRequest{Name: args[0], Grant: g.grant()} }, nil)
 }
 
 func tokenUpdateCommand() *cobra.Command {
@@ -185,5 +185,5 @@ new rights.`,
 	}
 	g.add(c, "the one that it has")
 	c.Flags().StringSliceVar(&take, "take", nil, "a `PATTERN` to take out of what is allowed and denied, or a limit to lift: read-only, memory, files, expires, rate")
-	return sends(c, "text", "Token.Update", func(args []string) any { return line.TokenRequest{Name: args[0], Grant: g.grant(), Take: take} }, shows(line.ShowToken))
+	return sends(c, "text", "Token.Update", func(args []string) any { return line.TokenRequest{Name: args[0], Grant: g.grant(), Take: take} }, nil)
 }

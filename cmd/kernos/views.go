@@ -65,13 +65,16 @@ func views(c *cobra.Command, open server.Options, run func(context.Context, *lin
 	return c
 }
 
-// sends completes a command that sends one request and writes its reply: as the flags choose, or as show does. A command
-// whose help text is its summary gets the rest of it.
+// sends completes a command that sends one request and writes its reply: as the flags choose, or as show does, or as the
+// definition presents it if show is nil. A command whose help text is its summary gets the rest of it.
 func sends(c *cobra.Command, form string, t message.Type, input func(args []string) any, show show) *cobra.Command {
 	if c.Long == "" {
 		c.Long = fmt.Sprintf("%s.\n\n--json prints what %s replies.", c.Short, t)
 	}
 	return views(c, inProcess, func(ctx context.Context, v *line.View) error {
+		if show == nil {
+			return v.Send(ctx, t, input(v.Args), nil)
+		}
 		return v.Send(ctx, t, input(v.Args), func(data json.RawMessage) error { return show(v, t, data) })
 	}, form)
 }
@@ -93,14 +96,6 @@ func shows[T any](f func(*T, *terminal.Screen) error) show {
 			return err
 		}
 		return f(reply, v.Screen)
-	}
-}
-
-// notes makes a function that only notes that a request has succeeded. The format takes the argument of the command.
-func notes(format string) show {
-	return func(v *line.View, _ message.Type, _ json.RawMessage) error {
-		v.Screen.Note(format, v.Args[0])
-		return nil
 	}
 }
 

@@ -21,7 +21,7 @@ var floors = [...][]step{
 		{
 			"internal/backoff", "internal/durable", "internal/embed", "internal/embed/encoder", "internal/exit", "internal/fence",
 			"internal/jsonscan", "internal/jsonvalue", "internal/llama", "internal/llama/kernosdemo", "internal/mcp", "internal/nearest",
-			"internal/outbound", "internal/owned", "internal/patience", "internal/process", "internal/quantity", "internal/recent",
+			"internal/outbound", "internal/owned", "internal/patience", "internal/phrase", "internal/process", "internal/quantity", "internal/recent",
 			"internal/rootdir", "internal/sse", "internal/uri", "internal/visible",
 			"internal/testkit", "internal/testkit/browser", "internal/testkit/tty", "internal/testkit/wire", "console/build",
 		},

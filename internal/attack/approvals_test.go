@@ -191,6 +191,9 @@ func TestModelsAreTheOwners(t *testing.T) {
 			{"VFS.Write", `{"uri":"os://memory/models/default","content":"\"other\""}`},
 			{"VFS.Delete", `{"uri":"os://memory/models/default"}`},
 			{"VFS.Delete", `{"uri":"os://memory/models","recursive":true}`},
+			{"Model.Add", `{"name":"another","baseUrl":"https://attacker.example/v1","model":"x"}`},
+			{"Model.Default", `{"name":"demo"}`},
+			{"Model.Remove", `{"name":"default"}`},
 		} {
 			if o := w.call(secret, c.what, c.data); o.code != 403 {
 				t.Errorf("%s: %s %s: %v", preset, c.what, c.data, o)
@@ -202,6 +205,7 @@ func TestModelsAreTheOwners(t *testing.T) {
 	for _, c := range [][2]string{
 		{"Memory.Set", `{"key":"models/default","value":"another"}`}, {"Memory.Set", `{"key":"models/new","value":"demo"}`},
 		{"Memory.Delete", `{"key":"models/default"}`}, {"VFS.Write", `{"uri":"os://memory/models/default","content":"\"other\""}`},
+		{"Model.Add", `{"name":"new","baseUrl":"https://attacker.example/v1","model":"x"}`}, {"Model.Default", `{"name":"demo"}`}, {"Model.Remove", `{"name":"default"}`},
 	} {
 		if o := w.by(kernel.From(nil, "").In(chat.Session), message.Type(c[0]), "", c[1]); o.code != 403 || !strings.Contains(o.text, "needs an approval") {
 			t.Errorf("a session of the owner, unasked: %s %s: %v", c[0], c[1], o)

@@ -157,7 +157,7 @@ func subjects(w *world) (all []*subject) {
 // as invalid by all who may call it.
 func attempt(s *kernel.Syscall, name string) string {
 	switch s.Type {
-	case "Syscall.Shutdown", "Message.Watch", "Http.Fetch", "Kernel.Backup", "Agent.Ask", "Model.Check", "Model.Generate":
+	case "Syscall.Shutdown", "Message.Watch", "Http.Fetch", "Kernel.Backup", "Agent.Ask", "Model.Add", "Model.Check", "Model.Generate":
 		return `{"limit":"nonsense","url":1,"nonsense":1}`
 	case "Memory.Set":
 		return fmt.Sprintf(`{"key":"notes/%s","value":1}`, name)

@@ -62,6 +62,17 @@ func Names(name string, candidates []string) []string {
 	return names
 }
 
+// Lists reports whether a list of words, separated by commas, has a word. Letter case and punctuation don't count.
+func Lists(words, word string) bool {
+	word = fold(word)
+	for one := range strings.SplitSeq(words, ",") {
+		if word != "" && fold(strings.TrimSpace(one)) == word && !strings.Contains(strings.TrimSpace(one), " ") {
+			return true
+		}
+	}
+	return false
+}
+
 // fold returns the letters and digits of a name, in lower case.
 func fold(name string) string {
 	return strings.Map(func(r rune) rune {

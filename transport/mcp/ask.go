@@ -46,10 +46,13 @@ var ask = kernel.DefineQuery[askInput, askOutput](kernel.Definition{
 	Type:    "Mcp.Ask",
 	Summary: "Ask the client of the Model Context Protocol that the current call came from, or the person who uses it.",
 	Input:   schema.Input[askInput]().Example(`{"requests":{"name":{"method":"elicitation/create","params":{"message":"What is your name?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}}}`),
-	Presentation: kernel.Presentation{Errors: []kernel.ErrorDefinition{
-		{Code: 409, When: "the call didn't come from a client of the Model Context Protocol"},
-		{Code: 501, When: "the client can't do what is asked"}, {Code: 502, When: "the client answers with an error, or has left"},
-	}},
+	Presentation: kernel.Presentation{
+		Title: "Ask the person at the MCP client", Words: "elicit, form, prompt a person",
+		Errors: []kernel.ErrorDefinition{
+			{Code: 409, When: "the call didn't come from a client of the Model Context Protocol"},
+			{Code: 501, When: "the client can't do what is asked"}, {Code: 502, When: "the client answers with an error, or has left"},
+		},
+	},
 	Behavior: kernel.Behavior{Runs: kernel.Slow, Effect: kernel.Transient, Timeout: maxWait},
 })
 
@@ -62,6 +65,7 @@ var describeClient = kernel.DefineQuery[struct{}, clientOutput](kernel.Definitio
 	Type:    "Mcp.Client",
 	Summary: "Describe the client of the Model Context Protocol that the current call came from.",
 	Presentation: kernel.Presentation{
+		Title: "Describe the MCP client", Words: "who asks, which client",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 409, When: "the call didn't come from a client of the Model Context Protocol"},
 		},

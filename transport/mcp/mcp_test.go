@@ -283,7 +283,7 @@ func TestCoreToolsFitIntoNineThousandBytes(t *testing.T) {
 			c := connect(t, d, p, "core")
 			c.initialize(`{}`)
 			list := c.ask(1, "tools/list", meta)
-			check(t, about, list, `"name":"Syscall_Search"`, `"name":"Syscall_Describe"`, `"name":"Syscall_Call"`, `"name":"Memory_Set"`, `"name":"Memory_Get"`)
+			check(t, about, list, `"name":"Syscall_Search"`, `"name":"Syscall_Describe"`, `"name":"Syscall_Call"`, `"name":"Memory_Set"`, `"name":"Memory_Get","title":"Get a value"`)
 			if len(list) >= 9000 {
 				t.Errorf("%s: tools/list has %d bytes", about, len(list))
 			}

@@ -267,7 +267,7 @@ func (t *toolset) render(caller principal.ID, c choice, modern bool, after strin
 func (t *tool) append(dst []byte, caller principal.ID, modern, outputs bool) []byte {
 	s := t.syscall
 	dst = jsonscan.AppendQuoted(append(dst, `{"name":`...), t.name)
-	dst = jsonscan.AppendQuoted(append(dst, `,"title":`...), string(s.Type))
+	dst = jsonscan.AppendQuoted(append(dst, `,"title":`...), cmp.Or(s.Title, string(s.Type)))
 	dst = jsonscan.AppendQuoted(append(dst, `,"description":`...), t.description(caller))
 	dst = append(dst, `,"inputSchema":`...)
 	switch {

@@ -88,12 +88,11 @@ func variant(r *kernel.Route, input json.RawMessage) json.RawMessage {
 		{Name: "properties", Value: properties.Text()},
 		{Name: "required", Value: array(required)},
 	}
-	if len(r.Syscall.Arguments) > 0 {
-		arguments := make([][]byte, len(r.Syscall.Arguments))
-		for i, name := range r.Syscall.Arguments {
-			arguments[i] = jsonString(variantField(name))
-		}
-		out = out.Set("x-arguments", array(arguments))
+	if title := r.Syscall.Title; title != "" {
+		out = out.Set("title", jsonString(title))
+	}
+	if shown := marshal(presented(&r.Syscall.Presentation)); string(shown) != "{}" {
+		out = out.Set("x-presentation", shown)
 	}
 	for _, m := range in {
 		if !out.Has(m.Name) && m.Name != "$schema" && m.Name != "$id" && m.Name != "title" {
@@ -101,6 +100,23 @@ func variant(r *kernel.Route, input json.RawMessage) json.RawMessage {
 		}
 	}
 	return out.Text()
+}
+
+// A presentation is what the schema of a method has of how people see it, beside its title.
+type presentation struct {
+	Words     string   `json:"words,omitempty"`
+	Arguments []string `json:"arguments,omitempty"`
+	Stdin     string   `json:"stdin,omitempty"`
+	Columns   []string `json:"columns,omitempty"`
+	Result    string   `json:"result,omitempty"`
+}
+
+func presented(p *kernel.Presentation) presentation {
+	shown := presentation{Words: p.Words, Stdin: variantField(p.Stdin), Columns: p.Columns, Result: p.Result}
+	for _, name := range p.Arguments {
+		shown.Arguments = append(shown.Arguments, variantField(name))
+	}
+	return shown
 }
 
 func variantField(name string) string {

@@ -59,7 +59,11 @@ func (st *stream) noModule(whole, module, method string) {
 func (st *stream) noMethod(n *kernel.Namespace, method string) {
 	names := methodNames(n)
 	g := guidance{ErrorKind: methodNotFound, Module: &n.Name, Method: &method, AvailableMethods: names}
-	if near := nearest.Best(method, names); near != "" {
+	near := nearest.Best(method, names)
+	if i := slices.IndexFunc(n.Methods, func(r *kernel.Route) bool { return nearest.Lists(r.Syscall.Words, method) }); i >= 0 {
+		near = names[i]
+	}
+	if near != "" {
 		g.suggest(&n.Methods[slices.Index(names, near)].Syscall.Definition, near)
 	} else {
 		g.Action, g.Namespace = callModuleSchema, n.Name

@@ -16,6 +16,7 @@ import (
 	"kernos/internal/exit"
 	"kernos/internal/nearest"
 	"kernos/internal/visible"
+	"kernos/message"
 )
 
 // Introduce prints which model answers. If none is configured, it offers those that it finds.
@@ -59,7 +60,7 @@ func offerFound(ctx context.Context, call server.Caller, s *terminal.Screen, in 
 		if !yes {
 			continue
 		}
-		if err := Connect(ctx, call, f); err != nil {
+		if _, err := server.Send(ctx, call, message.KindCommand, "Model.Add", f.Addition(), nil); err != nil {
 			text := fmt.Sprintf("%s isn't connected: %v", f.Name, err)
 			if err := s.Line(s.Paint(terminal.Red, terminal.Hang(visible.Text(text), 0, s.Width))); err != nil {
 				return false, err
@@ -89,22 +90,23 @@ func ShowFound(s *terminal.Screen, found []Found) error {
 	return nil
 }
 
-// AddModel connects the model that is wanted, and prints a note. Its key is asked for if it is not known and needed: a
-// provider needs one, and a server does if withKey is set. If the kernel is on this machine, local is true.
-func AddModel(ctx context.Context, call server.Caller, s *terminal.Screen, in io.Reader, wanted Found, withKey, local bool) error {
+// Wanted returns the model that is to be added, with its key, which is asked for if it is needed and not known: a
+// provider needs one, and a server does if withKey is set. If the kernel is on this machine, local is true. A request that
+// is only shown has no key.
+func Wanted(ctx context.Context, s *terminal.Screen, in io.Reader, wanted Found, withKey, local, shown bool) (Found, error) {
 	f, err := choose(wanted, append(Detect(ctx, local), Providers()...))
-	if err != nil {
-		return err
+	if err == nil && f.Key == "" && !shown && (f.Variable != "" || withKey) {
+		f.Key, err = readKey(ctx, in, s.Err, f.Host())
 	}
-	if f.Key == "" && (f.Variable != "" || withKey) {
-		if f.Key, err = readKey(ctx, in, s.Err, f.Host()); err != nil {
-			return err
-		}
-	}
-	if err := Connect(ctx, call, f); err != nil {
-		return err
-	}
-	return s.Line(fmt.Sprintf("%s is connected: %s at %s", f.Name, visible.Text(f.Model), visible.Text(f.Host())))
+	return f, err
+}
+
+// Added is what Model.Add replies.
+type Added struct{ Name, Model, BaseURL string }
+
+// Show writes which model is connected.
+func (a *Added) Show(s *terminal.Screen) error {
+	return s.Line(fmt.Sprintf("%s is connected: %s at %s", a.Name, visible.Text(a.Model), visible.Text(host(a.BaseURL))))
 }
 
 // choose returns the model with the name that is wanted, changed by the flags.

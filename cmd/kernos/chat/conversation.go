@@ -302,11 +302,22 @@ func (c *client) follow(ctx context.Context, session string, after uint64, until
 	}
 }
 
-// path returns the messages from the root of a session to its leaf; most limits how many of the last ones.
-func (c *client) path(ctx context.Context, i *info, most uint64) (path []entry, err error) {
-	all := make(map[uint64]entry)
-	after := i.Seq - min(i.Seq, most)
-	for more := true; more; {
+// load returns a session with the messages from its root to its leaf, out of what Session.Export replies.
+func (c *client) load(ctx context.Context, exported json.RawMessage) (i info, path []entry, err error) {
+	var all struct {
+		Info     info
+		Messages []json.RawMessage
+	}
+	if err = server.Decode("Session.Export", exported, &all); err == nil {
+		path, err = c.path(ctx, all.Messages, all.Info.Leaf)
+	}
+	return all.Info, path, err
+}
+
+// last returns the messages up to the leaf of a session, out of the last ones.
+func (c *client) last(ctx context.Context, i *info, most uint64) ([]entry, error) {
+	var all []json.RawMessage
+	for after, more := i.Seq-min(i.Seq, most), true; more; {
 		var page struct {
 			Messages []json.RawMessage
 			More     bool
@@ -314,23 +325,25 @@ func (c *client) path(ctx context.Context, i *info, most uint64) (path []entry, 
 		if err := server.Read(ctx, c.call, message.KindQuery, "Session.Messages", map[string]any{"session": i.Session, "after": after}, &page); err != nil {
 			return nil, err
 		}
-		for _, data := range page.Messages {
-			m, err := c.readMessage(ctx, data)
-			if err != nil {
-				return nil, err
-			}
-			all[m.Seq] = m
-			after = m.Seq
-		}
+		all = append(all, page.Messages...)
+		after += uint64(len(page.Messages)) // seq has no gaps
 		more = page.More
 	}
-	for at := i.Leaf; at > 0; {
-		m, ok := all[at]
-		if !ok {
-			break
+	return c.path(ctx, all, i.Leaf)
+}
+
+// path returns those of some messages that lead to a leaf, in their order.
+func (c *client) path(ctx context.Context, messages []json.RawMessage, leaf uint64) (path []entry, err error) {
+	bySeq := make(map[uint64]entry, len(messages))
+	for _, data := range messages {
+		m, err := c.readMessage(ctx, data)
+		if err != nil {
+			return nil, err
 		}
+		bySeq[m.Seq] = m
+	}
+	for m, ok := bySeq[leaf]; ok; m, ok = bySeq[m.Parent] {
 		path = append(path, m)
-		at = m.Parent
 	}
 	slices.Reverse(path)
 	return path, nil
@@ -365,25 +378,4 @@ func list(ctx context.Context, call server.Caller, most int, keep func(*listed) 
 			return found[:min(len(found), most)], nil
 		}
 	}
-}
-
-// find returns the id of the session that a person means: a whole id, or one as lists show it, with …
-// in its middle.
-func find(ctx context.Context, call server.Caller, given string) (string, error) {
-	head, tail, short := strings.Cut(given, "…")
-	if !short {
-		return given, nil
-	}
-	found, err := list(ctx, call, 2, func(s *listed) bool {
-		return strings.HasPrefix(s.Session, head) && strings.HasSuffix(s.Session, tail)
-	})
-	switch {
-	case err != nil:
-		return "", err
-	case len(found) == 0:
-		return "", &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("no session has the id %s; kernos session list shows them", given)}
-	case len(found) > 1:
-		return "", &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("several sessions have the id %s; kernos session list --json shows the whole ids", given)}
-	}
-	return found[0].Session, nil
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -14,8 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"kernos/capability/model"
 	"kernos/cmd/kernos/server"
-	"kernos/internal/exit"
 	"kernos/internal/outbound"
 	"kernos/internal/patience"
 	"kernos/message"
@@ -23,45 +22,41 @@ import (
 
 // Found is a server or a provider of language models.
 type Found struct {
-	Name      string   `json:"name"`               // name of the setting: models/NAME
-	Dialect   string   `json:"dialect"`            // the dialect of its API
-	BaseURL   string   `json:"baseUrl"`            // the server's address
-	Model     string   `json:"model"`              // the model that is connected, unless another one is chosen
-	Models    []string `json:"models,omitzero"`    // all models of a server
-	Variable  string   `json:"variable,omitempty"` // the environment variable with the key; "" for a server
-	elsewhere string   // the environment variable that names another place; "" if none is usual
-	Key       string   `json:"-"` // the provider's key
+	Name     string   `json:"name"`               // name of the setting: models/NAME
+	Dialect  string   `json:"dialect"`            // the dialect of its API
+	BaseURL  string   `json:"baseUrl"`            // the server's address
+	Model    string   `json:"model"`              // the model that is connected, unless another one is chosen
+	Models   []string `json:"models,omitzero"`    // all models of a server
+	Variable string   `json:"variable,omitempty"` // the environment variable with the key; "" for a server
+	Key      string   `json:"-"`                  // the provider's key
 }
 
-// Host returns where it is, for people and for sealing the key.
-func (f *Found) Host() string {
-	u, err := url.Parse(f.BaseURL)
+// Host returns where it is, for people.
+func (f *Found) Host() string { return host(f.BaseURL) }
+
+func host(baseURL string) string {
+	u, err := url.Parse(baseURL)
 	if err != nil {
-		return f.BaseURL
+		return baseURL
 	}
 	return u.Host
 }
 
-// providers are the providers that are known by the variable of their key. The models are the names that
-// the provider keeps for its latest one, where it has such a name: a key doesn't determine the model. If the
-// provider no longer has the name, nothing is connected, and --model names another one.
-var providers = []Found{
-	{Name: "anthropic", Variable: "ANTHROPIC_API_KEY", elsewhere: "ANTHROPIC_BASE_URL", Dialect: "anthropic-messages", BaseURL: "https://api.anthropic.com", Model: "claude-sonnet-4-5"},
-	{Name: "openai", Variable: "OPENAI_API_KEY", elsewhere: "OPENAI_BASE_URL", Dialect: "openai-chat", BaseURL: "https://api.openai.com/v1", Model: "gpt-5-mini"},
-	{Name: "gemini", Variable: "GEMINI_API_KEY", Dialect: "openai-chat", BaseURL: "https://generativelanguage.googleapis.com/v1beta/openai", Model: "gemini-flash-latest"},
-	{Name: "openrouter", Variable: "OPENROUTER_API_KEY", Dialect: "openai-chat", BaseURL: "https://openrouter.ai/api/v1", Model: "openrouter/auto"},
-	{Name: "mistral", Variable: "MISTRAL_API_KEY", Dialect: "openai-chat", BaseURL: "https://api.mistral.ai/v1", Model: "mistral-medium-latest"},
-	{Name: "groq", Variable: "GROQ_API_KEY", Dialect: "openai-chat", BaseURL: "https://api.groq.com/openai/v1", Model: "openai/gpt-oss-120b"},
-	{Name: "deepseek", Variable: "DEEPSEEK_API_KEY", Dialect: "openai-chat", BaseURL: "https://api.deepseek.com/v1", Model: "deepseek-chat"},
-	{Name: "xai", Variable: "XAI_API_KEY", Dialect: "openai-chat", BaseURL: "https://api.x.ai/v1", Model: "grok-4"},
+// Addition returns the input of Model.Add that connects it.
+func (f *Found) Addition() map[string]string {
+	in := map[string]string{"name": f.Name, "dialect": f.Dialect, "baseUrl": f.BaseURL, "model": f.Model}
+	if f.Key != "" {
+		in["key"] = f.Key
+	}
+	return in
 }
 
 // Providers returns the known providers, without keys, and at the addresses that the environment has: a key is for
 // that place, and may be refused at the usual one.
-func Providers() []Found {
-	all := slices.Clone(providers)
-	for i := range all {
-		all[i].BaseURL = cmp.Or(strings.TrimRight(os.Getenv(all[i].elsewhere), "/"), all[i].BaseURL)
+func Providers() (all []Found) {
+	for _, k := range model.Known {
+		at := cmp.Or(strings.TrimRight(os.Getenv(k.Elsewhere), "/"), k.BaseURL)
+		all = append(all, Found{Name: k.Name, Dialect: k.Dialect, BaseURL: at, Model: k.Model, Variable: k.Variable})
 	}
 	return all
 }
@@ -147,7 +142,7 @@ func listModels(ctx context.Context, client *http.Client, baseURL string) (names
 	return names
 }
 
-// A Listed is a model as Model.List has it.
+// A ListedModel is a model as Model.List has it.
 type ListedModel struct{ Name, Model, BaseURL, Source, Problem string }
 
 // Models asks a kernel for its models.
@@ -155,46 +150,4 @@ func Models(ctx context.Context, call server.Caller) ([]ListedModel, error) {
 	var out struct{ Models []ListedModel }
 	err := server.Read(ctx, call, message.KindQuery, "Model.List", struct{}{}, &out)
 	return out.Models, err
-}
-
-// Connect gives a kernel the settings of a model, models/NAME, with its key sealed for its host, and
-// makes it the default if there is none. A provider that doesn't answer with this key isn't kept. A server
-// isn't asked: it has listed its models, and may take long to load one.
-func Connect(ctx context.Context, call server.Caller, f Found) error {
-	known, err := Models(ctx, call)
-	if err != nil {
-		return err
-	}
-	hasDefault := false
-	for _, m := range known {
-		hasDefault = hasDefault || m.Name == "default"
-		if m.Name == f.Name {
-			return exit.Wrap(fmt.Errorf("a model %s is configured already; kernos memory delete models/%s removes it", f.Name, f.Name))
-		}
-	}
-	send := func(t message.Type, input any) error {
-		_, err := server.Send(ctx, call, message.KindCommand, t, input, nil)
-		return err
-	}
-	settings := map[string]any{"dialect": f.Dialect, "baseUrl": f.BaseURL, "model": f.Model}
-	if f.Key != "" {
-		var sealed string
-		if err := server.Read(ctx, call, message.KindCommand, "Crypto.Seal", map[string]any{"plaintext": f.Key, "for": []string{f.Host()}}, &sealed); err != nil {
-			return err
-		}
-		settings["key"] = sealed
-	}
-	if err := send("Memory.Set", map[string]any{"key": "models/" + f.Name, "value": settings}); err != nil {
-		return err
-	}
-	if f.Key != "" {
-		if err := send("Model.Check", map[string]any{"model": f.Name}); err != nil {
-			_, _ = server.Send(context.WithoutCancel(ctx), call, message.KindCommand, "Memory.Delete", map[string]any{"key": "models/" + f.Name}, nil)
-			return err
-		}
-	}
-	if hasDefault {
-		return nil
-	}
-	return send("Memory.Set", map[string]any{"key": "models/default", "value": f.Name})
 }

@@ -2,7 +2,6 @@ package chat_test
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -10,11 +9,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"kernos/capability/model/modeltest"
 	"kernos/cmd/kernos/chat"
-	"kernos/daemon"
 	"kernos/internal/patience"
-	"kernos/message"
 )
 
 func TestMain(m *testing.M) {
@@ -85,66 +81,5 @@ func TestAServerThatHangs(t *testing.T) {
 	go func() { <-asked; cancel() }()
 	if found := chat.Detect(ctx, true); len(found) > 0 {
 		t.Errorf("found %v", found)
-	}
-}
-
-func TestConnect(t *testing.T) {
-	const key = "sk-0123456789abcdef"
-	var sent []string
-	note := func(r *http.Request) { sent = append(sent, r.Header.Get("Authorization")) }
-	s := modeltest.Serve(t, modeltest.Answer{Do: note, Status: 401, Raw: `{"error":{"message":"no"}}`}, modeltest.Answer{Do: note, Text: "ready"})
-	d, err := daemon.Open(&daemon.Options{Home: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = d.Close() }()
-	call := func(ctx context.Context, m message.Message, _ func(json.RawMessage) error) (json.RawMessage, error) {
-		outcome, _ := d.Call(ctx, m, nil)
-		if outcome.Kind == message.KindReply {
-			return outcome.Data, nil
-		}
-		return nil, outcome.Failure()
-	}
-	configured := func() string {
-		var list struct {
-			Models []struct {
-				Name, Model, Problem string
-				Key                  bool
-			}
-		}
-		data, err := call(t.Context(), message.Message{Kind: message.KindQuery, Type: "Model.List", Data: json.RawMessage(`{}`)}, nil)
-		if err == nil {
-			err = json.Unmarshal(data, &list)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		var all []string
-		for _, m := range list.Models {
-			text := m.Name + ":" + m.Model + m.Problem
-			if m.Key {
-				text += "+key"
-			}
-			all = append(all, text)
-		}
-		return strings.Join(all, " ")
-	}
-	for _, step := range []struct{ name, key, fails, want string }{
-		{"cloud", key, "the provider refuses the key", "demo:"},
-		{"cloud", key, "", "cloud:m+key default:cloud demo:"},
-		{"cloud", key, "a model cloud is configured already; kernos memory delete models/cloud", "cloud:m+key default:cloud demo:"},
-		{"demo", "", "a model demo is configured already", "cloud:m+key default:cloud demo:"},
-		{"local", "", "", "cloud:m+key default:cloud demo: local:m"},
-	} {
-		err := chat.Connect(t.Context(), call, chat.Found{Name: step.name, Dialect: "openai-chat", BaseURL: s.URL + "/v1", Model: "m", Key: step.key})
-		if (err == nil) != (step.fails == "") || err != nil && !strings.Contains(err.Error(), step.fails) {
-			t.Errorf("%s: got %v; want %s", step.name, err, step.fails)
-		}
-		if got := configured(); got != step.want {
-			t.Errorf("%s: configured are %s; want %s", step.name, got, step.want)
-		}
-	}
-	if got := strings.Join(sent, ","); got != "Bearer "+key+",Bearer "+key {
-		t.Errorf("sent %s", got)
 	}
 }

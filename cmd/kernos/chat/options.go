@@ -85,10 +85,11 @@ func (o *Options) find(ctx context.Context, c *client, out *terminal.Screen) (st
 	switch {
 	case o.Fork != "":
 		id, at, has := strings.Cut(o.Fork, "@")
-		id, err := find(ctx, c.call, id)
+		whole, err := c.get(ctx, id)
 		if err != nil {
 			return "", err
 		}
+		id = whole.Session
 		in := map[string]any{"session": id}
 		if has {
 			seq, err := strconv.ParseUint(at, 10, 64)
@@ -101,7 +102,8 @@ func (o *Options) find(ctx context.Context, c *client, out *terminal.Screen) (st
 		err = server.Read(ctx, c.within(id), message.KindCommand, "Session.Fork", in, &fork)
 		return fork.Session, err
 	case o.Resume != "" && o.Resume != Choose:
-		return find(ctx, c.call, o.Resume)
+		i, err := c.get(ctx, o.Resume)
+		return i.Session, err
 	case o.Last, o.Resume == Choose:
 		most := 1
 		if o.Resume == Choose {

@@ -14,9 +14,14 @@ import (
 	"kernos/message"
 )
 
-// Show writes a session as a person reads it: the messages from its root to its leaf.
-func Show(ctx context.Context, call server.Caller, s *terminal.Screen, session string, plain, reasoning bool) error {
-	i, path, err := load(ctx, call, session)
+// Export returns what Session.Export replies.
+func Export(ctx context.Context, call server.Caller, session string) (json.RawMessage, error) {
+	return server.Send(ctx, call, message.KindQuery, "Session.Export", map[string]any{"session": session}, nil)
+}
+
+// Show writes a session, which was exported, as a person reads it: the messages from its root to its leaf.
+func Show(ctx context.Context, call server.Caller, s *terminal.Screen, exported json.RawMessage, plain, reasoning bool) error {
+	i, path, err := (&client{ctx: ctx, calls: call}).load(ctx, exported)
 	if err != nil {
 		return err
 	}
@@ -41,31 +46,9 @@ func Show(ctx context.Context, call server.Caller, s *terminal.Screen, session s
 	return nil
 }
 
-// load returns a session with the messages from its root to its leaf.
-func load(ctx context.Context, call server.Caller, given string) (i info, path []entry, err error) {
-	session, err := find(ctx, call, given)
-	if err != nil {
-		return i, nil, err
-	}
-	c := &client{ctx: ctx, calls: call}
-	if i, err = c.get(ctx, session); err == nil {
-		path, err = c.path(ctx, &i, i.Seq)
-	}
-	return i, path, err
-}
-
-// Exported returns what Session.Export replies.
-func Exported(ctx context.Context, call server.Caller, session string) (json.RawMessage, error) {
-	id, err := find(ctx, call, session)
-	if err != nil {
-		return nil, err
-	}
-	return server.Send(ctx, call, message.KindQuery, "Session.Export", map[string]any{"session": id}, nil)
-}
-
-// ExportMarkdown writes a session as a document. A terminal gets no commands that are in it.
-func ExportMarkdown(ctx context.Context, call server.Caller, s *terminal.Screen, session string) error {
-	i, path, err := load(ctx, call, session)
+// ExportMarkdown writes a session, which was exported, as a document. A terminal gets no commands that are in it.
+func ExportMarkdown(ctx context.Context, call server.Caller, s *terminal.Screen, exported json.RawMessage) error {
+	i, path, err := (&client{ctx: ctx, calls: call}).load(ctx, exported)
 	if err != nil {
 		return err
 	}

@@ -191,12 +191,15 @@ func (m *screen) save(file string) tea.Cmd {
 	return m.shows(func(s *terminal.Screen) error {
 		var b bytes.Buffer
 		to := &terminal.Screen{Out: &b, Now: s.Now}
-		if strings.HasSuffix(file, ".json") {
-			data, err := Exported(m.ctx, m.client.call, session)
-			if err = cmp.Or(err, to.JSON(data)); err != nil {
-				return err
-			}
-		} else if err := ExportMarkdown(m.ctx, m.client.call, to, session); err != nil {
+		exported, err := Export(m.ctx, m.client.call, session)
+		switch {
+		case err != nil:
+		case strings.HasSuffix(file, ".json"):
+			err = to.JSON(exported)
+		default:
+			err = ExportMarkdown(m.ctx, m.client.call, to, exported)
+		}
+		if err != nil {
 			return err
 		}
 		out, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
@@ -232,11 +235,11 @@ func (m *screen) tools(string) tea.Cmd {
 func (m *screen) undo(string) tea.Cmd {
 	session := m.session
 	return func() tea.Msg {
-		i, err := m.client.get(m.ctx, session)
+		exported, err := Export(m.ctx, m.client.call, session)
 		if err != nil {
 			return answeredMsg{err: err}
 		}
-		path, err := m.client.path(m.ctx, &i, i.Seq)
+		_, path, err := m.client.load(m.ctx, exported)
 		if err != nil {
 			return answeredMsg{err: err}
 		}

@@ -25,7 +25,7 @@ func (m *screen) restore(session string) error {
 	if err != nil {
 		return err
 	}
-	path, err := m.client.path(m.ctx, &i, shownAgain)
+	path, err := m.client.last(m.ctx, &i, shownAgain)
 	if err != nil {
 		return err
 	}

@@ -134,7 +134,10 @@ func (c *call) run(ctx context.Context) error {
 }
 
 // diverted reports whether the request is shown, or becomes a job, and isn't sent itself.
-func (c *call) diverted() bool { return c.DryRun || c.Given("as") || c.Background }
+func (c *call) diverted() bool { return c.shows() || c.Background }
+
+// shows reports whether the request is only shown.
+func (c *call) shows() bool { return c.DryRun || c.Given("as") }
 
 // dispatch checks the parameters, and then sends the call, or shows it, or starts a job that makes it.
 func (c *call) dispatch(ctx context.Context, params json.RawMessage) (err error) {
@@ -146,6 +149,9 @@ func (c *call) dispatch(ctx context.Context, params json.RawMessage) (err error)
 	if len(params) > server.MaxCall {
 		return &exit.Error{Status: exit.Invalid, Cause: tooLarge(c.method, len(params))}
 	}
+	if route, ok := builtIn(c.fullName()); ok && c.shows() {
+		params, _ = route.Syscall.Input.Redact(params) // a secret is not for a screen
+	}
 	if c.Background {
 		if params, err = c.background(ctx, params); err != nil {
 			return err
@@ -153,7 +159,7 @@ func (c *call) dispatch(ctx context.Context, params json.RawMessage) (err error)
 	} else if c.Delay != "" || c.At != "" || c.Schedule != "" {
 		return errors.New("--delay, --at and --schedule need --background: the call becomes a job, which begins then")
 	}
-	if c.Given("as") || c.DryRun {
+	if c.shows() {
 		return c.showRequest(params)
 	}
 	if err := c.mayRepeat(); err != nil {
@@ -395,7 +401,8 @@ func (c *call) noCommand(word string) error {
 	return fmt.Errorf("there is no command %q; %skernos help lists them, and kernos call the modules", word, hint)
 }
 
-// modulesWith returns the commands that call methods of this name, of any module.
+// modulesWith returns the commands that call methods of this name, of any module, or else those of the kernel's own that people
+// call so.
 func (c *call) modulesWith(method string) (commands []string) {
 	if c.catalog == nil {
 		return nil
@@ -403,6 +410,14 @@ func (c *call) modulesWith(method string) (commands []string) {
 	for _, m := range c.catalog.Modules {
 		if slices.Contains(m.Methods, method) {
 			commands = append(commands, "kernos "+m.Namespace+" "+method)
+		}
+	}
+	if r, err := definitions(); len(commands) == 0 && err == nil {
+		for s := range r.All().Syscalls() {
+			module, name := kernel.Method(s.Type)
+			if m := c.catalog.Module(module); m != nil && slices.Contains(m.Methods, name) && nearest.Lists(s.Words, method) {
+				commands = append(commands, "kernos "+module+" "+name)
+			}
 		}
 	}
 	return commands

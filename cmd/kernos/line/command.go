@@ -89,7 +89,8 @@ func (v *View) Call(ctx context.Context, m message.Message, event func(json.RawM
 	return data, ended(ctx, err)
 }
 
-// Send makes the one call of a command on the path of every call, and shows the data of its reply for people.
+// Send makes the one call of a command on the path of every call. The data of its reply is shown for people by show, or
+// as the definition presents it if show is nil.
 func (v *View) Send(ctx context.Context, t message.Type, input any, show func(json.RawMessage) error) error {
 	params, err := json.Marshal(input)
 	if err != nil {
@@ -106,6 +107,9 @@ func (v *View) Send(ctx context.Context, t message.Type, input any, show func(js
 
 // Output describes how the answer is to be written.
 func (v *View) Output() terminal.Output { return v.one.Show }
+
+// Shows reports whether the request is only shown.
+func (v *View) Shows() bool { return v.one.shows() }
 
 // Writer returns what writes data as the flags choose it, or nil if the form for people is wanted. With lines, each of
 // several values is one line.
@@ -157,9 +161,12 @@ func (c *call) writer(ctx context.Context, lines bool) func(json.RawMessage) err
 
 // printer returns what writes the data of the answer: as the flags choose, or for people.
 func (c *call) printer(ctx context.Context, out *terminal.Printer) func(*client.Item) error {
-	if c.command != nil && c.show != nil {
+	if c.command != nil {
 		if write := c.writer(ctx, false); write != nil {
 			return func(item *client.Item) error { return write(item.Data) }
+		}
+		if c.show == nil {
+			return out.Present
 		}
 		return func(item *client.Item) error { return c.show(item.Data) }
 	}

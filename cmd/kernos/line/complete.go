@@ -1,6 +1,7 @@
 package line
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"slices"
@@ -196,7 +197,7 @@ func (c *call) methodCompletions(ctx context.Context, m *client.Module, word str
 		}
 		about := ""
 		if method, err := c.catalog.Method(ctx, m.Namespace, name); err == nil {
-			about = method.Description
+			about = cmp.Or(method.Title, method.Description)
 		}
 		found = append(found, Described(name, about))
 	}

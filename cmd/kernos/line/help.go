@@ -79,6 +79,9 @@ func MethodHelp(m *client.Method, command []string, screenWidth int) string {
 		}
 		fmt.Fprintf(b, "%s is the same as %s, for a value that doesn't begin with a hyphen.\n", strings.ToUpper(FlagName(f.Name)), flagOf(f, f.Name))
 	}
+	if f := m.Member(m.Stdin); f != nil {
+		fmt.Fprintf(b, "Without %s, what is piped into the command is its value.\n", flagOf(f, f.Name))
+	}
 	b.WriteString("\n--PARAMETER VALUE and PARAMETER=VALUE take a value as it is; PARAMETER=@FILE takes it from a file.\nWhere a parameter takes any value, these are for texts, and PARAMETER:=JSON is for everything else.\nAll of them together are --data JSON. kernos call --help has the flags for the output and the server.\n")
 	return b.String()
 }

@@ -2,7 +2,6 @@ package line
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"kernos/cmd/kernos/terminal"
@@ -69,17 +68,4 @@ func (m *MCPServer) Show(s *terminal.Screen) error {
 		s.Note("sessions ask before they call a tool that isn't allowed: kernos mcp allow %s, or kernos mcp allow %s.TOOL", m.Name, m.Name)
 	}
 	return nil
-}
-
-// A List is what Mcp.List replies.
-type MCPServers struct{ Servers []MCPServer }
-
-// Show writes the servers as a table.
-func (l *MCPServers) Show(s *terminal.Screen) error {
-	rows := make([][]string, len(l.Servers))
-	for i := range l.Servers {
-		m := &l.Servers[i]
-		rows[i] = []string{m.Name, m.State, fmt.Sprint(m.ToolCount), fmt.Sprint(m.Allowed), fmt.Sprint(m.Changes), m.Target}
-	}
-	return s.Table([]string{"NAME", "STATE", "TOOLS", "ALLOWED", "CHANGED", "TARGET"}, rows)
 }

@@ -348,6 +348,37 @@ func (p *reader) open(name string) (io.ReadCloser, error) {
 	return io.NopCloser(p.in.Stdin), nil
 }
 
+// stdin gives the parameter that is there for standard input what is piped into the command, if nothing else gives it
+// a value. Of a single line, it takes the text.
+func (p *reader) stdin() error {
+	if p.method == nil || p.read || !isPiped(p.in.Stdin) {
+		return nil
+	}
+	f := p.method.Member(p.method.Stdin)
+	if f == nil || p.tree.root[f.Name] != nil || p.tree.root[f.Name+"Ref"] != nil {
+		return nil
+	}
+	data, done, err := p.content(f, f.Name, "-", false)
+	text := string(data)
+	if line, one := strings.CutSuffix(text, "\n"); one && !strings.Contains(line, "\n") {
+		text = strings.TrimSuffix(line, "\r")
+	}
+	if done || err != nil || text == "" {
+		return err
+	}
+	return p.convert([]string{f.Name}, f, f.Name, text)
+}
+
+// isPiped reports whether standard input is a pipe or a file: others may never end.
+func isPiped(in io.Reader) bool {
+	file, ok := in.(*os.File)
+	if !ok {
+		return in != nil
+	}
+	info, err := file.Stat()
+	return err == nil && (info.Mode().IsRegular() || info.Mode()&os.ModeNamedPipe != 0)
+}
+
 // file reads a file, or standard input for "-".
 func (p *reader) file(name string) ([]byte, error) {
 	source, err := p.open(name)
@@ -380,7 +411,7 @@ func (p *reader) result() (json.RawMessage, error) {
 			p.tree.root[m.Name] = m.Value
 		}
 	}
-	for _, assign := range append(p.assign, p.place) { // over --data, wherever that stands
+	for _, assign := range append(p.assign, p.place, p.stdin) { // over --data, wherever that stands
 		if err := p.note(assign()); err != nil {
 			return nil, err
 		}

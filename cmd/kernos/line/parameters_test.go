@@ -420,8 +420,8 @@ func TestWordsInTheirPlaces(t *testing.T) {
 		return &client.Field{Name: name, Types: []string{"string"}, Required: required}
 	}
 	list := &client.Field{Name: "tags", Types: []string{"array"}, Items: &client.Field{Types: []string{"string"}}}
-	m := &client.Method{Module: "note", Name: "set", Arguments: []string{"key", "value"}, Field: client.Field{Types: []string{"object"}, Fields: []*client.Field{text("value", true), text("key", true), list}}}
-	tagged := &client.Method{Module: "note", Name: "tag", Arguments: []string{"key", "tags"}, Field: m.Field}
+	m := &client.Method{Module: "note", Name: "set", Presentation: client.Presentation{Arguments: []string{"key", "value"}}, Field: client.Field{Types: []string{"object"}, Fields: []*client.Field{text("value", true), text("key", true), list}}}
+	tagged := &client.Method{Module: "note", Name: "tag", Presentation: client.Presentation{Arguments: []string{"key", "tags"}}, Field: m.Field}
 	for _, c := range []struct {
 		m          *client.Method
 		line, want string

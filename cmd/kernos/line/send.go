@@ -21,7 +21,7 @@ import (
 // send makes the call and shows what comes.
 func (c *call) send(ctx context.Context, params json.RawMessage) error {
 	show := c.Show
-	show.Templates = server.UserTemplates()
+	show.Templates, show.Method, show.Params = server.UserTemplates(), c.method, params
 	out, err := terminal.NewPrinter(c.screen, show)
 	if err != nil {
 		return err

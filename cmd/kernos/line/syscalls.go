@@ -63,65 +63,35 @@ func ListSyscalls(all []lifecycle.Entry, s *terminal.Screen) error {
 	return s.Table(nil, rows)
 }
 
-// typeOf returns the type that a name means: Memory.Get, memory.get, memory_get or memory get. A name
-// that no syscall has is returned as it is.
-func typeOf(all []lifecycle.Entry, name string) string {
-	plain := strings.NewReplacer(".", "_", " ", "_")
-	for _, e := range all {
-		module, method := kernel.Method(e.Type)
-		if wanted := strings.ToLower(plain.Replace(name)); string(e.Type) == name || wanted == module+"_"+method || wanted == strings.ToLower(plain.Replace(string(e.Type))) {
-			return string(e.Type)
-		}
-	}
-	return name
-}
-
-// A Description has the input and the output of a syscall.
-type Description struct {
-	Reply json.RawMessage // what Syscall.Describe replies
-
-	name string
-	all  []lifecycle.Entry
-}
-
 // Describe asks a kernel for the description of a syscall.
-func Describe(ctx context.Context, call server.Caller, name string) (*Description, error) {
-	all, err := Catalog(ctx, call)
-	if err != nil {
-		return nil, err
-	}
-	name = typeOf(all, name)
+func Describe(ctx context.Context, call server.Caller, name string) (json.RawMessage, error) {
 	data, err := server.Send(ctx, call, message.KindQuery, "Syscall.Describe", map[string]string{"name": name}, nil)
 	if status, ok := errors.AsType[*exit.Error](err); ok && status.Status == exit.Failure {
 		err = &exit.Error{Status: exit.Unknown, Cause: status.Cause} // an unknown name is the only possible failure
 	}
-	return &Description{data, name, all}, err
+	return data, err
+}
+
+// A Description is what Syscall.Describe replies, as far as it is shown.
+type Description struct {
+	Name, Summary string
+	Kind          message.Kind
+	Input, Output json.RawMessage
 }
 
 // Show writes the description.
 func (d *Description) Show(s *terminal.Screen) error {
-	var described struct {
-		Kind          message.Kind
-		Input, Output json.RawMessage
-	}
-	if err := server.Decode("Syscall.Describe", d.Reply, &described); err != nil {
-		return err
-	}
-	text := fmt.Sprintf("%s (%s)", visible.Text(d.name), described.Kind)
-	// An alias has none.
-	if i := slices.IndexFunc(d.all, func(e lifecycle.Entry) bool { return string(e.Type) == d.name }); i >= 0 {
-		text += "\n" + visible.Text(d.all[i].Summary)
-	}
+	text := fmt.Sprintf("%s (%s)\n%s", visible.Text(d.Name), d.Kind, visible.Text(d.Summary))
 	if err := s.Line(text + "\n\nInput:"); err != nil {
 		return err
 	}
-	if err := s.Explained(describeFields(client.ReadField(described.Input))); err != nil {
+	if err := s.Explained(describeFields(client.ReadField(d.Input))); err != nil {
 		return err
 	}
 	if err := s.Line("\nOutput:"); err != nil {
 		return err
 	}
-	return s.Explained(describeFields(client.ReadField(described.Output)))
+	return s.Explained(describeFields(client.ReadField(d.Output)))
 }
 
 // describeFields lists the properties of a schema in the order that it has them. Of several forms it

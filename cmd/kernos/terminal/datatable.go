@@ -16,34 +16,19 @@ import (
 // of an object. If an object is a list with some facts about it, such as where the next page
 // begins, the list is shown, and the facts beside it.
 func printTable(s *Screen, data json.RawMessage) error {
-	var list []json.RawMessage
-	if json.Unmarshal(data, &list) != nil {
+	list, facts, ok := listOf(data)
+	if !ok {
 		members := jsonvalue.Members(data)
 		if members == nil {
 			return s.Line(cell("", data))
 		}
-		var rows, facts [][]string
-		lists, objects := 0, 0
-		for _, m := range members {
-			row := []string{visible.Text(m.Name), cell(m.Name, m.Value)}
-			rows = append(rows, row)
-			switch jsonvalue.Kind(string(m.Value)) {
-			case "array":
-				lists++
-				list = jsonvalue.Elements(m.Value)
-			case "object":
-				objects++
-			default:
-				facts = append(facts, row)
-			}
+		rows := make([][]string, len(members))
+		for i, m := range members {
+			rows[i] = []string{visible.Text(m.Name), cell(m.Name, m.Value)}
 		}
-		if lists != 1 || objects > 0 {
-			return s.Table(nil, rows)
-		}
-		for _, f := range facts {
-			s.Note("%s: %s", f[0], f[1])
-		}
+		return s.Table(nil, rows)
 	}
+	s.facts(facts)
 	var columns []string
 	for _, e := range list {
 		for _, m := range jsonvalue.Members(e) {
@@ -68,6 +53,32 @@ func printTable(s *Screen, data json.RawMessage) error {
 		}
 	}
 	return s.Table(columns, rows)
+}
+
+// listOf returns the elements of a list, or of the only list of an object, and the other members of that object; false for an
+// object that has more than one list, or other objects.
+func listOf(data json.RawMessage) (list []json.RawMessage, facts jsonvalue.Object, ok bool) {
+	if json.Unmarshal(data, &list) == nil {
+		return list, nil, true
+	}
+	for _, m := range jsonvalue.Members(data) {
+		switch kind := jsonvalue.Kind(string(m.Value)); {
+		case kind == "object" || kind == "array" && ok:
+			return nil, nil, false
+		case kind == "array":
+			list, ok = jsonvalue.Elements(m.Value), true
+		default:
+			facts = append(facts, m)
+		}
+	}
+	return list, facts, ok
+}
+
+// facts notes what is said about a list.
+func (s *Screen) facts(facts jsonvalue.Object) {
+	for _, f := range facts {
+		s.Note("%s: %s", visible.Text(f.Name), cell(f.Name, f.Value))
+	}
 }
 
 // cell returns the value of a member in a table, on one line: a time as a time, and nested values short.

@@ -143,30 +143,6 @@ func TestTableOnATerminal(t *testing.T) {
 	}
 }
 
-// The table of jobs shows what each job waits for, or its outcome.
-func TestTableOfJobs(t *testing.T) {
-	text, err := builtIn.ReadFile("templates/job.list.tmpl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := clock(1735000000000, time.Now())
-	for job, want := range map[string]string{
-		`"status":"pending","waitsFor":"Text.Send","due":1735000000000`:             "waits for a program that serves Text.Send",
-		`"status":"pending","waitsFor":"Text.Send","why":"it is code of /src"`:      "it is code of /src",
-		`"status":"pending","paused":"its concurrencyKey is paused"`:                "paused: its concurrencyKey is paused",
-		`"status":"pending","due":1735000000000`:                                    "due " + at,
-		`"status":"pending","schedule":"@daily","next":1735000000000`:               "next " + at + " (@daily)",
-		`"status":"running","progress":{"note":"halfway","percentage":0.5,"at":1}`:  "50% halfway",
-		`"status":"failed","error":{"code":499,"message":"canceled"},"ended":1`:     "499 canceled",
-		`"status":"completed","ended":1735000000000,"waitsFor":"","due":1735000000`: "ended " + at,
-	} {
-		got, err := printed(t, &Screen{Width: 200}, Output{Template: string(text)}, `{"jobs":[{"jobId":"01K9Z000000000000000X4V2QD","created":1735000000000,`+job+`}]}`)
-		if lines := strings.Split(got, "\n"); err != nil || !strings.HasSuffix(strings.TrimRight(lines[1], " "), want) {
-			t.Errorf("%s: %s, %v", job, got, err)
-		}
-	}
-}
-
 func TestInvalidFlagsAreNamedOnce(t *testing.T) {
 	for args, want := range map[string]string{
 		"-o xml":         `--output can be table, json; got "xml"`,

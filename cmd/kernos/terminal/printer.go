@@ -28,6 +28,9 @@ type Output struct {
 	Filter    string // a jq filter
 	Template  string // a Go template, or the name of a file with one
 	Templates string // the directory of the user's templates for content types
+
+	Method *client.Method  // whose replies are shown as it presents them; nil for none
+	Params json.RawMessage // of the call
 }
 
 // A Printer shows the data of a call.
@@ -38,11 +41,13 @@ type Printer struct {
 	template  *template.Template // nil if the content type or the mode decides
 	templates string
 	bare      bool // strings that a filter yields are shown without quotes
+	method    *client.Method
+	params    json.RawMessage
 }
 
 // NewPrinter returns a printer, or an error that names the flag whose value is wrong.
 func NewPrinter(s *Screen, o Output) (*Printer, error) {
-	p := &Printer{screen: s, mode: o.Mode, templates: o.Templates, bare: o.Mode == "" || o.Mode == "raw"}
+	p := &Printer{screen: s, mode: o.Mode, templates: o.Templates, method: o.Method, params: o.Params, bare: o.Mode == "" || o.Mode == "raw"}
 	if p.mode == "" {
 		p.mode = "ndjson"
 		if s.IsTerminal() {
@@ -107,10 +112,23 @@ func (p *Printer) Print(ctx context.Context, item *client.Item) error {
 			p.screen.Note("%v; the data is shown without it", err)
 		}
 	}
-	if t != nil {
+	switch {
+	case t != nil:
 		return p.executed(t, data)
+	case p.mode == "pretty" || p.mode == "table":
+		return p.Present(item)
 	}
 	return p.value(data)
+}
+
+// Present shows the data of an item as the definition of the method presents it, or else as Print does.
+func (p *Printer) Present(item *client.Item) error {
+	if m := p.method; m != nil && item.ContentType == m.Module+"."+m.Name {
+		if done, err := p.screen.Present(&m.Presentation, p.params, item.Data); done || err != nil {
+			return err
+		}
+	}
+	return p.value(item.Data)
 }
 
 // Streams reports whether data is written as it comes: nothing of it has to be looked at first.

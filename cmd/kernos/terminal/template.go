@@ -19,8 +19,7 @@ import (
 	"kernos/internal/visible"
 )
 
-// builtIn are the templates that kernos has itself, for the protocol's own content types, and for
-// lists that people read often.
+// builtIn are the templates that kernos has itself, for the protocol's own content types.
 //
 //go:embed templates
 var builtIn embed.FS
@@ -45,7 +44,13 @@ var templateFunctions = template.FuncMap{
 		fraction, _ := strconv.ParseFloat(fmt.Sprint(v), 64)
 		return strconv.Itoa(int(fraction*100+0.5)) + "%"
 	},
-	"clock": func(v any) string { return clock(v, time.Now()) },
+	"clock": func(v any) string {
+		ms, err := strconv.ParseFloat(fmt.Sprint(v), 64)
+		if err != nil {
+			return ""
+		}
+		return clock(time.UnixMilli(int64(ms)).Local(), time.Now())
+	},
 	"age": func(v any) string {
 		ms, _ := strconv.ParseFloat(fmt.Sprint(v), 64)
 		return Age(time.UnixMilli(int64(ms)), time.Now())
@@ -55,13 +60,8 @@ var templateFunctions = template.FuncMap{
 // shortID is how many columns the short form of an id has.
 const shortID = 12
 
-// clock writes a time in milliseconds since 1970: without its date if that is today's.
-func clock(v any, now time.Time) string {
-	ms, err := strconv.ParseFloat(fmt.Sprint(v), 64)
-	if err != nil {
-		return ""
-	}
-	t := time.UnixMilli(int64(ms)).In(now.Location())
+// clock writes a time: without its date if that is today's.
+func clock(t, now time.Time) string {
 	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
 		return t.Format(time.TimeOnly)
 	}

@@ -1,0 +1,111 @@
+package terminal
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"kernos/client"
+	"kernos/internal/jsonvalue"
+	"kernos/internal/phrase"
+	"kernos/internal/visible"
+)
+
+// Present writes the reply to a call as the definition of its method wants it shown to people: as a table, or in one line. It
+// reports false, and writes nothing, if the definition has neither for this reply.
+func (s *Screen) Present(p *client.Presentation, params, reply json.RawMessage) (bool, error) {
+	line, err := phrase.Parse(p.Result)
+	if text := line.Fill(s.values(reply, params)); err == nil && text != "" {
+		return true, s.Line(visible.Lines(text))
+	}
+	var titles []string
+	var texts []phrase.Phrase
+	for _, column := range p.Columns {
+		title, pattern, _ := strings.Cut(column, " ")
+		text, err := phrase.Parse(pattern)
+		if err != nil {
+			return false, nil // of a later version, perhaps
+		}
+		titles, texts = append(titles, title), append(texts, text)
+	}
+	if len(texts) == 0 {
+		return false, nil
+	}
+	if texts[0].Fill(s.values(reply, nil)) != "" { // it isn't a list
+		var rows [][]string
+		for i, text := range texts {
+			if shown := text.Fill(s.values(reply, nil)); shown != "" {
+				rows = append(rows, []string{strings.ToLower(titles[i]), shown})
+			}
+		}
+		return true, s.Table(nil, rows)
+	}
+	list, facts, ok := listOf(reply)
+	if !ok {
+		return false, nil
+	}
+	rows := make([][]string, len(list))
+	for i, element := range list {
+		for _, text := range texts {
+			rows[i] = append(rows[i], Clip(text.Fill(s.values(element, nil)), widestCell))
+		}
+	}
+	s.facts(facts)
+	return true, s.Table(titles, rows)
+}
+
+// widestCell is how wide a cell of such a table may be. Other forms of the output show all of it.
+const widestCell = 400
+
+// values returns the function that finds and writes the values of a phrase: members of an object, those of request, or the
+// whole, if that is a text or a number, for the path "." alone.
+func (s *Screen) values(object, request json.RawMessage) func(path, form string) string {
+	return func(path, form string) string {
+		value, inside := object, path
+		if path == "." {
+			if kind := jsonvalue.Kind(string(value)); kind == "object" || kind == "array" {
+				return ""
+			}
+			return s.formed(value, form)
+		}
+		if name, ok := strings.CutPrefix(path, "request."); ok {
+			value, inside = request, name
+		}
+		for step := range strings.SplitSeq(inside, ".") {
+			value = jsonvalue.Members(value).Get(step)
+		}
+		return s.formed(value, form)
+	}
+}
+
+// formed writes a value in a form of [phrase.Forms]; "" if there is none.
+func (s *Screen) formed(value json.RawMessage, form string) string {
+	if value == nil || string(value) == "null" {
+		return ""
+	}
+	number, err := strconv.ParseFloat(string(value), 64)
+	at := time.UnixMilli(int64(number)).Local()
+	switch {
+	case form == "id":
+		return ClipMiddle(visible.Text(jsonvalue.Plain(value)), shortID)
+	case form == "percent" && err == nil:
+		return strconv.Itoa(int(number*100+0.5)) + "%"
+	case form == "time" && number > 0:
+		return at.Format("2006-01-02 15:04")
+	case form == "clock" && number > 0:
+		return clock(at, s.Now)
+	case form == "age" && number > 0:
+		return Age(at, s.Now)
+	case form != "":
+		return ""
+	}
+	if list := jsonvalue.Elements(value); list != nil {
+		words := make([]string, len(list))
+		for i, e := range list {
+			words[i] = jsonvalue.Plain(e)
+		}
+		return strings.Join(words, ",")
+	}
+	return jsonvalue.Plain(value)
+}
