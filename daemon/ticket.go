@@ -29,7 +29,7 @@ func issueTickets(r *kernel.Registry) (authenticate func(string) (*principal.Pri
 			Summary:      "Get the token for HTTP on the socket of a daemon that wants signatures.",
 			Presentation: kernel.Presentation{Visibility: kernel.Hidden},
 			Behavior:     kernel.Behavior{Reaches: []kernel.Reach{kernel.ToTokens}},
-			Permission:   kernel.Permission{Access: principal.OwnerOnly},
+			Access:       principal.OwnerOnly,
 		},
 		func(context.Context, struct{}) (Ticket, error) { return Ticket{Token: text}, nil },
 	)
