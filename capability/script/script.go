@@ -109,7 +109,7 @@ func (s *Scripts) Module() kernel.Module {
 		Summary: "Syscalls that are code: TypeScript, JavaScript or WebAssembly, registered while the kernel runs, in versions.",
 		Domains: []string{"Syscall"},
 		Syscalls: []kernel.Syscall{
-			versions.Bind(s.versions), rollback.Bind(s.rollback), adopt.Bind(s.adopt), test.Bind(s.test),
+			versions.Bind(s.versions), rollback.Bind(s.rollback), adopt.Bind(s.adopt), test.Bind(s.test), types.Bind(s.types),
 		},
 	}
 }

@@ -188,7 +188,7 @@ var remove = kernel.DefineCommand[deleteInput, deleteOutput](kernel.Definition{
 	Type:    "VFS.Delete",
 	Summary: "Delete a file or a directory of the os:// tree.",
 	Presentation: kernel.Presentation{
-		Title: "Delete a file", Words: "remove, rm, rmdir, unlink", Result: "Deleted {request.uri}",
+		Title: "Delete a file", Words: "remove a file, rm, rmdir, unlink", Result: "Deleted {request.uri}",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the mount can't be written"},
 			{Code: 404, When: "the file doesn't exist"},

@@ -9,8 +9,7 @@
 //	err = k.Stream(ctx, call, each)
 //
 // Every call goes through package client, over a WebSocket. Lines of messages are for kernos pipe and
-// kernos handle; the socket of a daemon that carries them also serves for signatures, and for the operator of a daemon
-// that has no place left.
+// kernos handle, and for the operator of a daemon that has no place left. A daemon has one socket for both.
 //
 //	contexts.go, server.go   which server is meant
 //	kernel.go, request.go    a connection to it, and requests
