@@ -47,8 +47,8 @@ func (d *Daemon) openConsole() error {
 				},
 				Visibility: kernel.Hidden,
 			},
-			Behavior:   kernel.Behavior{Reaches: []kernel.Reach{kernel.ToTokens}},
-			Permission: kernel.Permission{Access: principal.OwnerOnly},
+			Behavior: kernel.Behavior{Reaches: []kernel.Reach{kernel.ToTokens}},
+			Access:   principal.OwnerOnly,
 		},
 		func(ctx context.Context, in ConsoleRequest) (ConsoleLink, error) {
 			if call, ok := kernel.CallOf(ctx); !ok || !call.Direct() || call.Principal() != principal.TheOwner() {

@@ -13,7 +13,7 @@ import (
 
 // A Definition describes a syscall. Everything that people and programs see of a syscall
 // comes from it: routing, validation, listings, help, guidance, the hash. A plain syscall states
-// these six fields; the groups are for what differs from most syscalls.
+// these six fields; the rest is for what differs from most syscalls.
 type Definition struct {
 	Type    message.Type
 	Kind    message.Kind      // KindCommand, or KindQuery for a syscall that changes nothing
@@ -25,7 +25,8 @@ type Definition struct {
 	Presentation
 	Behavior
 	Journaled
-	Permission
+
+	Access principal.Access // which presets of tokens include it: ForAgents, ForHandlers, ForPeople, ByName, OwnerOnly or ForAll
 }
 
 // Behavior is how the calls of a syscall run, and what they do and reach.
@@ -65,11 +66,6 @@ type Journaled struct {
 	// Brief returns what is recorded of a request or a reply in place of its data, which is
 	// kept elsewhere. Nil means all of it.
 	Brief func(data json.RawMessage) json.RawMessage
-}
-
-// Permission is who may call a syscall.
-type Permission struct {
-	Access principal.Access // which presets of tokens include it: ForAgents, ForHandlers, ForPeople, ByName, OwnerOnly or ForAll
 }
 
 // Visibility decides whether listings show a syscall. It can be called either way.

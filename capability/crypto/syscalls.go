@@ -120,8 +120,8 @@ var open = kernel.DefineQuery[openInput, string](kernel.Definition{
 			{Code: 500, When: "its key can't be used; the cause says why"},
 		},
 	},
-	Behavior:   kernel.Behavior{Runs: kernel.Slow},
-	Permission: kernel.Permission{Access: principal.ByName},
+	Behavior: kernel.Behavior{Runs: kernel.Slow},
+	Access:   principal.ByName,
 })
 
 func (k *Keyring) opening(ctx context.Context, in openInput) (string, error) {
@@ -172,8 +172,8 @@ var derive = kernel.DefineQuery[deriveInput, deriveOutput](kernel.Definition{
 			{Code: 500, When: "the key can't be used; the cause says why"},
 		},
 	},
-	Behavior:   kernel.Behavior{Runs: kernel.Slow},
-	Permission: kernel.Permission{Access: principal.ForPeople},
+	Behavior: kernel.Behavior{Runs: kernel.Slow},
+	Access:   principal.ForPeople,
 })
 
 func (k *Keyring) deriving(ctx context.Context, in deriveInput) (deriveOutput, error) {

@@ -54,8 +54,8 @@ var describe = kernel.DefineQuery[describeInput, kernel.Raw](kernel.Definition{
 		Title: "Describe a syscall", Words: "help, man, docs, documentation, schema, introspect, usage",
 		Arguments: []string{"name"}, Errors: []kernel.ErrorDefinition{{Code: 404, When: "no syscall has this name"}},
 	},
-	Journaled:  kernel.Journaled{Recording: kernel.InWorkflows},
-	Permission: kernel.Permission{Access: principal.ForAll},
+	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},
+	Access:    principal.ForAll,
 })
 
 func (c catalog) describe(ctx context.Context, in describeInput) (kernel.Raw, error) {
@@ -114,7 +114,7 @@ var olderDescribe = kernel.DefineQuery[olderInput, olderDescription](kernel.Defi
 	Summary:      "Describe a syscall in the form of the older specification.",
 	Presentation: kernel.Presentation{Visibility: kernel.Hidden},
 	Journaled:    kernel.Journaled{Recording: kernel.InWorkflows},
-	Permission:   kernel.Permission{Access: principal.ForAll},
+	Access:       principal.ForAll,
 })
 
 func (c catalog) olderDescribe(ctx context.Context, in olderInput) (olderDescription, error) {

@@ -47,8 +47,8 @@ var Ping = kernel.Syscall{
 			Title: "Ping", Words: "alive, are you there",
 			Aliases: []message.Type{"Syscall.Ping"},
 		},
-		Behavior:   kernel.Behavior{Short: true},
-		Permission: kernel.Permission{Access: principal.ForAll},
+		Behavior: kernel.Behavior{Short: true},
+		Access:   principal.ForAll,
 	},
 	Handler: func(_ context.Context, m message.Message, emit kernel.Emit) {
 		emit(m.Reply(m.Data))

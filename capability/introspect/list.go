@@ -24,7 +24,7 @@ var list = kernel.DefineQuery[listInput, kernel.Raw](kernel.Definition{
 	Presentation: kernel.Presentation{Title: "List syscalls", Words: "help, man, docs, discover, available tools"},
 	Output:       schema.Output[listOutput](),
 	Journaled:    kernel.Journaled{Recording: kernel.InWorkflows},
-	Permission:   kernel.Permission{Access: principal.ForAll},
+	Access:       principal.ForAll,
 })
 
 // maxSummaries is how many bytes the list may have with summaries, so that it fits into a line.

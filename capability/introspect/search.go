@@ -38,8 +38,8 @@ var search = kernel.DefineQuery[searchInput, searchOutput](kernel.Definition{
 		Title: "Find a syscall", Words: "find a tool, discover",
 		Columns: []string{"NAME {name}", "KIND {kind}", "SUMMARY {summary}"},
 	},
-	Journaled:  kernel.Journaled{Recording: kernel.InWorkflows},
-	Permission: kernel.Permission{Access: principal.ForAll},
+	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},
+	Access:    principal.ForAll,
 })
 
 const defaultHits = 5
@@ -71,8 +71,8 @@ var call = kernel.DefineQuery[callInput, jsontext.Value](kernel.Definition{
 			{Code: 422, When: "it is a command, and was sent with kind query"},
 		},
 	},
-	Behavior:   kernel.Behavior{Effect: kernel.Delegated},
-	Permission: kernel.Permission{Access: principal.ForAll}, // the syscall that it calls is checked itself
+	Behavior: kernel.Behavior{Effect: kernel.Delegated},
+	Access:   principal.ForAll, // the syscall that it calls is checked itself
 }).BindHandler(func(ctx context.Context, m message.Message, emit kernel.Emit) {
 	kernel.Fail(ctx, m, emit, message.Errorf(500, "%s has no handler of its own", m.Type))
 })

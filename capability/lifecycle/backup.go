@@ -61,7 +61,7 @@ var backup = kernel.DefineQuery[BackupInput, Backup](kernel.Definition{
 		Answers:   kernel.FromJournal, // the parts are what is stored already
 		Recording: kernel.InWorkflows,
 	},
-	Permission: kernel.Permission{Access: principal.ByName},
+	Access: principal.ByName,
 })
 
 func (o Options) backup(ctx context.Context, in BackupInput, stream *kernel.Stream) (Backup, error) {

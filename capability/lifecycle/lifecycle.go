@@ -62,8 +62,8 @@ var shutdown = kernel.DefineCommand[nothing, shutdownOutput](kernel.Definition{
 		Title: "Shut the kernel down", Words: "stop, halt, quit, exit, power off",
 		Errors: []kernel.ErrorDefinition{{Code: 403, When: "the kernel runs inside the calling program"}},
 	},
-	Behavior:   kernel.Behavior{Effect: kernel.Transient},
-	Permission: kernel.Permission{Access: principal.ByName},
+	Behavior: kernel.Behavior{Effect: kernel.Transient},
+	Access:   principal.ByName,
 })
 
 func (o Options) shutdown(context.Context, nothing) (shutdownOutput, error) {
@@ -87,7 +87,7 @@ var cancel = kernel.DefineCommand[cancelInput, cancelOutput](kernel.Definition{
 	Summary:      "Cancel a request of the same connection that is still running.",
 	Presentation: kernel.Presentation{Title: "Cancel a running request", Words: "abort a call"},
 	Behavior:     kernel.Behavior{Effect: kernel.Transient},
-	Permission:   kernel.Permission{Access: principal.ForAll},
+	Access:       principal.ForAll,
 })
 
 // cancelRequest cancels a slow request, or one that waits behind slow ones. Any other

@@ -36,8 +36,8 @@ var modules = kernel.DefineQuery[nothing, Catalog](kernel.Definition{
 		Title: "List modules", Words: "namespaces, capabilities",
 		Columns: []string{"MODULE {name}", "VERSION {version}", "SUMMARY {summary}"},
 	},
-	Journaled:  kernel.Journaled{Recording: kernel.InWorkflows},
-	Permission: kernel.Permission{Access: principal.ForAll},
+	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},
+	Access:    principal.ForAll,
 })
 
 // modules describes everything that the caller may call in one answer. It changes only when the

@@ -112,8 +112,8 @@ var add = kernel.DefineCommand[addInput, serverInfo](kernel.Definition{
 			{Code: 503, When: "the server wants credentials and gets none"},
 		},
 	},
-	Behavior:   kernel.Behavior{Reaches: []kernel.Reach{kernel.ToProgram}, Effect: kernel.External, Runs: kernel.Slow, Timeout: 10 * time.Minute},
-	Permission: kernel.Permission{Access: principal.OwnerOnly},
+	Behavior: kernel.Behavior{Reaches: []kernel.Reach{kernel.ToProgram}, Effect: kernel.External, Runs: kernel.Slow, Timeout: 10 * time.Minute},
+	Access:   principal.OwnerOnly,
 })
 
 func (h *Host) add(ctx context.Context, in addInput, stream *kernel.Stream) (out serverInfo, err error) {
@@ -297,7 +297,7 @@ var remove = kernel.DefineCommand[nameInput, removeOutput](kernel.Definition{
 		Repeat:   kernel.Idempotent | kernel.Retried,
 		Destroys: true,
 	},
-	Permission: kernel.Permission{Access: principal.OwnerOnly},
+	Access: principal.OwnerOnly,
 })
 
 func (h *Host) remove(ctx context.Context, in nameInput) (out removeOutput, err error) {
@@ -347,7 +347,7 @@ var list = kernel.DefineQuery[struct{}, listOutput](kernel.Definition{
 		Reaches:  []kernel.Reach{kernel.ToProgram},
 		Volatile: []string{"servers.state", "servers.starts", "servers.error"},
 	},
-	Permission: kernel.Permission{Access: principal.OwnerOnly},
+	Access: principal.OwnerOnly,
 })
 
 func (h *Host) list(context.Context, struct{}) (listOutput, error) {
@@ -367,8 +367,8 @@ var show = kernel.DefineQuery[nameInput, serverInfo](kernel.Definition{
 		Title: "Show an MCP server", Words: "inspect a server, its tools",
 		Errors: []kernel.ErrorDefinition{{Code: 404, When: "no server has this name"}},
 	},
-	Behavior:   kernel.Behavior{Reaches: []kernel.Reach{kernel.ToProgram}, Volatile: []string{"state", "starts", "error"}},
-	Permission: kernel.Permission{Access: principal.OwnerOnly},
+	Behavior: kernel.Behavior{Reaches: []kernel.Reach{kernel.ToProgram}, Volatile: []string{"state", "starts", "error"}},
+	Access:   principal.OwnerOnly,
 })
 
 func (h *Host) show(_ context.Context, in nameInput) (out serverInfo, err error) {
@@ -453,8 +453,8 @@ var allow = kernel.DefineCommand[allowInput, allowOutput](kernel.Definition{
 		Result: "Sessions ask before they call {tools}{?request.ask} | Sessions call {tools} without asking",
 		Errors: []kernel.ErrorDefinition{{Code: 404, When: "no server has this name, or it has no such tool"}},
 	},
-	Behavior:   kernel.Behavior{Reaches: []kernel.Reach{kernel.ToProgram}, Effect: kernel.External, Repeat: kernel.Retried},
-	Permission: kernel.Permission{Access: principal.OwnerOnly},
+	Behavior: kernel.Behavior{Reaches: []kernel.Reach{kernel.ToProgram}, Effect: kernel.External, Repeat: kernel.Retried},
+	Access:   principal.OwnerOnly,
 })
 
 func (h *Host) allow(ctx context.Context, in allowInput) (out allowOutput, err error) {
@@ -521,7 +521,7 @@ var refresh = kernel.DefineCommand[nameInput, serverInfo](kernel.Definition{
 		Runs:    kernel.Slow,
 		Timeout: 10 * time.Minute,
 	},
-	Permission: kernel.Permission{Access: principal.OwnerOnly},
+	Access: principal.OwnerOnly,
 })
 
 func (h *Host) refresh(ctx context.Context, in nameInput, stream *kernel.Stream) (out serverInfo, err error) {

@@ -20,9 +20,6 @@ import (
 // memoryChanged is the event of the memory that records a change of models/NAME.
 var memoryChanged = []kernel.EventDefinition{{Type: "Memory.Changed", Summary: "The settings of a model have changed: {key, revision, deleted?}. It is sent to watchers, not to the caller."}}
 
-// changesModels is what a definition states that changes the settings of models.
-var changesModels = kernel.Permission{Access: principal.OwnerOnly}
-
 type addInput struct {
 	Name    string `json:"name" jsonschema:"minLength=1,maxLength=64" jsonschema_description:"What to call the model. The name of a known provider, such as openai or anthropic, is enough to know its address."`
 	Model   string `json:"model,omitzero" jsonschema:"maxLength=256" jsonschema_description:"The name of the model at the provider. Default: a current model of a known provider."`
@@ -56,7 +53,7 @@ var add = kernel.DefineCommand[addInput, addOutput](kernel.Definition{
 		Repeat:  kernel.Retried,
 		Timeout: 5 * time.Minute, // a server may have to load the model first
 	},
-	Permission: changesModels,
+	Access: principal.OwnerOnly,
 })
 
 // add answers Model.Add. Nothing is kept before the provider has answered, so there is nothing to take back.
@@ -136,8 +133,8 @@ var remove = kernel.DefineCommand[nameInput, removeOutput](kernel.Definition{
 			{Code: 409, When: "the settings of the model aren't in the memory"},
 		},
 	},
-	Behavior:   kernel.Behavior{Reaches: []kernel.Reach{kernel.ToSettings}, Destroys: true, Repeat: kernel.Idempotent},
-	Permission: changesModels,
+	Behavior: kernel.Behavior{Reaches: []kernel.Reach{kernel.ToSettings}, Destroys: true, Repeat: kernel.Idempotent},
+	Access:   principal.OwnerOnly,
 })
 
 func (m *models) remove(ctx context.Context, in nameInput) (out removeOutput, err error) {
@@ -185,8 +182,8 @@ var makeDefault = kernel.DefineCommand[nameInput, defaultOutput](kernel.Definiti
 			{Code: 409, When: "models/default has settings of its own, which would be lost"},
 		},
 	},
-	Behavior:   kernel.Behavior{Reaches: []kernel.Reach{kernel.ToSettings}, Repeat: kernel.Idempotent},
-	Permission: changesModels,
+	Behavior: kernel.Behavior{Reaches: []kernel.Reach{kernel.ToSettings}, Repeat: kernel.Idempotent},
+	Access:   principal.OwnerOnly,
 })
 
 func (m *models) makeDefault(ctx context.Context, in nameInput) (out defaultOutput, err error) {

@@ -40,7 +40,9 @@ func Module(opts *Options) kernel.Module {
 		Version: "1.0.0",
 		Summary: "Language models, at providers or served by programs.",
 		Domains: []string{"Model"},
-		Syscalls: []kernel.Syscall{generate.BindStream(m.generate), check.BindStream(m.check), list.Bind(m.list),
-			add.Bind(m.add), remove.Bind(m.remove), makeDefault.Bind(m.makeDefault)},
+		Syscalls: []kernel.Syscall{
+			generate.BindStream(m.generate), check.BindStream(m.check), list.Bind(m.list),
+			add.Bind(m.add), remove.Bind(m.remove), makeDefault.Bind(m.makeDefault),
+		},
 	}
 }

@@ -106,8 +106,8 @@ var unregister = kernel.DefineCommand[unregisterInput, unregisterOutput](kernel.
 		Result: "Removed {request.name}",
 		Errors: []kernel.ErrorDefinition{{Code: 403, When: "the code belongs to another caller"}},
 	},
-	Behavior:   kernel.Behavior{Reaches: []kernel.Reach{kernel.ToCode}, Destroys: true, Repeat: kernel.Idempotent},
-	Permission: kernel.Permission{Access: principal.ForHandlers},
+	Behavior: kernel.Behavior{Reaches: []kernel.Reach{kernel.ToCode}, Destroys: true, Repeat: kernel.Idempotent},
+	Access:   principal.ForHandlers,
 })
 
 func (d *directory) unregister(ctx context.Context, in unregisterInput) (unregisterOutput, error) {

@@ -130,7 +130,7 @@ var register = kernel.DefineCommand[registerInput, registerOutput](kernel.Defini
 		Reaches: []kernel.Reach{kernel.ToCode},
 		Timeout: 5 * time.Minute, // the first code in a home waits until the engine is compiled
 	},
-	Permission: kernel.Permission{Access: principal.ForHandlers},
+	Access: principal.ForHandlers,
 })
 
 // olderRegister is the name in the older dialect, whose reply has an introspection.

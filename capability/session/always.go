@@ -99,8 +99,8 @@ var revoke = kernel.DefineCommand[revokeInput, revokeOutput](kernel.Definition{
 			{Code: 404, When: "this wasn't allowed always"},
 		},
 	},
-	Behavior:   kernel.Behavior{Repeat: kernel.Idempotent},
-	Permission: kernel.Permission{Access: principal.ForPeople},
+	Behavior: kernel.Behavior{Repeat: kernel.Idempotent},
+	Access:   principal.ForPeople,
 })
 
 func (x *Sessions) revoke(ctx context.Context, in revokeInput) (out revokeOutput, err error) {

@@ -43,7 +43,7 @@ var decide = kernel.DefineCommand[decideInput, decideOutput](kernel.Definition{
 			{Code: 409, When: "the call doesn't wait for a decision, or has other arguments"},
 		},
 	},
-	Permission: kernel.Permission{Access: principal.ForPeople},
+	Access: principal.ForPeople,
 })
 
 func (x *Sessions) decide(ctx context.Context, in decideInput) (out decideOutput, err error) {

@@ -84,8 +84,8 @@ var enrol = kernel.DefineCommand[Key, Info](kernel.Definition{
 		},
 		Visibility: kernel.Hidden,
 	},
-	Behavior:   kernel.Behavior{Reaches: []kernel.Reach{kernel.ToTokens}},
-	Permission: kernel.Permission{Access: principal.OwnerOnly},
+	Behavior: kernel.Behavior{Reaches: []kernel.Reach{kernel.ToTokens}},
+	Access:   principal.OwnerOnly,
 })
 
 func (d *Directory) enrol(ctx context.Context, in Key) (Info, error) {

@@ -99,8 +99,8 @@ var create = kernel.DefineCommand[createInput, secretOutput](kernel.Definition{
 			{Code: 503, When: "there are too many tokens"},
 		},
 	},
-	Behavior:   kernel.Behavior{Reaches: []kernel.Reach{kernel.ToTokens}},
-	Permission: kernel.Permission{Access: principal.OwnerOnly},
+	Behavior: kernel.Behavior{Reaches: []kernel.Reach{kernel.ToTokens}},
+	Access:   principal.OwnerOnly,
 })
 
 var nameForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`) })
@@ -205,8 +205,8 @@ var rotate = kernel.DefineCommand[nameInput, secretOutput](kernel.Definition{
 			{Code: 422, When: "the request has an idempotency key: a secret is shown once"},
 		},
 	},
-	Behavior:   kernel.Behavior{Reaches: []kernel.Reach{kernel.ToTokens}, Destroys: true},
-	Permission: kernel.Permission{Access: principal.OwnerOnly},
+	Behavior: kernel.Behavior{Reaches: []kernel.Reach{kernel.ToTokens}, Destroys: true},
+	Access:   principal.OwnerOnly,
 })
 
 func (d *Directory) rotate(ctx context.Context, in nameInput) (secretOutput, error) {
@@ -272,8 +272,8 @@ var update = kernel.DefineCommand[updateInput, Info](kernel.Definition{
 			{Code: 422, When: "a pattern can't be used, or the time is over already"},
 		},
 	},
-	Behavior:   kernel.Behavior{Reaches: []kernel.Reach{kernel.ToTokens}},
-	Permission: kernel.Permission{Access: principal.OwnerOnly},
+	Behavior: kernel.Behavior{Reaches: []kernel.Reach{kernel.ToTokens}},
+	Access:   principal.OwnerOnly,
 })
 
 func (d *Directory) update(ctx context.Context, in updateInput) (Info, error) {
@@ -343,8 +343,8 @@ var revoke = kernel.DefineCommand[nameInput, revokeOutput](kernel.Definition{
 			{Code: 409, When: "it is the default token, or another request changes the token"},
 		},
 	},
-	Behavior:   kernel.Behavior{Reaches: []kernel.Reach{kernel.ToTokens}, Destroys: true, Repeat: kernel.Idempotent},
-	Permission: kernel.Permission{Access: principal.OwnerOnly},
+	Behavior: kernel.Behavior{Reaches: []kernel.Reach{kernel.ToTokens}, Destroys: true, Repeat: kernel.Idempotent},
+	Access:   principal.OwnerOnly,
 })
 
 func (d *Directory) revoke(ctx context.Context, in nameInput) (revokeOutput, error) {
@@ -372,9 +372,9 @@ var show = kernel.DefineQuery[nameInput, Info](kernel.Definition{
 		Columns: columns,
 		Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no token has this name"}},
 	},
-	Behavior:   kernel.Behavior{Reaches: []kernel.Reach{kernel.ToTokens}},
-	Journaled:  kernel.Journaled{Recording: kernel.InWorkflows},
-	Permission: kernel.Permission{Access: principal.OwnerOnly},
+	Behavior:  kernel.Behavior{Reaches: []kernel.Reach{kernel.ToTokens}},
+	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},
+	Access:    principal.OwnerOnly,
 })
 
 func (d *Directory) show(_ context.Context, in nameInput) (Info, error) {
@@ -402,7 +402,7 @@ var list = kernel.DefineQuery[struct{}, listOutput](kernel.Definition{
 	Presentation: kernel.Presentation{Title: "List tokens", Words: "api keys, who may do what, users", Columns: listColumns},
 	Behavior:     kernel.Behavior{Reaches: []kernel.Reach{kernel.ToTokens}},
 	Journaled:    kernel.Journaled{Recording: kernel.InWorkflows},
-	Permission:   kernel.Permission{Access: principal.OwnerOnly},
+	Access:       principal.OwnerOnly,
 })
 
 func (d *Directory) list(context.Context, struct{}) (listOutput, error) {
