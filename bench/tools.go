@@ -73,11 +73,11 @@ func readTools() (*toolbox, error) {
 		}
 	}
 	for _, s := range services {
-		m := kernel.Module{Name: strings.ToLower(s), Version: "1.0.0", Summary: "Tools of " + s + ".", Syscalls: kernel.Unbound(definitions[s]...)}
-		for i := range m.Syscalls {
-			m.Syscalls[i].Handler = func(context.Context, message.Message, kernel.Emit) {} // it is only looked for
+		m := kernel.Module{Name: strings.ToLower(s), Version: "1.0.0", Summary: "Tools of " + s + "."}
+		for _, d := range definitions[s] {
+			m.Syscalls = append(m.Syscalls, kernel.Syscall{Definition: d})
 		}
-		box.modules = append(box.modules, m)
+		box.modules = append(box.modules, m.Described()) // they are only looked for
 	}
 	return box, nil
 }

@@ -13,6 +13,12 @@
 // Every call is a stream of items: progress, data, guidance, an error, and done. A
 // connection that breaks is made again, with pauses that grow, and streams whose items
 // are numbered resume after the last item that came, without gap or repeat.
+//
+// # Goroutines
+//
+//   - Keeping the connection, one per client: [Dial] starts it, and it ends with [Client.Close].
+//   - Pinging the server, one per connection: it ends when the connection is lost.
+//   - What the end of a context causes, and a timer for a server that doesn't close its side.
 package client
 
 import (

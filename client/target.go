@@ -31,8 +31,8 @@ type Target struct {
 	// read once for a client.
 	CAFile string
 
-	// Dial connects to a server that URL only names, such as one in this process. Nil means that
-	// the URL names it.
+	// Dial connects to a server that URL only names, such as one in this process or one that wants a
+	// signature. Nil means that the URL says where it is.
 	Dial func(context.Context) (net.Conn, error)
 
 	// Patience is how long a connection that broke is tried to be made again. 0 means 30 s.
@@ -131,8 +131,10 @@ func (t Target) endpoint() (*endpoint, error) {
 			return nil, fmt.Errorf("%q names no socket; write unix:///path/of/a.sock", t.URL)
 		}
 		e.transport.Proxy = nil
-		e.transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", path)
+		if t.Dial == nil {
+			e.transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, "unix", path)
+			}
 		}
 		e.url = "http://localhost/"
 		return e, nil

@@ -308,7 +308,7 @@ func (b *browser) visit(t *testing.T, origin string, query url.Values, before fu
 func (k *kernelProcess) ask(method, path, body string) string {
 	k.t.Helper()
 	owner := &nethttp.Client{Transport: &nethttp.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", strings.TrimSuffix(k.socket, ".sock")+".http.sock")
+		return new(net.Dialer).DialContext(ctx, "unix", k.socket)
 	}}}
 	r, err := nethttp.NewRequestWithContext(k.t.Context(), method, "http://localhost"+path, strings.NewReader(body))
 	if err != nil {

@@ -18,7 +18,6 @@ import (
 	"kernos/store"
 	"kernos/store/storetest"
 	"kernos/transport/rpc"
-	"kernos/transport/unix"
 	"kernos/transport/ws"
 )
 
@@ -67,7 +66,7 @@ func TestRealClientsAtTheDoors(t *testing.T) {
 		refused                      string // "" if it is let in
 	}{
 		{"with the token in a header", "polkadot.js", tcp(k), servedToken, ""},
-		{"over the socket", "openrpc.js", "ws+unix:" + unix.HTTPPath(k.socket) + ":/", "", ""},
+		{"over the socket", "openrpc.js", "ws+unix:" + k.socket + ":/", "", ""},
 		{"without a token where none is wanted", "openrpc.js", tcp(open), "", ""},
 		{"without a token", "openrpc.js", tcp(k), "", "Unexpected server response: 401"},
 	} {

@@ -15,6 +15,17 @@
 //	return d.Serve(ctx)
 //
 // A program that only calls the kernel itself leaves out Socket and Web, and uses [Daemon.Call].
+//
+// # Goroutines
+//
+//   - A server, one per address or socket: [Daemon.Serve] starts it, and it ends when the daemon stops.
+//   - Maintenance, the rates, the files of os://syscalls, one each: Serve starts them, and they end before it returns.
+//     The expiry of memory is one more, which maintenance starts.
+//   - Jobs, turns of sessions, and embedding the items of collections, one each, which run what package work has: Serve
+//     starts them, and they end before it returns.
+//   - Looking at a folder of agents or skills, one per folder: the first MCP client that wants to hear of changes
+//     starts it, and it ends when the last one has left.
+//   - Serving a kernel in this process, one: [NewLoopback] starts it, and it ends with [Loopback.Close].
 package daemon
 
 import (

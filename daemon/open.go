@@ -103,14 +103,11 @@ func (d *Daemon) openKernel() error {
 	if err != nil {
 		return err
 	}
-	modules, err := d.modules(r)
-	if err != nil {
+	if err := d.prepare(r); err != nil {
 		return err
 	}
-	for _, m := range append(modules, d.opts.Modules...) {
-		if err := r.Add(m); err != nil {
-			return err
-		}
+	if err := r.Add(append(d.capabilities(r), d.opts.Modules...)...); err != nil {
+		return err
 	}
 	d.kernel = kernel.New(r, &settings)
 	d.mcp.Begin(d.kernel)

@@ -77,7 +77,7 @@ type Options struct {
 	// Socket serves the programs of this user over a unix socket. Nil means none.
 	Socket *Socket
 
-	// Web serves HTTP and WebSockets: over TCP, and over a second socket if there is a Socket.
+	// Web serves HTTP and WebSockets: over TCP, and over the socket if there is one.
 	// Nil means none.
 	Web *Web
 
@@ -173,7 +173,7 @@ type Socket struct {
 
 // Web serves HTTP and WebSockets.
 type Web struct {
-	// Address is the TCP address. "" means none: HTTP is served over the second socket only.
+	// Address is the TCP address. "" means none: HTTP is served over the socket only.
 	Address string
 
 	// Optional leaves an Address that is in use, or a token that can't be written, with a

@@ -35,7 +35,7 @@ func (d *Daemon) lockSocket() (*unix.Listener, error) {
 	return unix.Listen(own, info)
 }
 
-// openSocket returns the server that serves NDJSON over the socket.
+// openSocket returns the server that serves NDJSON over the socket, and hands on what speaks HTTP.
 func (d *Daemon) openSocket() server {
 	l := &d.opts.Limits
 	d.socket = unix.NewServer(d.kernel, &unix.Options{
@@ -44,7 +44,7 @@ func (d *Daemon) openSocket() server {
 	})
 	return server{
 		urls:  []string{"unix://" + d.lock.Path()},
-		wires: []wire{{"socket", "the socket of messages", d.socket.Stats}},
+		wires: []wire{{"socket", "the socket", d.socket.Stats}},
 		serve: func(ctx context.Context) error { return d.socket.Serve(ctx, d.lock) },
 		close: func() error { return nil }, // the lock is kept until the store is closed
 	}

@@ -20,7 +20,7 @@ import (
 	"kernos/transport/ws"
 )
 
-// web has the addresses at which HTTP and WebSockets are served: TCP and a second socket.
+// web has the addresses at which HTTP and WebSockets are served: TCP and the socket.
 type web struct {
 	endpoints []httpd.Endpoint
 	urls      []string
@@ -35,7 +35,8 @@ func openWeb(d *Daemon) (_ server, err error) {
 		}
 	}()
 	if d.lock != nil {
-		if err := w.openSocket(d); err != nil {
+		w.add("http+unix://"+d.lock.Path(), httpd.Endpoint{Listener: d.socket.HTTP()})
+		if err := d.lock.Alias(unix.HTTPPath(d.lock.Path())); err != nil {
 			return server{}, err
 		}
 	}
@@ -69,26 +70,6 @@ func openWeb(d *Daemon) (_ server, err error) {
 // webPart is the part of the process's files that is for HTTP, and as much for WebSockets: one
 // of four.
 const webPart = 4
-
-// openSocket takes the socket of HTTP beside that of messages. Where clients must sign there,
-// HTTP takes a ticket only: the token in the file isn't a signature.
-func (w *web) openSocket(d *Daemon) (err error) {
-	var endpoint httpd.Endpoint
-	if d.opts.signed() {
-		ticket, err := issueTickets(d.kernel.Registry())
-		if err != nil {
-			return err
-		}
-		endpoint.Guard = &httpd.Guard{Private: true, Authenticate: ticket, Help: "This daemon wants signatures (--auth-key), and takes no token here: use kernos call, kernos pipe or another command, which sign with ssh-agent; " +
-			"a program that signs on " + d.lock.Path() + " gets a secret for this socket with " + string(TicketType) + ", and sends it in the header Authorization: Bearer SECRET"}
-	}
-	path := unix.HTTPPath(d.lock.Path())
-	if endpoint.Listener, err = d.lock.ListenOwner(path, d.opts.Log); err != nil {
-		return err
-	}
-	w.add("http+unix://"+path, endpoint)
-	return nil
-}
 
 // openTCP takes the TCP address.
 func (w *web) openTCP(d *Daemon, o *Web) error {

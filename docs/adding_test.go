@@ -23,7 +23,7 @@ func TestAddingASyscall(t *testing.T) {
 		switch {
 		case strings.HasPrefix(b[1], "// Package dice"):
 			code = b[1]
-		case strings.Contains(b[1], "{dice.Module,"):
+		case strings.Contains(b[1], "dice.Module(),"):
 			line = b[1]
 		}
 	}
@@ -36,7 +36,7 @@ func TestAddingASyscall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	changed := strings.Replace(string(modules), "return []capability{\n", "return []capability{\n"+line, 1)
+	changed := strings.Replace(string(modules), "return []kernel.Module{\n", "return []kernel.Module{\n"+line, 1)
 	changed = strings.Replace(changed, "import (\n", "import (\n\t\"kernos/capability/dice\"\n", 1)
 	if code == "" || line == "" || strings.Count(changed, "dice") != strings.Count(line, "dice")+1 {
 		t.Fatalf("the page or %s isn't as this test expects: %q, %q", list, code, line)

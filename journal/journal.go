@@ -35,6 +35,13 @@
 //	    in a block. A block lists an existing page, and beside it no other but pages
 //	    that retention has dropped
 //	P3  a span has exactly the words of its records
+//
+// # Goroutines
+//
+//   - The flusher, the indexer and the embedder, one each per journal: the first record, or the first page, starts
+//     them, and they end with [Journal.Close].
+//   - Reading half of many pages, one per query, which waits for it.
+//   - The timer that forgets the classes of messages, for a moment.
 package journal
 
 import (

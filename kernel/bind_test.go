@@ -14,49 +14,33 @@ type greeting struct {
 	Name string `json:"name"`
 }
 
-var greet = kernel.DefineQuery[greeting, greeting](kernel.Definition{Type: "Greet.Say", Summary: "Says hello."})
-
-func greetings() kernel.Module {
-	return kernel.Module{Name: "greet", Version: "1.0.0", Summary: "Greetings.", Syscalls: kernel.Unbound(greet.Definition)}
-}
-
-func TestAModuleIsDescribedBeforeItsHandlersAreBound(t *testing.T) {
-	described, err := kernel.Describe(greetings())
+func TestAModuleIsDescribedWithoutBeingServed(t *testing.T) {
+	called := 0
+	m := kerneltest.Module("greet", kernel.Query(kernel.Definition{Type: "Greet.Say", Summary: "Says hello."},
+		func(_ context.Context, g greeting) (greeting, error) { called++; return g, nil }))
+	described, err := kernel.NewRegistry(m.Described())
 	if err != nil {
 		t.Fatal(err)
 	}
-	bound, err := kernel.NewRegistry(greetings().Bind(greet.Bind(func(_ context.Context, g greeting) (greeting, error) { return g, nil })))
+	served, err := kernel.NewRegistry(m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if described.All().Hash() != bound.All().Hash() {
+	if described.All().Hash() != served.All().Hash() {
 		t.Error("the hash of a registry depends on its handlers")
 	}
 	ask := message.Message{Kind: message.KindQuery, Type: "Greet.Say", Data: []byte(`{"name":"x"}`), Metadata: message.Metadata{ID: "1", Timestamp: 1}}
 	var got []message.Message
 	emit := func(m message.Message) { got = append(got, m) }
 	kernel.New(described, nil).Handle(t.Context(), ask, emit)
-	kernel.New(bound, nil).Handle(t.Context(), ask, emit)
-	if got[0].Kind != message.KindError || got[1].Kind != message.KindReply {
-		t.Errorf("answers %v", got)
+	kernel.New(served, nil).Handle(t.Context(), ask, emit)
+	if got[0].Kind != message.KindError || got[1].Kind != message.KindReply || called != 1 {
+		t.Errorf("answers %v, after %d calls", got, called)
 	}
 }
 
-func TestAModuleIsNotBoundByHalves(t *testing.T) {
-	for what, syscalls := range map[string][]kernel.Syscall{
-		"without a handler":  nil,
-		"with a foreign one": {kernel.Definition{Type: "Other.Say"}.BindHandler(func(context.Context, message.Message, kernel.Emit) {})},
-	} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Error("bound", what)
-				}
-			}()
-			greetings().Bind(syscalls...)
-		}()
-	}
-	if _, err := kernel.NewRegistry(greetings()); err == nil {
+func TestARegistryWantsHandlers(t *testing.T) {
+	if _, err := kernel.NewRegistry(kerneltest.Module("greet", kernel.DefineQuery[greeting, greeting](kernel.Definition{Type: "Greet.Say", Summary: "Says hello."}).BindHandler(nil))); err == nil {
 		t.Error("a registry took a syscall without a handler")
 	}
 }

@@ -30,15 +30,11 @@ type Definition struct {
 
 // Behavior is how the calls of a syscall run, and what they do and reach.
 type Behavior struct {
-	Provider Provider      // BuiltIn, Program, Code or Mounted
-	Runs     RunMode       // Inline, Slow or Endless
-	Timeout  time.Duration // how long a call may take; 0 means the kernel's default
-	Reaches  []Reach       // what calls are there to reach; what single parameters reach is declared with [Reaching]
-	Effect   Effect        // InStore, External, Transient or Delegated
-	Repeat   Repeat        // what running a command a second time with the same data does
-
-	// EffectOf returns the effect of one request, if requests differ. Nil means that Effect holds for all.
-	EffectOf func(data json.RawMessage) Effect
+	Runs    RunMode       // Inline, Slow or Endless
+	Timeout time.Duration // how long a call may take; 0 means the kernel's default
+	Reaches []Reach       // what calls are there to reach; what single parameters reach is declared with [Reaching]
+	Effect  Effect        // InStore, External, Transient or Delegated
+	Repeat  Repeat        // what running a command a second time with the same data does
 
 	// Destroys means that a command takes something away that no other syscall brings back. Clients
 	// may ask a person first.
@@ -71,17 +67,9 @@ type Journaled struct {
 	Brief func(data json.RawMessage) json.RawMessage
 }
 
-// Permission is who may call a syscall, and whose code it is.
+// Permission is who may call a syscall.
 type Permission struct {
 	Access principal.Access // which presets of tokens include it: ForAgents, ForHandlers, ForPeople, ByName, OwnerOnly or ForAll
-
-	// Allowed means that the owner lets sessions call it without asking, although it acts outside of
-	// the kernel. The rules of a session come first. It is part of the definition, so that what is
-	// allowed is what the definition describes: one that has changed is no longer allowed.
-	Allowed bool
-
-	Author   principal.Claim // who has registered it, if Provider is Code
-	Sessions []string        // whose rules decide about what the code calls, since it came from them
 }
 
 // Visibility decides whether listings show a syscall. It can be called either way.
@@ -99,16 +87,6 @@ const (
 	Inline  RunMode = iota // the next message of the connection waits until the call is done
 	Slow                   // waits for something outside the kernel: later messages are handled meanwhile, and the outcome comes when it is ready
 	Endless                // slow, and runs until it is cancelled: with the cause ErrStopping when the kernel stops
-)
-
-// A Provider is what answers the calls of a syscall.
-type Provider byte
-
-const (
-	BuiltIn Provider = iota // a handler of this program
-	Program                 // a program on a connection: it may emit events that Emits does not name
-	Code                    // code that was registered, which may too
-	Mounted                 // a server that the owner has mounted, which may too
 )
 
 // An AnswerSource is where the answers of a syscall come from. It decides how they are
@@ -241,18 +219,39 @@ type Emit func(message.Message)
 // must copy it.
 type Handler func(ctx context.Context, m message.Message, emit Emit)
 
-// A Syscall is a definition with the function that does it.
+// A Syscall is a definition with the function that does it, and with where it comes from.
 type Syscall struct {
 	Definition
 	Handler Handler
+	Provenance
 }
+
+// Provenance is where a syscall comes from. The zero value is this program.
+type Provenance struct {
+	Provider Provider        // BuiltIn, Program, Code or Mounted
+	Author   principal.Claim // who has registered it, if Provider is Code
+	Sessions []string        // whose rules decide about what the code calls, since it came from them
+
+	// Allowed means that the owner lets sessions call it without asking, although it acts outside of
+	// the kernel. The rules of a session come first. It changes together with the definition, so that what is
+	// allowed is what the definition describes: one that has changed is no longer allowed.
+	Allowed bool
+}
+
+// A Provider is what answers the calls of a syscall.
+type Provider byte
+
+const (
+	BuiltIn Provider = iota // a handler of this program
+	Program                 // a program on a connection: it may emit events that Emits does not name
+	Code                    // code that was registered, which may too
+	Mounted                 // a server that the owner has mounted, which may too
+)
 
 // BindHandler makes a syscall of the definition and a raw handler.
 func (d Definition) BindHandler(h Handler) Syscall { return Syscall{Definition: d, Handler: h} }
 
-// A Module is a set of syscalls that belong together, as one folder of capability/
-// has them. A module of [Unbound] definitions is data: it can be listed and described with
-// nothing opened. Bind gives it its handlers.
+// A Module is a set of syscalls that belong together, as one folder of capability/ has them.
 type Module struct {
 	Name     string // lower case: memory
 	Version  string // a semantic version
@@ -261,30 +260,13 @@ type Module struct {
 	Syscalls []Syscall
 }
 
-// Unbound returns definitions as syscalls without handlers.
-func Unbound(definitions ...Definition) []Syscall {
-	syscalls := make([]Syscall, len(definitions))
-	for i, d := range definitions {
-		syscalls[i].Definition = d
-	}
-	return syscalls
-}
-
-// Bind returns the module with these syscalls in the places of its definitions of the same
-// types. It panics if a definition is left without a handler, or a syscall belongs to none:
-// the module and its handlers are written by the same hand.
-func (m Module) Bind(syscalls ...Syscall) Module {
+// Described returns the module as data: its syscalls can be listed and described, and calls of them fail. So a module
+// may be made for it with nothing opened.
+func (m Module) Described() Module {
 	m.Syscalls = slices.Clone(m.Syscalls)
-	for _, s := range syscalls {
-		i := slices.IndexFunc(m.Syscalls, func(d Syscall) bool { return d.Type == s.Type })
-		if i < 0 {
-			panic("module " + m.Name + " does not define " + string(s.Type))
-		}
-		m.Syscalls[i] = s
-	}
-	for _, s := range m.Syscalls {
-		if s.Handler == nil {
-			panic("module " + m.Name + " has no handler for " + string(s.Type))
+	for i := range m.Syscalls {
+		m.Syscalls[i].Handler = func(_ context.Context, m message.Message, emit Emit) {
+			emit(m.Fail(message.Errorf(503, "%s is described here, and not served", m.Type)))
 		}
 	}
 	return m

@@ -14,6 +14,17 @@
 //
 // Package connection serves the messages of a connection: it keeps their order, and runs slow
 // calls beside the others.
+//
+// # Goroutines
+//
+//   - A call that isn't run by the loop of a connection (a nested call, a call of a Go program, a step of work), one
+//     per call: [Call.RunWithin] starts it, and it ends when the handler has returned. A handler that doesn't return
+//     after its deadline is left behind: each such is logged, and their number has no bound.
+//   - A function that waits for the decision about a commit, one per call that has one: effect.go starts it, and it
+//     ends when the function has returned.
+//   - Keeping a blob for a reply, one per blob: fit.go starts it, and it ends when the blob is kept.
+//   - What a deadline and the end of a context cause, for a moment: the timer of [Call.RunHere], and the functions that
+//     are given to [Call.AfterFunc].
 package kernel
 
 import (

@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -46,16 +45,9 @@ func (r *Registry) complete() *catalog {
 // NewRegistry returns a registry of these modules. It fails if a definition is not complete,
 // or if two modules define the same type.
 func NewRegistry(modules ...Module) (*Registry, error) {
-	c := emptyCatalog()
-	for _, m := range modules {
-		if err := c.addModule(m); err != nil {
-			return nil, err
-		}
-	}
-	c.gatherBuiltIn()
 	r := new(Registry)
-	r.state.Store(c.finish())
-	return r, nil
+	r.state.Store(emptyCatalog())
+	return r, r.Add(modules...)
 }
 
 // put makes a catalog the registry's, and wakes callers that wait for a change. mu is held.
@@ -67,31 +59,16 @@ func (r *Registry) put(c *catalog) {
 	}
 }
 
-// Describe returns a registry of modules that may be [Unbound]: it can be listed, described
-// and hashed. A call of a syscall that has no handler fails.
-func Describe(modules ...Module) (*Registry, error) {
-	described := slices.Clone(modules)
-	for i := range described {
-		described[i].Syscalls = slices.Clone(described[i].Syscalls)
-		for j := range described[i].Syscalls {
-			if s := &described[i].Syscalls[j]; s.Handler == nil {
-				s.Handler = func(_ context.Context, m message.Message, emit Emit) {
-					emit(m.Fail(message.Errorf(503, "%s is described here, and not served", m.Type)))
-				}
-			}
-		}
-	}
-	return NewRegistry(described...)
-}
-
-// Add adds a module. It fails, and changes nothing, if a definition is not complete,
-// or if the module's name or one of its types is taken.
-func (r *Registry) Add(m Module) error {
+// Add adds modules. It fails, and changes nothing, if a definition is not complete,
+// or if the name of a module or one of its types is taken.
+func (r *Registry) Add(modules ...Module) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := r.state.Load().edit()
-	if err := c.addModule(m); err != nil {
-		return err
+	for _, m := range modules {
+		if err := c.addModule(m); err != nil {
+			return err
+		}
 	}
 	c.gatherBuiltIn()
 	r.put(c.finish())

@@ -19,7 +19,8 @@ import (
 
 // Query makes a syscall that changes nothing from a function on Go types: it is
 // [DefineQuery] and Bind in one step. An error that is a *message.Error goes to the caller
-// as it is; see [message.ErrorOf] for others.
+// as it is; see [message.ErrorOf] for others. An input may have a method UnmarshalJSON of its own,
+// which is called with data that fits the schema.
 func Query[In, Out any](d Definition, f func(context.Context, In) (Out, error)) Syscall {
 	return DefineQuery[In, Out](d).Bind(f)
 }
@@ -57,35 +58,47 @@ func define[In, Out any](d Definition, kind message.Kind) Typed[In, Out] {
 
 // Bind makes a syscall of the definition and a function.
 func (t Typed[In, Out]) Bind(f func(context.Context, In) (Out, error)) Syscall {
-	return t.bind(func(ctx context.Context, in In, _ *message.Message, _ Emit) (Out, error) { return f(ctx, in) })
+	return t.BindHandler(func(ctx context.Context, m message.Message, emit Emit) {
+		var in In
+		if read(ctx, &m, &in, emit) {
+			out, err := f(ctx, in)
+			answer(ctx, &m, out, err, emit)
+		}
+	})
 }
 
 // BindStream is Bind for a function that also reports progress and emits events.
 func (t Typed[In, Out]) BindStream(f func(context.Context, In, *Stream) (Out, error)) Syscall {
-	return t.bind(func(ctx context.Context, in In, m *message.Message, emit Emit) (Out, error) {
-		return f(ctx, in, NewStream(m, emit))
+	return t.BindHandler(func(ctx context.Context, m message.Message, emit Emit) {
+		var in In
+		if read(ctx, &m, &in, emit) {
+			out, err := f(ctx, in, NewStream(&m, emit))
+			answer(ctx, &m, out, err, emit)
+		}
 	})
 }
 
-// bind makes a syscall whose handler decodes the input and encodes the output of f.
-func (t Typed[In, Out]) bind(f func(context.Context, In, *message.Message, Emit) (Out, error)) Syscall {
-	return t.BindHandler(func(ctx context.Context, m message.Message, emit Emit) {
-		var in In
-		if err := decode(m.Data, &in); err != nil {
-			emit(m.Fail(unreadable(ctx, m, err)))
-			return
-		}
-		var data stdjson.RawMessage
-		out, err := f(ctx, in, &m, emit)
-		if err == nil {
-			data, err = encode(out)
-		}
-		if err != nil {
-			Fail(ctx, m, emit, err)
-			return
-		}
-		emit(m.Reply(data))
-	})
+// read decodes the input of a request. If it can't, the request is answered with the error.
+func read[In any](ctx context.Context, m *message.Message, in *In, emit Emit) bool {
+	err := decode(m.Data, in)
+	if err != nil {
+		emit(m.Fail(unreadable(ctx, m, err)))
+	}
+	return err == nil
+}
+
+// answer answers a request with an output, or with an error.
+func answer[Out any](ctx context.Context, m *message.Message, out Out, err error, emit Emit) {
+	raw, isRaw := any(out).(Raw) // passed to encode, it would be allocated
+	data := stdjson.RawMessage(raw)
+	if err == nil && !isRaw {
+		data, err = encode(out)
+	}
+	if err != nil {
+		Fail(ctx, *m, emit, err)
+		return
+	}
+	emit(m.Reply(data))
 }
 
 // Raw is JSON text that a typed syscall replies exactly as it is, such as a
@@ -112,6 +125,9 @@ func RequestOf(ctx context.Context) *message.Message {
 }
 
 func decode(data stdjson.RawMessage, in any) error {
+	if own, ok := in.(stdjson.Unmarshaler); ok { // json.Unmarshal would read the data twice
+		return own.UnmarshalJSON(data)
+	}
 	err := json.Unmarshal(data, in)
 	if err != nil {
 		// A schema's integer may be written as 1.0 or 1e2, and its number may be beyond
@@ -123,7 +139,10 @@ func decode(data stdjson.RawMessage, in any) error {
 
 // unreadable returns the error for input that fits its schema and not its Go type. The
 // decoder's own words quote the input and speak of Go: they are for the log.
-func unreadable(ctx context.Context, m message.Message, err error) *message.Error {
+func unreadable(ctx context.Context, m *message.Message, err error) *message.Error {
+	if own, ok := errors.AsType[*message.Error](err); ok {
+		return own // the input's own UnmarshalJSON has said what is wrong
+	}
 	if c, ok := CallOf(ctx); ok {
 		c.k.opts.Log.Warn("input fits its schema and can't be decoded", "type", m.Type, "id", m.Metadata.ID, "error", err)
 	}

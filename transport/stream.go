@@ -3,6 +3,16 @@
 // them, paces them and drains them in order. A [Writer] collects what is sent to one peer, and
 // writes it together. The folders below bind them to something real: standard input and output,
 // a socket, HTTP, WebSocket.
+//
+// # Goroutines
+//
+//   - The drain of a [Writer], one per connection: bytes that nothing follows soon, or that the peer doesn't take at
+//     once, start it. It ends when nothing waits, or the output fails.
+//   - A function that was given to [Server.Go], and one that waits for all of them when the server drains. Drain
+//     returns when they have returned, or the grace is over.
+//   - Copying an input that can't be interrupted, one per [Stoppable]: it ends with the input, or when something comes
+//     after Close.
+//   - Timers of a [Writer] and of [Events], for a moment.
 package transport
 
 import (

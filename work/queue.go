@@ -16,6 +16,15 @@
 //	W2  one lease of a task is valid at a time: a batch that depends on an older one conflicts
 //
 // Waiting tasks take no memory: the queue knows where in each subqueue the first one may be.
+//
+// # Goroutines
+//
+//   - The dispatcher, one per queue: it is the caller of [Queue.Run], which returns when its context is done and the
+//     workers have returned.
+//   - A worker, 256 (kernos serve --jobs) per queue, and one more for each call that starts a task which needn't wait:
+//     the dispatcher or that call starts it. It ends when its task has ended and as many others are idle, or the queue
+//     stops; when the grace is over, the context of its task ends.
+//   - Waiting for the workers when the queue stops, one; and a timer after an error of the store, for a moment.
 package work
 
 import (

@@ -49,6 +49,25 @@ type readOutput struct {
 	Next   int64   `json:"next,omitzero" jsonschema_description:"The offset of the next part; absent if this is the last one."`
 }
 
+// Module returns the module.
+func Module(opts Options) kernel.Module {
+	opts.Log = cmp.Or(opts.Log, slog.New(slog.DiscardHandler))
+	return kernel.Module{
+		Name:     "blob",
+		Version:  "1.0.0",
+		Summary:  "Large data that messages refer to.",
+		Domains:  []string{"Blob"},
+		Syscalls: []kernel.Syscall{read.Bind(opts.read)},
+	}
+}
+
+// maxPart is how many bytes the JSON text of a part may have, so that the reply fits into a
+// line, and maxBinary how many bytes have a base64 of that length.
+const (
+	maxPart   = 12_000
+	maxBinary = maxPart / 4 * 3
+)
+
 // ReadType is the syscall that reads a blob.
 const ReadType message.Type = "Blob.Read"
 
@@ -66,30 +85,6 @@ var read = kernel.DefineQuery[readInput, readOutput](kernel.Definition{
 	Behavior:  kernel.Behavior{Short: true},
 	Journaled: kernel.Journaled{Answers: kernel.FromJournal}, // the data is on disk already
 })
-
-// Definitions returns the module without its handlers.
-func Definitions() kernel.Module {
-	return kernel.Module{
-		Name:     "blob",
-		Version:  "1.0.0",
-		Summary:  "Large data that messages refer to.",
-		Domains:  []string{"Blob"},
-		Syscalls: kernel.Unbound(read.Definition),
-	}
-}
-
-// Module returns the module.
-func Module(opts Options) kernel.Module {
-	opts.Log = cmp.Or(opts.Log, slog.New(slog.DiscardHandler))
-	return Definitions().Bind(read.Bind(opts.read))
-}
-
-// maxPart is how many bytes the JSON text of a part may have, so that the reply fits into a
-// line, and maxBinary how many bytes have a base64 of that length.
-const (
-	maxPart   = 12_000
-	maxBinary = maxPart / 4 * 3
-)
 
 func (o Options) read(ctx context.Context, in readInput) (readOutput, error) {
 	if in.Ref.Scheme == "data" {

@@ -17,6 +17,11 @@
 //
 // What was read is cached, and checked before it is used again: a file by its version, a page
 // of a server by its ETag. So a change is seen at once, and a repeated call costs little.
+//
+// # Goroutines
+//
+//   - Reading files, fetching pages and running tools that describe themselves, 10 per hydration, which waits for them:
+//     the process group of a tool is killed after 5 s.
 package content
 
 import (
@@ -150,18 +155,13 @@ func New(files Files, opts *Options) *Content {
 	return c
 }
 
-// Definitions returns the module without its handlers.
-func Definitions() kernel.Module {
+// Module returns the syscalls.
+func (c *Content) Module() kernel.Module {
 	return kernel.Module{
 		Name:     "content",
 		Version:  "1.0.0",
 		Summary:  "Agents and skills, with their dependencies.",
 		Domains:  []string{"Content", "FileSystem"},
-		Syscalls: kernel.Unbound(hydrate.Definition, index.Definition, search.Definition),
+		Syscalls: []kernel.Syscall{hydrate.Bind(c.hydrate), index.Bind(c.index), search.Bind(c.search)},
 	}
-}
-
-// Module returns the syscalls.
-func (c *Content) Module() kernel.Module {
-	return Definitions().Bind(hydrate.Bind(c.hydrate), index.Bind(c.index), search.Bind(c.search))
 }

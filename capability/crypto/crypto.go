@@ -16,6 +16,12 @@
 // What a string was sealed with stands in the string, so an agent may hold many keys.
 // Derived keys stay in memory for a while. Neither they nor plaintexts reach an error, a
 // log or a disk; the schemas mark what must not be recorded.
+//
+// # Goroutines
+//
+//   - A key derivation, 64 at most, of which one asks the agent: the call that needs the key starts it, and it ends
+//     when the agent has answered, after 5 s at most. What the end of a context causes: a request to the agent is
+//     interrupted.
 package crypto
 
 import (
@@ -170,18 +176,13 @@ func because(ctx context.Context, failed string, err error) error {
 	return message.Errorf(500, failed+": %w", err)
 }
 
-// Definitions returns the module without its handlers.
-func Definitions() kernel.Module {
+// Module returns the syscalls of the keyring.
+func (k *Keyring) Module() kernel.Module {
 	return kernel.Module{
 		Name:     "crypto",
 		Version:  "1.0.0",
 		Summary:  "Secrets, sealed for one identity and opened by it. The key never leaves memory.",
 		Domains:  []string{"Crypto"},
-		Syscalls: kernel.Unbound(seal.Definition, open.Definition, derive.Definition),
+		Syscalls: []kernel.Syscall{seal.Bind(k.sealing), open.Bind(k.opening), derive.Bind(k.deriving)},
 	}
-}
-
-// Module returns the syscalls of the keyring.
-func (k *Keyring) Module() kernel.Module {
-	return Definitions().Bind(seal.Bind(k.sealing), open.Bind(k.opening), derive.Bind(k.deriving))
 }

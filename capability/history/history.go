@@ -10,6 +10,10 @@
 //
 // Messages come back as they were recorded, byte for byte. What they hold is in the
 // journal already, so nothing that these syscalls answer is recorded again.
+//
+// # Goroutines
+//
+//   - Reading ahead for a watch with buffer, one per such watch, which waits for it.
 package history
 
 import (
@@ -46,31 +50,37 @@ type Journal interface {
 	Stats() (journal.Stats, error)
 }
 
-// Definitions returns the module without its handlers.
-func Definitions() kernel.Module {
+// Options are the settings of the module. The zero value is usable.
+type Options struct {
+	// Find returns the principal of an id as it is now, or nil if it no longer exists: a replay runs what the
+	// principal has sent with its rights. Nil means that the owner is the only principal.
+	Find func(principal.ID) (*principal.Principal, error)
+
+	// Transient reports whether the effect of a request is in the connection that it came over, although that of other
+	// requests of its syscall isn't: a replay skips the request. Nil means that no request is such an exception.
+	Transient func(*message.Message) bool
+}
+
+// Module returns the module that answers from a journal. Nil options mean defaults.
+func Module(j Journal, opts *Options) kernel.Module {
+	r := reader{journal: j}
+	if opts != nil {
+		r.Options = *opts
+	}
 	return kernel.Module{
 		Name:    "history",
 		Version: "1.0.0",
 		Summary: "Recorded messages: by id, workflow, type, time and words; as a graph; live; replayed.",
 		Domains: []string{"Message", "Event"},
-		Syscalls: kernel.Unbound(get.Definition, list.Definition, search.Definition, graphDefinition.Definition,
-			replay.Definition, watch.Definition, stats.Definition),
+		Syscalls: []kernel.Syscall{
+			get.Bind(r.get), list.Bind(r.list), search.Bind(r.search), graphDefinition.Bind(r.graph),
+			replay.BindStream(r.replay), watch.BindStream(r.watch), stats.Bind(r.stats),
+		},
 	}
-}
-
-// Principals returns the principal of an id as it is now, or nil if it no longer exists.
-type Principals func(principal.ID) (*principal.Principal, error)
-
-// Module returns the module that answers from a journal. A replay runs what a principal has
-// sent with its rights; nil means that there is none but the owner.
-func Module(j Journal, principals Principals) kernel.Module {
-	r := reader{j, principals}
-	return Definitions().Bind(get.Bind(r.get), list.Bind(r.list), search.Bind(r.search), graphDefinition.Bind(r.graph),
-		replay.BindStream(r.replay), watch.BindStream(r.watch), stats.Bind(r.stats))
 }
 
 // reader answers from a journal.
 type reader struct {
-	journal    Journal
-	principals Principals
+	journal Journal
+	Options
 }

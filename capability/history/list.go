@@ -80,6 +80,7 @@ type listInput struct {
 	Limit   int    `json:"limit,omitempty" jsonschema:"minimum=1,maximum=1000,default=100" jsonschema_description:"How many messages at most."`
 	Order   string `json:"order,omitempty" jsonschema:"enum=asc,enum=desc,default=asc" jsonschema_description:"asc: oldest first; desc: newest first."`
 	Records bool   `json:"records,omitempty" jsonschema_description:"Also return for each message when it was recorded, its sequence number and its direction."`
+	Around  bool   `json:"around,omitempty" jsonschema_description:"With id: return the message, then its cause, and then what it has caused, which limit bounds."`
 	Failed  bool   `json:"failed,omitempty" jsonschema_description:"Return the requests that failed, each with its error, as failures. The other parameters choose among the errors."`
 }
 
@@ -133,6 +134,9 @@ func (r reader) list(ctx context.Context, in listInput) (kernel.Raw, error) {
 	if err != nil {
 		return nil, err
 	}
+	if in.Around && (f.ID == "" || in.Failed) {
+		return nil, message.Invalid("around", "around: give the id of a message, and leave failed out")
+	}
 	if in.Failed {
 		if f.Kinds != nil && !slices.Equal(f.Kinds, []message.Kind{message.KindError}) {
 			return nil, message.Invalid("kind", "kind: failures are errors; leave kind out, or failed")
@@ -148,6 +152,9 @@ func (r reader) list(ctx context.Context, in listInput) (kernel.Raw, error) {
 		return nil, err
 	}
 	entries, next, err := r.journal.List(ctx, q)
+	if in.Around {
+		entries, next, err = r.around(ctx, q, entries)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -163,6 +170,27 @@ func (r reader) list(ctx context.Context, in listInput) (kernel.Raw, error) {
 		return p.withMessages("failures", r.appendFailure(ctx), entries, in.Records, &p)
 	}
 	return p.withMessages("messages", message.Append, entries, in.Records, &p)
+}
+
+// around returns the message that a query has found by its id, then its cause, and then what it has caused, which the query
+// chooses. A later page has only that.
+func (r reader) around(ctx context.Context, q journal.Query, found []journal.Entry) (all []journal.Entry, next uint64, err error) {
+	if q.After == 0 {
+		if len(found) == 0 {
+			return nil, 0, nil
+		}
+		all = found[:1]
+		if cause := found[0].Message.Metadata.Causation; cause != "" {
+			known, _, err := r.journal.List(ctx, journal.Query{Filter: journal.Filter{ID: cause, Own: q.Own}, Limit: 1})
+			if err != nil {
+				return nil, 0, err
+			}
+			all = append(all, known...)
+		}
+	}
+	q.ID, q.Causation = "", q.ID
+	effects, next, err := r.journal.List(ctx, q)
+	return append(all, effects...), next, err
 }
 
 // appendFailure returns what appends an error and the request that it answers.

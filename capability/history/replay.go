@@ -212,8 +212,8 @@ func (r reader) sender(ctx context.Context, q *recordedRequest) (sender kernel.S
 		return sender, fmt.Sprintf("It was sent by %q; the owner and %[1]q can run it again", q.name), nil
 	}
 	var p *principal.Principal
-	if r.principals != nil {
-		if p, err = r.principals(q.principal); err != nil {
+	if r.Find != nil {
+		if p, err = r.Find(q.principal); err != nil {
 			return sender, "", err
 		}
 	}
@@ -328,7 +328,7 @@ func (r reader) readRequests(ctx context.Context, in *replayInput) (requests []r
 			continue // answers to those before it may follow
 		}
 		latest[m.Metadata.ID] = len(requests)
-		requests = append(requests, recordedRequest{request: m.Clone(), was: outcome{Kind: "none"}, skip: whyNot(ctx, e, in),
+		requests = append(requests, recordedRequest{request: m.Clone(), was: outcome{Kind: "none"}, skip: r.whyNot(ctx, e, in),
 			principal: e.Principal, name: e.Name, wire: e.Wire})
 	}
 	if !found {
@@ -338,21 +338,17 @@ func (r reader) readRequests(ctx context.Context, in *replayInput) (requests []r
 }
 
 // whyNot returns why a request is not run again, or "".
-func whyNot(ctx context.Context, e *journal.Entry, in *replayInput) string {
+func (r reader) whyNot(ctx context.Context, e *journal.Entry, in *replayInput) string {
 	var d kernel.Definition // stays empty for a syscall that no longer exists
 	if k, ok := kernel.Of(ctx); ok {
 		if s, ok := k.Registry().Lookup(e.Message.Type); ok {
 			d = s.Definition
 		}
 	}
-	effect := d.Effect
-	if d.EffectOf != nil {
-		effect = d.EffectOf(e.Message.Data)
-	}
 	switch {
 	case e.Message.Type == replayType || e.Message.Type == olderReplay:
 		return "It is a replay itself"
-	case effect == kernel.Transient:
+	case d.Effect == kernel.Transient || r.Transient != nil && r.Transient(&e.Message):
 		return "It concerns a connection, or the kernel as a process"
 	case e.Message.Kind == message.KindQuery && !in.Queries:
 		return "It is a query; ask for queries to run them again"

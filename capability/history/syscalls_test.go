@@ -22,6 +22,7 @@ func TestSyscallsAnswer(t *testing.T) {
 	}
 	s1 := line("query", "Stock.Get", `{}`, "s1<o1@w")
 	s2 := line("reply", "Stock.Get", `3`, "s2<s1@w")
+	o1 := line("command", "Shop.Order", `{"item":"kernos"}`, "o1@w")
 	q1 := line("query", "Stock.Get", `{}`, "q1@w")
 	q2 := line("reply", "Stock.Get", `3`, "q2<q1@w")
 	c2 := line("error", "Card.Charge", `{"code":402,"message":"Card declined"}`, "c2<c1@w")
@@ -88,6 +89,10 @@ func TestSyscallsAnswer(t *testing.T) {
 		{"Message.List", `{"code":[402,404]}`, `{"messages":[` + c2 + `]}`},
 		{"Message.List", `{"id":"s1"}`, `{"messages":[` + s1 + `]}`},
 		{"Message.List", `{"causation":"s…1"}`, `{"messages":[` + s2 + `]}`},
+		{"Message.List", `{"id":"s1","around":true}`, `{"messages":[` + s1 + "," + o1 + "," + s2 + `]}`},
+		{"Message.List", `{"id":"…s2","around":true}`, `{"messages":[` + s2 + "," + s1 + `]}`},
+		{"Message.List", `{"around":true}`, `422 Schema validation failed: around: give the id of a message, and leave failed out`},
+		{"Message.List", `{"id":"nope","around":true}`, `{"messages":[]}`},
 		{"Message.Get", `{"id":"…s1"}`, s1},
 		{"Message.Get", `{"id":"s…"}`, "422 The short id s… stands for s2 and for s1, and maybe for others; give the whole id"},
 		{"Message.Get", `{"id":"nope…"}`, "404 Message not found: none of the latest 1000000 has an id like nope…; give the whole id"},

@@ -120,17 +120,6 @@ var volatile = []string{
 	"headers.x-request-id", "headers.x-response-time", "headers.x-runtime", "headers.x-served-by", "headers.x-timer", "headers.x-trace-id",
 }
 
-// Definitions returns the module without its handler.
-func Definitions() kernel.Module {
-	return kernel.Module{
-		Name:     "http",
-		Version:  "1.0.0",
-		Summary:  "Web servers, asked from here.",
-		Domains:  []string{"Http", "Network"},
-		Syscalls: kernel.Unbound(fetch.Definition),
-	}
-}
-
 // Module returns the module.
 func Module(opts Options) kernel.Module {
 	f := &fetcher{opts}
@@ -140,7 +129,13 @@ func Module(opts Options) kernel.Module {
 	if f.MaxBody <= 0 {
 		f.MaxBody = DefaultMaxBody
 	}
-	return Definitions().Bind(fetch.BindStream(f.fetch))
+	return kernel.Module{
+		Name:     "http",
+		Version:  "1.0.0",
+		Summary:  "Web servers, asked from here.",
+		Domains:  []string{"Http", "Network"},
+		Syscalls: []kernel.Syscall{fetch.BindStream(f.fetch)},
+	}
 }
 
 type input struct {

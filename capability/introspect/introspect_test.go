@@ -18,7 +18,7 @@ import (
 func TestSyscallsAnswer(t *testing.T) {
 	k := kerneltest.Around(t, nil, introspect.Module)
 	summaries := make(map[message.Type]string)
-	for _, s := range introspect.Definitions().Syscalls {
+	for _, s := range introspect.Module(nil).Syscalls {
 		summaries[s.Type] = s.Summary
 	}
 	for _, c := range []struct {

@@ -13,6 +13,13 @@
 //	J3  what a job does outside of the store is not repeated if its outcome is unknown, unless
 //	    the job allows it
 //	J4  a schedule starts one run for each of its times, or for several that were missed
+//
+// # Goroutines
+//
+//   - A step of a job, one per step that is ready: the job's worker (package work) starts it, and it ends when the step
+//     has its outcome.
+//   - Ending the jobs of principals that were revoked or have expired, one: [Jobs.Run] starts it, and it ends before
+//     Run returns.
 package job
 
 import (
@@ -134,24 +141,20 @@ func (j *Jobs) running() (*kernel.Kernel, error) {
 	return nil, message.Errorf(503, "This kernel ends with its caller, and runs no jobs; start one that stays: kernos serve")
 }
 
-// Definitions returns the module without its handlers.
-func Definitions() kernel.Module {
+// Module returns the module.
+func (j *Jobs) Module() kernel.Module {
+	starting := start.Bind(j.start)
+	starting.Redact = j.redact
 	return kernel.Module{
 		Name:    "job",
 		Version: "1.0.0",
 		Summary: "Work in the background: any syscall as a job, now, later or on a schedule, alone or as steps.",
 		Domains: []string{"Job"},
-		Syscalls: kernel.Unbound(start.Definition, status.Definition, list.Definition, result.Definition, wait.Definition,
-			cancel.Definition, retry.Definition, pause.Definition, resume.Definition),
+		Syscalls: []kernel.Syscall{
+			starting, status.Bind(j.status), list.Bind(j.list), result.Bind(j.result), wait.BindStream(j.wait),
+			cancel.Bind(j.cancel), retry.Bind(j.retry), pause.Bind(j.pause), resume.Bind(j.resume),
+		},
 	}
-}
-
-// Module returns the module.
-func (j *Jobs) Module() kernel.Module {
-	starting := start.Bind(j.start)
-	starting.Redact = j.redact
-	return Definitions().Bind(starting, status.Bind(j.status), list.Bind(j.list), result.Bind(j.result),
-		wait.BindStream(j.wait), cancel.Bind(j.cancel), retry.Bind(j.retry), pause.Bind(j.pause), resume.Bind(j.resume))
 }
 
 // Stats are the figures of jobs for the operator. Jobs that wait aren't counted: there may be

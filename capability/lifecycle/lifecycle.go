@@ -35,20 +35,18 @@ type Options struct {
 	Backup func(ctx context.Context, key *archive.Key, out io.Writer) (Backup, error)
 }
 
-// Definitions returns the module without its handlers.
-func Definitions() kernel.Module {
-	return kernel.Module{
-		Name:     "kernel",
-		Version:  "1.0.0",
-		Summary:  "The kernel as a process: its status, its modules, cancelling requests, backups, and shutting down.",
-		Domains:  []string{"Kernel"},
-		Syscalls: kernel.Unbound(status.Definition, modules.Definition, cancel.Definition, shutdown.Definition, backup.Definition),
-	}
-}
-
 // Module returns the module.
 func Module(o Options) kernel.Module {
-	return Definitions().Bind(status.Bind(o.status), modules.Bind(o.modules), cancel.Bind(cancelRequest), shutdown.Bind(o.shutdown), backup.BindStream(o.backup))
+	return kernel.Module{
+		Name:    "kernel",
+		Version: "1.0.0",
+		Summary: "The kernel as a process: its status, its modules, cancelling requests, backups, and shutting down.",
+		Domains: []string{"Kernel"},
+		Syscalls: []kernel.Syscall{
+			status.Bind(o.status), modules.Bind(o.modules), cancel.Bind(cancelRequest), shutdown.Bind(o.shutdown),
+			backup.BindStream(o.backup),
+		},
+	}
 }
 
 type nothing struct{}

@@ -43,14 +43,12 @@ func (r *record) definition(t *tool) kernel.Definition {
 		Output:       schema.Parsed([]byte(mcp.ContentSchema)),
 		Presentation: kernel.Presentation{Errors: failures},
 		Behavior: kernel.Behavior{
-			Runs:     kernel.Slow,
-			Provider: kernel.Mounted,
-			Reaches:  []kernel.Reach{kernel.ToProgram},
-			Effect:   kernel.External,
-			Timeout:  r.timeout(),
-			Repeat:   kernel.RetriedIf(t.ReadOnly || t.Idempotent),
+			Runs:    kernel.Slow,
+			Reaches: []kernel.Reach{kernel.ToProgram},
+			Effect:  kernel.External,
+			Timeout: r.timeout(),
+			Repeat:  kernel.RetriedIf(t.ReadOnly || t.Idempotent),
 		},
-		Permission: kernel.Permission{Allowed: t.Allowed && t.Next == nil},
 	}
 	if t.Description != "" {
 		d.Summary = fmt.Sprintf("From the MCP server %s: %s", r.Name, t.Description)

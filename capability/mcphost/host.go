@@ -20,6 +20,15 @@
 // ask before they call one, until the owner has allowed it. When a tool is described in another way
 // than before, an event reports it, the earlier description stays in use, and sessions ask again, until
 // the owner has accepted the change.
+//
+// # Goroutines
+//
+//   - A dial, one per server: the call that needs the server starts it, and it ends when the server is connected, or
+//     has failed.
+//   - Following the changes of a server, one per connection, with which it ends.
+//   - Closing a server, one per server: [Host.Close] starts it, and waits for it.
+//   - The login of a server, one per login: Mcp.Add or Mcp.Refresh starts it, and it ends when the browser has come
+//     back, or the wait is over.
 package mcphost
 
 import (

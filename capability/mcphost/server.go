@@ -84,7 +84,10 @@ func (s *server) publish(old, next *record) error {
 		for i := range next.Tools {
 			t := &next.Tools[i]
 			size += t.size()
-			add = append(add, kernel.Addition{Module: module, Syscall: kernel.Syscall{Definition: next.definition(t), Handler: s.handler(t)}})
+			add = append(add, kernel.Addition{Module: module, Syscall: kernel.Syscall{
+				Definition: next.definition(t), Handler: s.handler(t),
+				Provenance: kernel.Provenance{Provider: kernel.Mounted, Allowed: t.Allowed && t.Next == nil},
+			}})
 		}
 	}
 	owner := principal.TheOwner()

@@ -19,20 +19,18 @@ import (
 	"kernos/schema"
 )
 
-// Definitions returns the module without its handlers.
-func Definitions() kernel.Module {
-	return kernel.Module{
-		Name:     "mcp",
-		Version:  "1.0.0",
-		Summary:  "Servers of the Model Context Protocol that are mounted: their tools are syscalls, their resources files.",
-		Domains:  []string{"Mcp"},
-		Syscalls: kernel.Unbound(add.Definition, remove.Definition, list.Definition, show.Definition, allow.Definition, refresh.Definition),
-	}
-}
-
 // Module returns the module.
 func (h *Host) Module() kernel.Module {
-	return Definitions().Bind(add.BindStream(h.add), remove.Bind(h.remove), list.Bind(h.list), show.Bind(h.show), allow.Bind(h.allow), refresh.BindStream(h.refresh))
+	return kernel.Module{
+		Name:    "mcp",
+		Version: "1.0.0",
+		Summary: "Servers of the Model Context Protocol that are mounted: their tools are syscalls, their resources files.",
+		Domains: []string{"Mcp"},
+		Syscalls: []kernel.Syscall{
+			add.BindStream(h.add), remove.Bind(h.remove), list.Bind(h.list), show.Bind(h.show), allow.Bind(h.allow),
+			refresh.BindStream(h.refresh),
+		},
+	}
 }
 
 var nameForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`) })

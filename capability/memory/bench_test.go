@@ -66,7 +66,9 @@ func BenchmarkGet(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		var in getInput
-		in.parse(data)
+		if err := in.UnmarshalJSON(data); err != nil {
+			b.Fatal(err)
+		}
 		if _, err := w.memory.read(context.Background(), &in); err != nil {
 			b.Fatal(err)
 		}

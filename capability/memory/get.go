@@ -15,11 +15,9 @@ type getInput struct {
 	WithRevision bool   `json:"withRevision,omitempty" jsonschema_description:"true: reply with {value, revision, updated, expires?} instead of the bare value; updated and expires are milliseconds of Unix time. Values below proc are computed when read, and have revision 0."`
 }
 
-var get = kernel.Definition{
+var get = kernel.DefineQuery[getInput, kernel.Raw](kernel.Definition{
 	Type:    "Memory.Get",
-	Kind:    message.KindQuery,
 	Summary: "Get the value of a key.",
-	Input:   schema.Input[getInput](),
 	Output:  schema.Any,
 	Presentation: kernel.Presentation{
 		Title: "Get a value",
@@ -29,20 +27,14 @@ var get = kernel.Definition{
 		},
 	},
 	Journaled: kernel.Journaled{Answers: kernel.FromStore},
-}
+})
 
-func (m *Memory) get(ctx context.Context, msg message.Message, emit kernel.Emit) {
-	var in getInput
-	in.parse(msg.Data)
+func (m *Memory) get(ctx context.Context, in getInput) (kernel.Raw, error) {
 	text, err := m.read(ctx, &in)
-	if err != nil {
-		kernel.Fail(ctx, msg, emit, m.backend(err))
-		return
-	}
-	emit(msg.Reply(text)) // the text as it is stored
+	return text, m.backend(err) // the text as it is stored
 }
 
-func (m *Memory) read(ctx context.Context, in *getInput) ([]byte, error) {
+func (m *Memory) read(ctx context.Context, in *getInput) (kernel.Raw, error) {
 	key, err := reach(ctx, in.Key)
 	if err != nil {
 		return nil, err

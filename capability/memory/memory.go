@@ -116,20 +116,18 @@ var changed = []kernel.EventDefinition{{
 	Summary: "A key was set or deleted, or has expired: {key, revision, deleted?, expired?}. It is sent to watchers, not to the caller.",
 }}
 
-// Definitions returns the module without its handlers.
-func Definitions() kernel.Module {
-	return kernel.Module{
-		Name:     "memory",
-		Version:  "1.0.0",
-		Summary:  "Durable JSON values under keys that are paths, with their history.",
-		Domains:  []string{"Memory"},
-		Syscalls: kernel.Unbound(get, set.Definition, increment.Definition, remove.Definition, list.Definition, search.Definition, history.Definition),
-	}
-}
-
 // Module returns the syscalls of the memory.
 func (m *Memory) Module() kernel.Module {
-	return Definitions().Bind(get.BindHandler(m.get), set.BindHandler(m.set), increment.Bind(m.increment), remove.Bind(m.delete), list.Bind(m.list), search.Bind(m.search), history.Bind(m.history))
+	return kernel.Module{
+		Name:    "memory",
+		Version: "1.0.0",
+		Summary: "Durable JSON values under keys that are paths, with their history.",
+		Domains: []string{"Memory"},
+		Syscalls: []kernel.Syscall{
+			get.Bind(m.get), set.Bind(m.set), increment.Bind(m.increment), remove.Bind(m.delete),
+			list.Bind(m.list), search.Bind(m.search), history.Bind(m.history),
+		},
+	}
 }
 
 func notFound(asked string) *message.Error {
@@ -194,8 +192,11 @@ func (m *Memory) value(v *version) ([]byte, error) {
 // backend puts a failure of what is below into words for the caller, and the rest into
 // the log. Other errors stay as they are.
 func (m *Memory) backend(err error) error {
+	if err == nil {
+		return nil
+	}
 	cause, known := message.ErrorOf(err)
-	if err == nil || known {
+	if known {
 		return err
 	}
 	if errors.Is(err, store.ErrClosed) {

@@ -11,9 +11,7 @@ import (
 // perhaps meant to, is a secret unless it is sealed: a caller may have sent a plain
 // secret by mistake, and the record of the refusal must not contain it.
 func redact(data json.RawMessage) json.RawMessage {
-	var in getInput
-	in.parse(data)
-	key, err := parseKey(in.Key)
+	key, err := parseKey(jsonscan.Unquote(jsonscan.Member(data, "key")))
 	if err == nil && key.isModel() {
 		return jsonscan.ReplaceMembers(data, func(name string, value []byte) string {
 			if name == "valueRef" || name == "value" && modelFault(value) != "" {

@@ -32,10 +32,11 @@ type setOutput struct {
 	Revision uint64 `json:"revision,omitzero" jsonschema_description:"The new revision of the key, if ifRevision was given."`
 }
 
-var set = kernel.DefineCommand[setInput, setOutput](kernel.Definition{
+var set = kernel.DefineCommand[setInput, kernel.Raw](kernel.Definition{
 	Type:    "Memory.Set",
 	Summary: "Set the value of a key. The value is durable when the reply arrives.",
 	Input:   schema.Input[setInput]().Example(`{"key":"notes/1","value":"milk"}`).Quiet(), // the vault's secrets come through it
+	Output:  schema.Output[setOutput](),
 	Emits:   changed,
 	Presentation: kernel.Presentation{
 		Title: "Set a value",
@@ -55,24 +56,15 @@ var set = kernel.DefineCommand[setInput, setOutput](kernel.Definition{
 })
 
 // success is the reply of most calls.
-var success = []byte(`{"success":true}`)
+var success = kernel.Raw(`{"success":true}`)
 
-func (m *Memory) set(ctx context.Context, msg message.Message, emit kernel.Emit) {
-	var in setInput
-	err := in.parse(msg.Data)
-	var revision uint64
-	if err == nil {
-		revision, err = m.write(ctx, &in, string(msg.Metadata.ID))
-	}
-	if err != nil {
-		kernel.Fail(ctx, msg, emit, m.backend(err))
-		return
-	}
+func (m *Memory) set(ctx context.Context, in setInput) (kernel.Raw, error) {
+	revision, err := m.write(ctx, &in, string(kernel.RequestOf(ctx).Metadata.ID))
 	reply := success
 	if in.IfRevision != nil {
 		reply = fmt.Appendf(nil, `{"success":true,"revision":%d}`, revision)
 	}
-	emit(msg.Reply(reply))
+	return reply, m.backend(err)
 }
 
 // write stages the new version of a key that the message of an id brings, and returns its revision.

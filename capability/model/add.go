@@ -44,8 +44,8 @@ var add = kernel.DefineCommand[addInput, addOutput](kernel.Definition{
 	Input:   schema.Input[addInput]().Example(`{"name":"local","baseUrl":"http://127.0.0.1:11434/v1","model":"qwen3"}`),
 	Emits:   memoryChanged,
 	Presentation: kernel.Presentation{
-		Title: "Connect a model", Words: "configure a model, llm, provider, ollama, openai, anthropic",
-		Result:    "{name} is connected: {model} at {baseUrl}[; it is the default{?default}]",
+		Title: "Connect a model", Words: "connect provider, configure llm, provider key, ollama, openai, anthropic",
+		Result:    "{name} is connected: {model} at {baseUrl}",
 		Arguments: []string{"name"},
 		Errors:    slices.Insert(slices.Clone(generate.Errors), 2, kernel.ErrorDefinition{Code: 409, When: "a model of this name is configured"}),
 	},
@@ -129,8 +129,8 @@ var remove = kernel.DefineCommand[nameInput, removeOutput](kernel.Definition{
 	Summary: "Remove the settings of a model, with its key. If it is the default, there is no default any more.",
 	Emits:   memoryChanged,
 	Presentation: kernel.Presentation{
-		Title: "Remove a model", Words: "disconnect a model, delete a provider",
-		Result: "The model {request.name} is gone[; there is no default{?default}]",
+		Title: "Remove a model", Words: "disconnect provider, forget the model",
+		Result: "the model {request.name} is gone",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "the model isn't configured"},
 			{Code: 409, When: "the settings of the model aren't in the memory"},
@@ -178,8 +178,8 @@ var makeDefault = kernel.DefineCommand[nameInput, defaultOutput](kernel.Definiti
 	Summary: "Make a model the default: it answers where no model is named.",
 	Emits:   memoryChanged,
 	Presentation: kernel.Presentation{
-		Title: "Choose the default model", Words: "use a model, switch models",
-		Result: "{default} is the default model",
+		Title: "Choose the default model", Words: "switch model, which model answers, use the model",
+		Result: "{default} answers now where no model is named",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "the model isn't configured"},
 			{Code: 409, When: "models/default has settings of its own, which would be lost"},

@@ -20,6 +20,10 @@
 //
 // Its key is sealed for the provider's host. It is opened when a request is sent, and occurs
 // nowhere else: a provider that sends it back has failed.
+//
+// # Goroutines
+//
+//   - The timer of a provider that has sent nothing for too long, for a moment, one per request.
 package model
 
 import (
@@ -27,21 +31,16 @@ import (
 	"kernos/kernel"
 )
 
-// Definitions returns the module without its handlers.
-func Definitions() kernel.Module {
-	return kernel.Module{
-		Name:     "model",
-		Version:  "1.0.0",
-		Summary:  "Language models, at providers or served by programs.",
-		Domains:  []string{"Model"},
-		Syscalls: kernel.Unbound(generate.Definition, check.Definition, list.Definition, add.Definition, remove.Definition, makeDefault.Definition),
-	}
-}
-
 // Module returns the module. Nil options mean defaults.
 func Module(opts *Options) kernel.Module {
 	m := newModels(opts)
 	m.demo = demo.New()
-	return Definitions().Bind(generate.BindStream(m.generate), check.BindStream(m.check), list.Bind(m.list),
-		add.Bind(m.add), remove.Bind(m.remove), makeDefault.Bind(m.makeDefault))
+	return kernel.Module{
+		Name:    "model",
+		Version: "1.0.0",
+		Summary: "Language models, at providers or served by programs.",
+		Domains: []string{"Model"},
+		Syscalls: []kernel.Syscall{generate.BindStream(m.generate), check.BindStream(m.check), list.Bind(m.list),
+			add.Bind(m.add), remove.Bind(m.remove), makeDefault.Bind(m.makeDefault)},
+	}
 }

@@ -71,12 +71,11 @@ func (in *registerInput) read(r *kernel.Registry) (*definition, error) {
 		Kind:    in.kind(),
 		Summary: summary,
 		Behavior: kernel.Behavior{
-			Repeat:   kernel.RetriedIf(in.SafeToRepeat),
-			Runs:     kernel.Slow,
-			Provider: kernel.Program,
-			Reaches:  []kernel.Reach{kernel.ToProgram},
-			Effect:   kernel.External,
-			Timeout:  time.Duration(in.Timeout) * time.Millisecond,
+			Repeat:  kernel.RetriedIf(in.SafeToRepeat),
+			Runs:    kernel.Slow,
+			Reaches: []kernel.Reach{kernel.ToProgram},
+			Effect:  kernel.External,
+			Timeout: time.Duration(in.Timeout) * time.Millisecond,
 		},
 	}}
 	var err error

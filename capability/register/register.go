@@ -67,17 +67,6 @@ const (
 	Unregistered message.Type = "Syscall.Unregistered"
 )
 
-// Definitions returns the module without its handlers.
-func Definitions() kernel.Module {
-	return kernel.Module{
-		Name:     "register",
-		Version:  "1.0.0",
-		Summary:  "Syscalls that are added while the kernel runs: programs on connections serve them, or the kernel runs their code.",
-		Domains:  []string{"Syscall", "Sys", "Service"},
-		Syscalls: kernel.Unbound(register.Definition, unregister.Definition),
-	}
-}
-
 // Module returns the module, which adds to the registry what connections serve. Nil
 // options mean defaults.
 func Module(r *kernel.Registry, opts *Options) kernel.Module {
@@ -94,7 +83,13 @@ func Module(r *kernel.Registry, opts *Options) kernel.Module {
 	} else {
 		d.schemas = kernel.NewBudget("registered schemas", cmp.Or(d.opts.SchemaBytes, 256<<20), cmp.Or(d.opts.SchemaBytesEach, 32<<20))
 	}
-	return Definitions().Bind(register.Bind(d.register), unregister.Bind(d.unregister))
+	return kernel.Module{
+		Name:     "register",
+		Version:  "1.0.0",
+		Summary:  "Syscalls that are added while the kernel runs: programs on connections serve them, or the kernel runs their code.",
+		Domains:  []string{"Syscall", "Sys", "Service"},
+		Syscalls: []kernel.Syscall{register.Bind(d.register), unregister.Bind(d.unregister)},
+	}
 }
 
 // directory knows which connections serve which types. The registry has the same types.
@@ -134,13 +129,6 @@ var register = kernel.DefineCommand[registerInput, registerOutput](kernel.Defini
 	Behavior: kernel.Behavior{
 		Reaches: []kernel.Reach{kernel.ToCode},
 		Timeout: 5 * time.Minute, // the first code in a home waits until the engine is compiled
-		EffectOf: func(registration json.RawMessage) kernel.Effect {
-			o := jsonvalue.Members(registration)
-			if o.Has("code") || o.Has("codeRef") {
-				return kernel.InStore
-			}
-			return kernel.Transient
-		},
 	},
 	Permission: kernel.Permission{Access: principal.ForHandlers},
 })
@@ -220,7 +208,7 @@ func (d *directory) register(ctx context.Context, in registerInput) (registerOut
 		if err := d.schemas.Take(caller, def.compiledSize()); err != nil {
 			return registerOutput{}, err
 		}
-		if err := d.registry.AddSyscall(module(def), kernel.Syscall{Definition: def.Definition, Handler: s.handle}); err != nil {
+		if err := d.registry.AddSyscall(module(def), kernel.Syscall{Definition: def.Definition, Handler: s.handle, Provenance: kernel.Provenance{Provider: kernel.Program}}); err != nil {
 			d.schemas.Give(caller, def.compiledSize())
 			return registerOutput{}, message.Errorf(409, "%s can't be registered: %v", def.Type, err)
 		}
@@ -230,6 +218,12 @@ func (d *directory) register(ctx context.Context, in registerInput) (registerOut
 	c.types[def.Type] = request.Metadata // the cause of the event at the end of the connection
 	err = kernel.Publish(ctx, Registered, announcement(def.Type, s))
 	return d.registered(ctx, def.Type), err
+}
+
+// Served reports whether a request registers a syscall that its connection serves.
+func Served(m *message.Message) bool {
+	o := jsonvalue.Members(m.Data)
+	return (m.Type == register.Type || m.Type == olderRegister) && !o.Has("code") && !o.Has("codeRef")
 }
 
 // checkHolder returns why a principal may not serve a type: the type belongs to another principal, or one of the

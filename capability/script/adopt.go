@@ -114,7 +114,7 @@ func (sc *script) rescope(v *version, scope string) (adopted bool) {
 	}
 	e := v.edition
 	e.Scope = scope
-	changed := newVersion(sc.name, sc.Author, e)
+	changed := newVersion(sc.name, e)
 	v.mu.Lock()
 	changed.program = v.program
 	v.mu.Unlock()

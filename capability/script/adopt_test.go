@@ -113,14 +113,12 @@ func TestWhoAdoptsCode(t *testing.T) {
 	if text := w.call("two", "Syscall.Describe", `{"name":"Text.N"}`); strings.Contains(text, "sessions") {
 		t.Errorf("another caller sees the session: %s", text)
 	}
+	const under = "Under the rules of the session a, which its code came from; kernos register --adopt Text.N ends that."
+	for who, sees := range map[string]bool{"one": true, "two": false} {
+		if text := w.call(who, "Syscall.Types", `{}`); !strings.Contains(text, `\"Text.N\": {`) || strings.Contains(text, under) != sees {
+			t.Errorf("declared for %s: %s", who, text)
+		}
+	}
 	w.want("one", "Syscall.Adopt", `{"name":"Text.N"}`, `{"name":"Text.N","versions":["1.0.0"]}`)
 	w.sessions("its author has adopted it", "1.0.0*[]")
-}
-
-// Declarations show which code is under the rules of a session.
-func TestTypesNameTheSessionOfCode(t *testing.T) {
-	text := script.Types([]script.Described{{Name: "Text.N", Kind: "query", Summary: "Count.", Input: []byte("{}"), Output: []byte("{}"), Sessions: []string{"a", "b"}}})
-	if want := "Count. Under the rules of the session a and of b, which its code came from; kernos register --adopt Text.N ends that."; !strings.Contains(text, want) {
-		t.Errorf("got %s", text)
-	}
 }

@@ -1,46 +1,49 @@
 package script
 
 import (
+	"context"
 	_ "embed" // for what a handler has
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
 
 	"kernos/kernel"
-	"kernos/message"
 	"kernos/schema"
 )
 
 //go:embed handler.d.ts
 var handlerTypes string
 
-// A Described is a syscall as Syscall.Describe describes it.
-type Described struct {
-	Name    message.Type    `json:"name"`
-	Kind    message.Kind    `json:"kind"`
-	Summary string          `json:"summary"`
-	Input   json.RawMessage `json:"input"`
-	Output  json.RawMessage `json:"output"`
-
-	Sessions []string `json:"sessions"`
+type typesOutput struct {
+	Declarations string `json:"declarations" jsonschema_description:"The declarations, for a file such as kernos.d.ts beside the code."`
 }
 
-// Types returns declarations in TypeScript of what the code of a syscall has, with these syscalls.
-func Types(syscalls []Described) string {
+var types = kernel.DefineQuery[struct{}, typesOutput](kernel.Definition{
+	Type:         "Syscall.Types",
+	Summary:      "Declare in TypeScript what the code of a syscall has: kernos.call with the types of all syscalls that the caller may call, fetch, console and the rest.",
+	Presentation: kernel.Presentation{Title: "Declare syscalls in TypeScript", Words: "d.ts, typings, types for an editor"},
+	Journaled:    kernel.Journaled{Recording: kernel.InWorkflows},
+})
+
+func (s *Scripts) types(ctx context.Context, _ struct{}) (typesOutput, error) {
+	caller := kernel.PrincipalOf(ctx)
 	var b strings.Builder
 	b.WriteString(handlerTypes)
 	b.WriteString("\ninterface KernosSyscalls {\n")
-	for _, s := range syscalls {
-		about := s.Summary
-		if len(s.Sessions) > 0 {
-			about += fmt.Sprintf(" Under the rules of the session %s, which its code came from; kernos register --adopt %s ends that.", strings.Join(s.Sessions, " and of "), s.Name)
+	for _, t := range s.registry.For(caller).Types() {
+		one, ok := s.registry.Lookup(t)
+		if !ok {
+			continue // it has gone meanwhile
 		}
-		fmt.Fprintf(&b, "  %s\n  %q: {\n    kind: %q;\n    input: %s;\n    output: %s;\n  };\n", schema.Comment(about), s.Name, s.Kind,
-			schema.TypeScript(s.Input, "    "), schema.TypeScript(kernel.WithoutReference(s.Output), "    "))
+		about := one.Summary
+		if len(one.Sessions) > 0 && caller.Sees(one.Author.ID) {
+			about += fmt.Sprintf(" Under the rules of the session %s, which its code came from; kernos register --adopt %s ends that.", strings.Join(one.Sessions, " and of "), t)
+		}
+		fmt.Fprintf(&b, "  %s\n  %q: {\n    kind: %q;\n    input: %s;\n    output: %s;\n  };\n", schema.Comment(about), t, one.Kind,
+			schema.TypeScript(one.Input.JSON(), "    "), schema.TypeScript(one.Output.JSON(), "    "))
 	}
 	b.WriteString("}\n")
-	return b.String()
+	return typesOutput{b.String()}, nil
 }
 
 // CompilerOptions returns the arguments with which tsc checks code against declarations in a file; the files of the code follow.

@@ -295,7 +295,7 @@ func (sc *script) version(p *Prepared) (v *version, known bool, err error) {
 	if e.Version == "" {
 		e.Version = sc.nextVersion()
 	}
-	v = newVersion(sc.name, sc.Author, e)
+	v = newVersion(sc.name, e)
 	v.program = p.program
 	return v, false, nil
 }

@@ -101,20 +101,17 @@ func New(r *kernel.Registry, opts *Options) *Scripts {
 // Schemas returns the budget that schemas are charged to.
 func (s *Scripts) Schemas() *kernel.Budget { return s.opts.Schemas }
 
-// Definitions returns the module without its handlers.
-func Definitions() kernel.Module {
-	return kernel.Module{
-		Name:     "script",
-		Version:  "1.0.0",
-		Summary:  "Syscalls that are code: TypeScript, JavaScript or WebAssembly, registered while the kernel runs, in versions.",
-		Domains:  []string{"Syscall"},
-		Syscalls: kernel.Unbound(versions.Definition, rollback.Definition, adopt.Definition, test.Definition),
-	}
-}
-
 // Module returns the module.
 func (s *Scripts) Module() kernel.Module {
-	return Definitions().Bind(versions.Bind(s.versions), rollback.Bind(s.rollback), adopt.Bind(s.adopt), test.Bind(s.test))
+	return kernel.Module{
+		Name:    "script",
+		Version: "1.0.0",
+		Summary: "Syscalls that are code: TypeScript, JavaScript or WebAssembly, registered while the kernel runs, in versions.",
+		Domains: []string{"Syscall"},
+		Syscalls: []kernel.Syscall{
+			versions.Bind(s.versions), rollback.Bind(s.rollback), adopt.Bind(s.adopt), test.Bind(s.test), types.Bind(s.types),
+		},
+	}
 }
 
 // A script is a syscall that is code. It changes with mu held.
@@ -207,12 +204,13 @@ func (sp *split) current() *version { return sp.versions[len(sp.versions)-1] }
 func (s *Scripts) addition(sc *script) kernel.Addition {
 	sp := sc.split()
 	now := sp.current()
-	definition := now.definition
-	definition.Sessions = sp.sessions()
 	domain := sc.name.Domain()
 	return kernel.Addition{
-		Module:  kernel.Module{Name: strings.ToLower(domain), Version: now.Version, Summary: fmt.Sprintf("%s.*, added at run time.", domain)},
-		Syscall: kernel.Syscall{Definition: definition, Handler: s.handler(sp)},
+		Module: kernel.Module{Name: strings.ToLower(domain), Version: now.Version, Summary: fmt.Sprintf("%s.*, added at run time.", domain)},
+		Syscall: kernel.Syscall{
+			Definition: now.definition, Handler: s.handler(sp),
+			Provenance: kernel.Provenance{Provider: kernel.Code, Author: sc.Author, Sessions: sp.sessions()},
+		},
 	}
 }
 

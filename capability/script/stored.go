@@ -113,8 +113,8 @@ var failures = []kernel.ErrorDefinition{
 // answers with the line that the code was in.
 const stopTime = time.Second
 
-// newVersion makes a version of the script of an author from an edition.
-func newVersion(t message.Type, author principal.Claim, e edition) *version {
+// newVersion makes a version of a script from an edition.
+func newVersion(t message.Type, e edition) *version {
 	d := kernel.Definition{
 		Type:         t,
 		Kind:         e.Kind,
@@ -123,13 +123,11 @@ func newVersion(t message.Type, author principal.Claim, e edition) *version {
 		Output:       parsed(e.Output),
 		Presentation: kernel.Presentation{Errors: failures},
 		Behavior: kernel.Behavior{
-			Repeat:   kernel.RetriedIf(e.SafeToRepeat),
-			Runs:     kernel.Slow,
-			Provider: kernel.Code,
-			Effect:   kernel.External,
-			Timeout:  e.Limits.duration() + stopTime,
+			Repeat:  kernel.RetriedIf(e.SafeToRepeat),
+			Runs:    kernel.Slow,
+			Effect:  kernel.External,
+			Timeout: e.Limits.duration() + stopTime,
 		},
-		Permission: kernel.Permission{Author: author},
 	}
 	for _, event := range e.Emits {
 		d.Emits = append(d.Emits, kernel.EventDefinition{Type: message.Type(event.Type), Summary: event.Description})
@@ -143,7 +141,7 @@ func decodeScript(e store.Entry) (*script, error) {
 		return nil, fmt.Errorf("it was written by a newer version, or is damaged: %w", err)
 	}
 	for _, e := range sc.Editions {
-		sc.all = append(sc.all, newVersion(sc.name, sc.Author, e))
+		sc.all = append(sc.all, newVersion(sc.name, e))
 	}
 	sc.size = sc.schemaSize()
 	if len(sc.split().versions) == 0 {

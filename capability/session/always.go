@@ -29,7 +29,7 @@ var listApprovals = kernel.DefineQuery[struct{}, approvalsOutput](kernel.Definit
 	Type:    "Session.Approvals",
 	Summary: "List what was allowed always, for all sessions of a token.",
 	Presentation: kernel.Presentation{
-		Title: "List what is always allowed", Words: "approvals, remembered decisions, permissions",
+		Title: "List approvals", Words: "always allowed, permissions of sessions, no longer asks",
 		Columns: []string{"APPROVAL {approval}", "TOKEN {token}"},
 	},
 	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},
@@ -92,7 +92,8 @@ var revoke = kernel.DefineCommand[revokeInput, revokeOutput](kernel.Definition{
 	Type:    "Session.Revoke",
 	Summary: "Take back what was allowed always: such calls ask again in all sessions.",
 	Presentation: kernel.Presentation{
-		Title: "Take an approval back", Words: "forbid again, ask again", Result: "{request.approval} asks again",
+		Title: "Take back an approval", Words: "undo always, ask again, withdraw permission",
+		Result:    "sessions ask again: {request.approval}",
 		Arguments: []string{"approval"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "it is an approval for the sessions of another token"},

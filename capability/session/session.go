@@ -15,6 +15,11 @@
 //	T3  what was acknowledged survives
 //	T4  seq has no gaps
 //	T5  a disconnect cancels nothing
+//
+// # Goroutines
+//
+//   - A call of a turn, one per call of a step: the turn's worker (package work) starts it, and it ends when the call
+//     has its outcome.
 package session
 
 import (
@@ -128,26 +133,21 @@ func (x *Sessions) running() (*kernel.Kernel, error) {
 	return nil, message.Errorf(503, "This kernel ends with its caller, and runs no sessions; start one that stays: kernos serve")
 }
 
-// Definitions returns the module without its handlers.
-func Definitions() kernel.Module {
+// Module returns the module.
+func (x *Sessions) Module() kernel.Module {
 	return kernel.Module{
 		Name:    "session",
 		Version: "1.0.0",
 		Summary: "Conversations with a model that calls syscalls: a stream of messages that can be read, resumed and branched.",
 		Domains: []string{"Session", "Agent"},
-		Syscalls: kernel.Unbound(create.Definition, get.Definition, list.Definition, messages.Definition, appendTo.Definition,
-			export.Definition, remove.Definition, watch.Definition, defineType.Definition, send.Definition, cancel.Definition,
-			resume.Definition, decide.Definition, compact.Definition, fork.Definition, rewind.Definition, ask.Definition, listApprovals.Definition, revoke.Definition),
+		Syscalls: []kernel.Syscall{
+			create.Bind(x.create), get.Bind(x.get), list.Bind(x.list), messages.Bind(x.messages),
+			appendTo.Bind(x.append), export.Bind(x.export), remove.Bind(x.remove), watch.BindStream(x.watch),
+			defineType.Bind(x.defineType), send.BindStream(x.send), cancel.Bind(x.cancel), resume.Bind(x.resume),
+			decide.Bind(x.decide), compact.Bind(x.compact), fork.Bind(x.fork), rewind.Bind(x.rewind),
+			ask.BindStream(x.ask), listApprovals.Bind(x.approvals), revoke.Bind(x.revoke),
+		},
 	}
-}
-
-// Module returns the module.
-func (x *Sessions) Module() kernel.Module {
-	return Definitions().Bind(create.Bind(x.create), get.Bind(x.get), list.Bind(x.list), messages.Bind(x.messages),
-		appendTo.Bind(x.append), export.Bind(x.export), remove.Bind(x.remove), watch.BindStream(x.watch),
-		defineType.Bind(x.defineType), send.BindStream(x.send), cancel.Bind(x.cancel), resume.Bind(x.resume),
-		decide.Bind(x.decide), compact.Bind(x.compact), fork.Bind(x.fork), rewind.Bind(x.rewind), ask.BindStream(x.ask),
-		listApprovals.Bind(x.approvals), revoke.Bind(x.revoke))
 }
 
 // Stats are the figures of sessions for the operator.

@@ -5,6 +5,10 @@
 //	p, err := tokens.Authenticate(secret) // the principal that a connection acts for
 //
 // All of its syscalls are for the owner only; package principal refuses them to every token.
+//
+// # Goroutines
+//
+//   - The timer of tokens that expire, one; and what the end of a principal causes: its jobs are ended.
 package token
 
 import (
@@ -24,21 +28,18 @@ import (
 	"kernos/store"
 )
 
-// Definitions returns the module without its handlers.
-func Definitions() kernel.Module {
-	return kernel.Module{
-		Name:     "token",
-		Version:  "1.0.0",
-		Summary:  "Named callers: tokens, what each of them may do, and until when. For the owner only.",
-		Domains:  []string{"Token"},
-		Syscalls: kernel.Unbound(create.Definition, enrol.Definition, update.Definition, rotate.Definition, revoke.Definition, show.Definition, list.Definition),
-	}
-}
-
 // Module returns the module.
 func Module(d *Directory) kernel.Module {
-	return Definitions().Bind(create.Bind(d.create), enrol.Bind(d.enrol), update.Bind(d.update), rotate.Bind(d.rotate),
-		revoke.Bind(d.revoke), show.Bind(d.show), list.Bind(d.list))
+	return kernel.Module{
+		Name:    "token",
+		Version: "1.0.0",
+		Summary: "Named callers: tokens, what each of them may do, and until when. For the owner only.",
+		Domains: []string{"Token"},
+		Syscalls: []kernel.Syscall{
+			create.Bind(d.create), enrol.Bind(d.enrol), update.Bind(d.update), rotate.Bind(d.rotate),
+			revoke.Bind(d.revoke), show.Bind(d.show), list.Bind(d.list),
+		},
+	}
 }
 
 // Info is what the owner sees of a token.

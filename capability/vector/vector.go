@@ -54,20 +54,17 @@ func New(o *Options) *Vectors {
 	return v
 }
 
-// Definitions returns the module without its handlers.
-func Definitions() kernel.Module {
-	return kernel.Module{
-		Name:     "vector",
-		Version:  "1.0.0",
-		Summary:  "Texts and vectors of one's own, found by meaning and by metadata.",
-		Domains:  []string{"Vector"},
-		Syscalls: kernel.Unbound(upsert.Definition, query.Definition, remove.Definition, collections.Definition),
-	}
-}
-
 // Module returns the module.
 func (v *Vectors) Module() kernel.Module {
-	return Definitions().Bind(upsert.Bind(v.upsert), query.Bind(v.query), remove.Bind(v.remove), collections.Bind(v.collections))
+	return kernel.Module{
+		Name:    "vector",
+		Version: "1.0.0",
+		Summary: "Texts and vectors of one's own, found by meaning and by metadata.",
+		Domains: []string{"Vector"},
+		Syscalls: []kernel.Syscall{
+			upsert.Bind(v.upsert), query.Bind(v.query), remove.Bind(v.remove), collections.Bind(v.collections),
+		},
+	}
 }
 
 // Run embeds items in the background until ctx is done.

@@ -122,20 +122,18 @@ func (t *Tree) wrote(uri string) {
 	}
 }
 
-// Definitions returns the module without its handlers.
-func Definitions() kernel.Module {
-	return kernel.Module{
-		Name:     "vfs",
-		Version:  "1.0.0",
-		Summary:  "One tree of files, os://: directories, https servers, the memory, settings and the state of the kernel.",
-		Domains:  []string{"VFS", "FileSystem"},
-		Syscalls: kernel.Unbound(read.Definition, write.Definition, list.Definition, remove.Definition, resolve.Definition),
-	}
-}
-
 // Module returns the syscalls of the tree.
 func (t *Tree) Module() kernel.Module {
 	write := write
 	write.Redact = t.redact // the mounts decide what may be a secret
-	return Definitions().Bind(read.Bind(t.readCall), write.Bind(t.writeCall), list.Bind(t.listCall), remove.Bind(t.deleteCall), resolve.Bind(t.resolveCall))
+	return kernel.Module{
+		Name:    "vfs",
+		Version: "1.0.0",
+		Summary: "One tree of files, os://: directories, https servers, the memory, settings and the state of the kernel.",
+		Domains: []string{"VFS", "FileSystem"},
+		Syscalls: []kernel.Syscall{
+			read.Bind(t.readCall), write.Bind(t.writeCall), list.Bind(t.listCall), remove.Bind(t.deleteCall),
+			resolve.Bind(t.resolveCall),
+		},
+	}
 }

@@ -51,7 +51,7 @@ interrupt has ended it. --json prints the messages of the turn, one per line.`,
 			if err := oneSession(c, o); err != nil {
 				return err
 			}
-			o.Out, o.Err = c.OutOrStdout(), c.ErrOrStderr()
+			o.Open, o.Out, o.Err = opener(c, started), c.OutOrStdout(), c.ErrOrStderr()
 			if err := o.Prepare(contextOf(c), c.InOrStdin()); err != nil {
 				return err
 			}

@@ -174,7 +174,7 @@ var callingCommands = []struct {
 	{"token rotate ci", "Token.Rotate"},
 	{"token show ci", "Token.Show"},
 	{"token update ci", "Token.Update"},
-	{"types", "Kernel.Modules"},
+	{"types", "Syscall.Types"},
 	{"watch", "Message.Watch"},
 }
 

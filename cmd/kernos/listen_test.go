@@ -17,6 +17,7 @@ import (
 	"kernos/daemon"
 	"kernos/internal/exit"
 	"kernos/internal/testkit"
+	"kernos/message"
 	"kernos/transport/unix"
 )
 
@@ -85,14 +86,29 @@ func TestADaemonServesHTTP(t *testing.T) {
 	if status, body := post(t, "tcp", places["http"], pingCall, first, `{"payload":1}`); status != 200 || body != `{"payload":1}`+"\n" {
 		t.Errorf("with it: %d %s", status, body)
 	}
-	if places["http+unix"] != unix.HTTPPath(places["unix"]) {
+	if places["http+unix"] != places["unix"] {
 		t.Errorf("the sockets are %v", places)
 	}
-	if info, err := os.Stat(places["http+unix"]); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(places["unix"]); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	if status, body := post(t, "unix", places["http+unix"], pingCall, "", `{"payload":2}`); status != 200 || body != `{"payload":2}`+"\n" {
-		t.Errorf("over the socket: %d %s", status, body)
+	// Both names of the socket take both protocols.
+	sockets := []string{places["unix"], unix.HTTPPath(places["unix"])}
+	for _, socket := range sockets {
+		if status, body := post(t, "unix", socket, pingCall, "", `{"payload":2}`); status != 200 || body != `{"payload":2}`+"\n" {
+			t.Errorf("HTTP over %s: %d %s", socket, status, body)
+		}
+		if status, body := post(t, "unix", socket, "/ws", "", ""); status == 200 || !strings.Contains(body, "WebSocket") {
+			t.Errorf("what isn't an upgrade, over %s: %d %s", socket, status, body)
+		}
+		conn, err := net.Dial("unix", socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := (&unix.Conn{UnixConn: conn.(*net.UnixConn)}).Ask(t.Context(), message.Message{Kind: message.KindQuery, Type: message.Ping, Data: []byte(`{"payload":3}`)})
+		if err != nil || string(answer.Data) != `{"payload":3}` {
+			t.Errorf("a line over %s: %s, %v", socket, answer.Data, err)
+		}
 	}
 	// A new token is known to the daemon that runs.
 	second := h.token("--new")
@@ -117,8 +133,10 @@ func TestADaemonServesHTTP(t *testing.T) {
 	if status := s.wait(); status != 0 {
 		t.Errorf("status %d: %s", status, s.notes)
 	}
-	if _, err := os.Stat(places["http+unix"]); !os.IsNotExist(err) {
-		t.Errorf("the socket is still there: %v", err)
+	for _, socket := range sockets {
+		if _, err := os.Lstat(socket); !os.IsNotExist(err) {
+			t.Errorf("%s is still there: %v", socket, err)
+		}
 	}
 }
 
@@ -212,14 +230,9 @@ func TestTheSignatureCannotBeAvoided(t *testing.T) {
 	file, key := signingKey(t)
 	h.serve("--auth-key", file)
 	token := h.token()
-	sockets, err := filepath.Glob(filepath.Join(h.runtime, "*", "*.http.sock"))
-	if err != nil || len(sockets) != 1 {
-		t.Fatalf("%q, %v", sockets, err)
-	}
-	for _, given := range []string{"", token} {
-		if status, body := post(t, "unix", sockets[0], pingCall, given, `{}`); status != 401 || strings.Contains(body, "kernos token") || !strings.Contains(body, "ssh-agent") || !strings.Contains(body, string(daemon.TicketType)) {
-			t.Errorf("with the token %q: %d %s", given, status, body)
-		}
+	_, socket, _ := h.daemon()
+	for _, name := range []string{socket, unix.HTTPPath(socket)} {
+		refusesUnsigned(t, name, "", token)
 	}
 	set := []string{"call", "Memory.Set", "--key", "bypass", "--value", "1"}
 	if out, notes, status := h.run("", set...); status != exit.Unreachable || out != "" || !strings.Contains(notes, "SSH_AUTH_SOCK is not set") {
@@ -247,10 +260,29 @@ func TestTheSignatureCannotBeAvoided(t *testing.T) {
 	if out, notes, status := h.run("", "doctor"); status != 0 {
 		t.Errorf("the doctor leaves with %d: %s%s", status, out, notes)
 	}
-	// The secret that it used is not for the journal.
-	out, notes, status := h.run("", "log", "--type", string(daemon.TicketType), "--json")
-	if status != 0 || !strings.Contains(out, `"[redacted]"`) || strings.Count(out, "[redacted]") != strings.Count(out, `"kind":"reply"`) {
+	// A context that names the socket signs, too.
+	if out, notes, status := h.run("", "context", "add", "signed", "unix://"+socket); status != 0 {
 		t.Errorf("status %d: %s%s", status, out, notes)
+	}
+	if out, notes, status := h.run("", "call", "Ping", "payload:=1", "--context", "signed"); status != 0 || out != "{\"payload\":1}\n" {
+		t.Errorf("a context: status %d: %s%s", status, out, notes)
+	}
+}
+
+// refusesUnsigned sends requests with tokens to a socket where clients must sign.
+func refusesUnsigned(t *testing.T, socket string, tokens ...string) {
+	t.Helper()
+	for _, token := range tokens {
+		conn, err := net.Dial("unix", socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(conn, "POST "+pingCall+" HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "+token+"\r\nContent-Length: 2\r\n\r\n{}")
+		answer, _ := io.ReadAll(conn)
+		_ = conn.Close()
+		if challenge, rest, _ := strings.Cut(string(answer), "\n"); !strings.Contains(challenge, "Syscall.Authenticate") || rest != "" {
+			t.Errorf("with the token %q: %s", token, answer)
+		}
 	}
 }
 
@@ -269,9 +301,7 @@ func TestATCPAddressBesideKeys(t *testing.T) {
 	if status, body := post(t, "tcp", places["http"], pingCall, h.token(), `{"payload":1}`); status != 200 {
 		t.Errorf("with the token: %d %s", status, body)
 	}
-	if status, body := post(t, "unix", places["http+unix"], pingCall, h.token(), `{"payload":1}`); status != 401 {
-		t.Errorf("over the socket: %d %s", status, body)
-	}
+	refusesUnsigned(t, places["http+unix"], h.token())
 }
 
 // A call starts a daemon that wants a signature, and signs.

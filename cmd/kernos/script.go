@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -93,7 +92,7 @@ func fileCommand(method string, c *cobra.Command) *cobra.Command {
 }
 
 func typesCommand() *cobra.Command {
-	return views(&cobra.Command{
+	return sends(&cobra.Command{
 		Use:   "types",
 		Short: "Print what code may call, as TypeScript",
 		Long: `Print declarations in TypeScript of what the code of a syscall has: kernos.call with the types
@@ -101,17 +100,7 @@ of all syscalls that the daemon serves, fetch, console and the rest. An editor t
 beside the code completes and checks it.`,
 		Example: "  kernos types > os/syscalls/kernos.d.ts",
 		Args:    noArguments,
-	}, started, func(ctx context.Context, v *line.View) error {
-		text, err := line.Types(ctx, v.Call)
-		if err != nil {
-			return err
-		}
-		data, err := json.Marshal(text)
-		if err != nil {
-			return exit.Wrap(err)
-		}
-		return v.Write(ctx, data, func() error { return v.Screen.Line(strings.TrimSuffix(text, "\n")) })
-	}, "text")
+	}, "text", "Syscall.Types", nothing, shows((*line.Types).Show))
 }
 
 // checkTypes checks the types of a file, if tsc is installed.

@@ -23,11 +23,11 @@ and replay. The log of the daemon is log/kernos.log beside the state: JSON, one 
 per line.
 
 HTTP and WebSockets are served at 127.0.0.1:7420 (--addr) too, for callers that send the
-token that kernos token prints, and on a second socket beside the first, where no token
-is needed. An address that other machines can reach is served with TLS and a token only,
-unless an --insecure flag allows less. Web pages are let in from the server's own origin
-and those of --allow-origin. If another program uses the default address, only the
-sockets are served.
+token that kernos token prints, and on the same socket, where no token is needed. An
+address that other machines can reach is served with TLS and a token only, unless an
+--insecure flag allows less. Web pages are let in from the server's own origin and those
+of --allow-origin. If another program uses the default address, only the socket is
+served.
 
 With --auth-key, clients must sign with one of the keys, as kernos pipe, kernos call and
 all other commands do with ssh-agent. A token is not a signature, so no TCP address is

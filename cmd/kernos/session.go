@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/spf13/cobra"
 
@@ -43,11 +44,9 @@ session messages has all of them.`,
 	c.Flags().BoolVar(&plain, "plain", false, "show Markdown as it is written")
 	c.Flags().BoolVar(&reasoning, "reasoning", false, "show the reasoning of the model, too")
 	return views(c, started, func(ctx context.Context, v *line.View) error {
-		exported, err := chat.Export(ctx, v.Call, v.Args[0])
-		if err != nil {
-			return err
-		}
-		return v.Write(ctx, exported, func() error { return chat.Show(ctx, v.Call, v.Screen, exported, plain, reasoning) })
+		return exported(ctx, v, func(data json.RawMessage) error {
+			return chat.Show(ctx, v.Call, v.Screen, data, plain, reasoning)
+		})
 	}, "text")
 }
 
@@ -62,10 +61,15 @@ what the session is, and all its messages, also those that /undo has left behind
 		Args:              oneListed("session"),
 		ValidArgsFunction: line.CompleteParameter("session", "get"),
 	}, started, func(ctx context.Context, v *line.View) error {
-		exported, err := chat.Export(ctx, v.Call, v.Args[0])
-		if err != nil {
-			return err
-		}
-		return v.Write(ctx, exported, func() error { return chat.ExportMarkdown(ctx, v.Call, v.Screen, exported) })
+		return exported(ctx, v, func(data json.RawMessage) error { return chat.ExportMarkdown(ctx, v.Call, v.Screen, data) })
 	}, "markdown")
+}
+
+// exported writes a session with all its messages.
+func exported(ctx context.Context, v *line.View, show func(json.RawMessage) error) error {
+	data, err := chat.Export(ctx, v.Call, v.Args[0])
+	if err != nil {
+		return err
+	}
+	return v.Write(ctx, data, func() error { return show(data) })
 }

@@ -32,7 +32,7 @@ func TestTypes(t *testing.T) {
 		}
 		return file
 	}
-	declared := write("kernos.d.ts", script.Types(described(t)))
+	declared := write("kernos.d.ts", declarations(t))
 	right, err := filepath.Glob("*.ts")
 	if err != nil || len(right) != 5 {
 		t.Fatal(right, err)
@@ -70,8 +70,8 @@ export const handler = async () => (await kernos.call("Own.Later", { n: 1 })).le
 	}
 }
 
-// described describes all syscalls of a daemon.
-func described(t *testing.T) (all []script.Described) {
+// declarations returns what a daemon declares.
+func declarations(t *testing.T) string {
 	d, err := daemon.Open(&daemon.Options{Home: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -81,25 +81,13 @@ func described(t *testing.T) (all []script.Described) {
 			t.Error(err)
 		}
 	}()
-	read := func(name message.Type, input, to any) {
-		data, err := json.Marshal(input)
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer, err := d.Call(t.Context(), message.Message{Kind: message.KindQuery, Type: name, Data: data}, nil)
-		if err == nil {
-			err = json.Unmarshal(answer.Data, to)
-		}
-		if err != nil || answer.Kind != message.KindReply {
-			t.Fatal(name, string(answer.Data), err)
-		}
+	answer, err := d.Call(t.Context(), message.Message{Kind: message.KindQuery, Type: "Syscall.Types", Data: json.RawMessage(`{}`)}, nil)
+	var types struct{ Declarations string }
+	if err == nil {
+		err = json.Unmarshal(answer.Data, &types)
 	}
-	var list struct{ Syscalls []string }
-	read("Syscall.List", struct{}{}, &list)
-	for _, name := range list.Syscalls {
-		var one script.Described
-		read("Syscall.Describe", map[string]string{"name": name}, &one)
-		all = append(all, one)
+	if err != nil || types.Declarations == "" {
+		t.Fatal(string(answer.Data), err)
 	}
-	return all
+	return types.Declarations
 }

@@ -66,7 +66,7 @@ var floors = [...][]step{
 var pure = []string{"internal/jsonscan", "internal/sealed", "internal/secret", "internal/outbound", "message", "message/ndjson", "message/osevent"}
 
 // forTests lists the packages that tests import, and nothing else does.
-var forTests = []string{"capability/model/modeltest", "daemon/daemontest", "capability/vfs/vfstest", "internal/testkit", "internal/testkit/tty", "internal/testkit/browser", "internal/testkit/wire", "kernel/kerneltest"}
+var forTests = []string{"store/storetest", "capability/model/modeltest", "daemon/daemontest", "capability/vfs/vfstest", "internal/testkit", "internal/testkit/tty", "internal/testkit/browser", "internal/testkit/wire", "kernel/kerneltest"}
 
 // place returns the floor of a package of this module, given by its folder, and its step there.
 func place(folder string) (floor, step int, ok bool) {

@@ -1,5 +1,9 @@
 // Package exit has the exit statuses of kernos, and the error that carries one from where
 // something failed to the end of the program.
+//
+// # Goroutines
+//
+//   - What a signal causes: the next one ends the process.
 package exit
 
 import (

@@ -1,5 +1,10 @@
 // Package jsonvalue takes JSON values apart without decoding them whole. The members of an
 // object keep their order, which is the order in which people see them.
+//
+// # Goroutines
+//
+//   - Checking a long text while it is read, one per text: [Checked] starts it, and it ends when the text has ended, or
+//     its reader has closed it.
 package jsonvalue
 
 import (

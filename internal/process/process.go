@@ -1,5 +1,10 @@
 // Package process starts programs that end together with all that they have started, and that see
 // nothing of the kernel's environment but where things are.
+//
+// # Goroutines
+//
+//   - Starting a program and waiting for it, one and its thread per program: [Start] starts it, and it ends when the
+//     program has.
 package process
 
 import (

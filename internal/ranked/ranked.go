@@ -7,6 +7,10 @@
 // Words are compared without case, in a simple stem, and names in PascalCase are several words.
 // Meaning is compared by the vectors of a model ([Meaning]). What has an index of its own joins its
 // lists with [Fuse].
+//
+// # Goroutines
+//
+//   - The timer of a [Meaning] that forgets vectors which aren't used, for a moment, one.
 package ranked
 
 import (

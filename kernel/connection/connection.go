@@ -5,6 +5,21 @@
 // A wire implements [Source]:
 //
 //	err := connection.New(k, source, nil).Serve(ctx)
+//
+// # Goroutines
+//
+//   - The loop, one per connection: [Connection.Start] starts it. It ends when the source ends, or when the timer of a
+//     deadline has started another goroutine for the loop.
+//   - A slow call, 64 per connection: the goroutine of the loop runs it, and passes the loop on. It ends when its
+//     handler has returned, and 8 other goroutines of its connection or 1,024 of all connections wait to run the loop;
+//     or the connection ends.
+//   - Reading ahead, one per connection: the loop starts it while a slow call waits for a place. It ends when the
+//     source ends, or when it runs the loop.
+//   - The sender of pending answers, one per connection: the first answer that waits for a commit starts it, and it
+//     ends with the connection.
+//   - Watching a peer that isn't read, one per connection: it begins after the end of the source and while the queue is
+//     full, and ends when the connection has ended or is read again.
+//   - An abandoned handler was one of these. It ends when it returns; each is logged, and their number has no bound.
 package connection
 
 import (

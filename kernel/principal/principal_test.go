@@ -45,7 +45,7 @@ func TestRules(t *testing.T) {
 		{"an agent doesn't end the kernel", principal.Grant{Preset: principal.Agent}, with(principal.ByName, command("Syscall.Shutdown")), "its preset agent doesn't include it"},
 		{"a denial is stronger", principal.Grant{Preset: principal.Agent, Allow: []string{"*"}, Deny: []string{"*.Get"}}, query("Memory.Get"), "it is denied *.Get; the owner can allow it: kernos token update ci --take *.Get"},
 		{"tokens are the owner's", principal.Grant{Allow: []string{"*"}}, with(principal.OwnerOnly, query("Token.List")), "it is for the owner only; call it over the unix socket"},
-		{"and so are tickets", principal.Grant{Preset: principal.Viewer}, with(principal.OwnerOnly, query("Kernel.Ticket")), "it is for the owner only"},
+		{"and so are links to the console", principal.Grant{Preset: principal.Viewer}, with(principal.OwnerOnly, query("Kernel.Console")), "it is for the owner only"},
 		{"read-only refuses commands", principal.Grant{Preset: principal.Agent, ReadOnly: true}, command("Memory.Set"), "it is read-only, and this is a command; the owner can allow it: kernos token update ci --take read-only"},
 		{"read-only has queries", principal.Grant{Preset: principal.Agent, ReadOnly: true}, query("Memory.Get"), ""},
 		{"read-only is stronger than allow", principal.Grant{Allow: []string{"*"}, ReadOnly: true}, command("Memory.Set"), "it is read-only"},

@@ -8,6 +8,10 @@
 //	blobs.Refer(&batch, blob.Hash, owner) // needed once the batch is applied
 //
 // [Dir.Collect] removes blobs that had no reference for a while.
+//
+// # Goroutines
+//
+//   - What the end of a context causes: a read of a file that blocks, such as that of a pipe, is interrupted.
 package blobs
 
 import (

@@ -29,6 +29,15 @@
 //
 // If the disk fails, the monitor resolves all pending commits at once with the error, and
 // Apply refuses batches until the disk works again.
+//
+// # Goroutines
+//
+//   - The syncer and the monitor, one each per store: [Open] starts them, and they end with [Engine.Close].
+//   - A batch for which Pebble may have to wait, one: [Engine.Apply] starts it, and it ends when Pebble has taken the
+//     batch.
+//   - Filling the filter of absent keys, one: lookups in vain start it. It ends when all keys are in the filter, or
+//     with Close.
+//   - Giving up on a disk that doesn't answer, one, while Close runs.
 package pebble
 
 import (

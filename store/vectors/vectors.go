@@ -17,6 +17,11 @@
 //
 // [Texts] is an index of texts. It knows which model made its vectors; another model embeds
 // all of them again, into a second index, while searches use the first.
+//
+// # Goroutines
+//
+//   - The timer that drops views which aren't used, for a moment, one per [Cache]. Texts are embedded by a goroutine of
+//     the caller.
 package vectors
 
 import (

@@ -34,10 +34,6 @@ type Guard struct {
 	// is that of the endpoint itself, behind a proxy that has TLS.
 	Origins []string
 
-	// Private means that no browser reaches this endpoint, as none does that of a unix socket:
-	// neither Host nor Origin is looked at.
-	Private bool
-
 	// Authenticate returns the principal that a secret stands for, or nil if there is none.
 	// Every request but those for health must have such a secret. Nil means that requests need
 	// none, and act for Anyone.
@@ -49,9 +45,6 @@ type Guard struct {
 	// Issuer is the address of the authorization server that gives clients the secrets which Authenticate knows.
 	// It is named to clients, for which the endpoint must have TLS. "" means that there is none.
 	Issuer string
-
-	// Help describes what a caller without such a secret can do. "" means how to get a token.
-	Help string
 
 	// Console lets the pages of the console in, which prove that their browser holds a key. Nil means that there is
 	// no console.
@@ -144,10 +137,8 @@ func authority(host string) string { return strings.TrimSuffix(strings.ToLower(h
 // check returns the principal that a request acts for. If there is none, it has answered the
 // request; reason reports why, if that was a refusal.
 func (g *Guard) check(w http.ResponseWriter, r *http.Request) (p *principal.Principal, reason transport.Reason) {
-	if !g.Private {
-		if answered, why := g.checkPage(w, r); answered {
-			return nil, why
-		}
+	if answered, why := g.checkPage(w, r); answered {
+		return nil, why
 	}
 	if g.describe(w, r) {
 		return nil, ""
@@ -239,10 +230,7 @@ func (g *Guard) help(given bool) string {
 	if g.Issuer != "" {
 		source = "MCP clients get one from " + g.Issuer + ", and kernos token prints one"
 	}
-	switch {
-	case g.Help != "":
-		return g.Help
-	case given:
+	if given {
 		return "This isn't a token of the daemon, or is no longer one; " + source + ", and kernos token create NAME makes another"
 	}
 	return "This needs a token of the daemon: send the header Authorization: Bearer TOKEN (" + source + "); a web page that opens a WebSocket sends the protocols kernos and kernos.token.TOKEN"

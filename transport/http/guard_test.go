@@ -143,16 +143,6 @@ func TestAWebSocketComesInByItsProtocol(t *testing.T) {
 	}
 }
 
-func TestADoorThatNoBrowserReaches(t *testing.T) {
-	s := open(t, siteOptions{guard: &Guard{Private: true, Authenticate: authenticate}})
-	if a := s.do("GET", "/metrics", "", "Host", "anything", "Origin", "https://evil.example.net"); a.status != 401 {
-		t.Errorf("without the token: %d %s", a.status, a.body)
-	}
-	if a := s.do("GET", "/metrics", "", "Host", "anything", "Authorization", "Bearer "+secret); a.status != 200 {
-		t.Errorf("with it: %d %s", a.status, a.body)
-	}
-}
-
 func TestATokenThatCantBeRead(t *testing.T) {
 	s := open(t, siteOptions{guard: &Guard{Authenticate: func(string) (*principal.Principal, error) { return nil, io.ErrUnexpectedEOF }}})
 	if a := s.do("GET", "/metrics", "", "Authorization", "Bearer "); a.status != 503 || a.name() != "no_token" {

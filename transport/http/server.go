@@ -19,6 +19,17 @@
 //
 // A [Guard] checks the Host and the Origin of every request, so that no web page reaches the
 // kernel of the user who looks at it, and wants a token for everything but health.
+//
+// # Goroutines
+//
+//   - Accepting, one per endpoint: [Server.Serve] starts it, and it ends when the server drains. net/http has one per
+//     connection.
+//   - A call with server-sent events, one per call: the request starts it through [transport.Server.Go], and it ends
+//     when the call is done or given up, also after the request.
+//   - Closing a connection that is cut off, or that sent no request in time, one per connection: over TLS that may take
+//     seconds.
+//   - Timers of connections that haven't been admitted and of streams that are silent; what the end of a principal
+//     causes.
 package http
 
 import (

@@ -18,20 +18,15 @@ import (
 	"kernos/transport/mcp/jsonrpc"
 )
 
-// Definitions returns the module of what a call can ask of its client, without its handlers.
-func Definitions() kernel.Module {
+// Module returns the module. The tasks are those of the server.
+func Module(t *Tasks) kernel.Module {
 	return kernel.Module{
 		Name:     "mcpclient",
 		Version:  "1.0.0",
 		Summary:  "The client of the Model Context Protocol that a call came from.",
 		Domains:  []string{"Mcp"},
-		Syscalls: kernel.Unbound(ask.Definition, describeClient.Definition),
+		Syscalls: []kernel.Syscall{ask.Bind(t.askClient), describeClient.Bind(clientOf)},
 	}
-}
-
-// Module returns the module. The tasks are those of the server.
-func Module(t *Tasks) kernel.Module {
-	return Definitions().Bind(ask.Bind(t.askClient), describeClient.Bind(clientOf))
 }
 
 type askInput struct {

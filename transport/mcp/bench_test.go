@@ -58,14 +58,14 @@ func BenchmarkList(b *testing.B) {
 	d, _ := serve(b, nil)
 	add := func(n int) {
 		s := kernel.Definition{
-			Type:     message.Type(fmt.Sprintf("Many.Tool%d", n)),
-			Kind:     message.KindQuery,
-			Summary:  "One of many.",
-			Input:    schema.Written(`{"type":"object","properties":{"text":{"type":"string","description":"Some text."}}}`),
-			Output:   schema.Written(`{"type":"object"}`),
-			Behavior: kernel.Behavior{Provider: kernel.Code},
-		}
-		if err := d.Kernel().Registry().AddSyscall(kernel.Module{Name: "many", Version: "1.0.0", Summary: "Many."}, s.BindHandler(func(context.Context, message.Message, kernel.Emit) {})); err != nil {
+			Type:    message.Type(fmt.Sprintf("Many.Tool%d", n)),
+			Kind:    message.KindQuery,
+			Summary: "One of many.",
+			Input:   schema.Written(`{"type":"object","properties":{"text":{"type":"string","description":"Some text."}}}`),
+			Output:  schema.Written(`{"type":"object"}`),
+		}.BindHandler(func(context.Context, message.Message, kernel.Emit) {})
+		s.Provider = kernel.Code
+		if err := d.Kernel().Registry().AddSyscall(kernel.Module{Name: "many", Version: "1.0.0", Summary: "Many."}, s); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -65,12 +65,12 @@ func callTool(x *exchange) {
 			data = json.RawMessage("null")
 		}
 	}
-	if t.definition.Type == kernel.ThroughType {
+	if t.syscall.Type == kernel.ThroughType {
 		data = set.through(data)
 	}
 	data = blobs.RemoteOf(x.ctx).Inward(data)
-	m := message.Message{Kind: t.definition.Kind, Type: t.definition.Type, Data: data}
-	if t.definition.Effect == kernel.Delegated {
+	m := message.Message{Kind: t.syscall.Kind, Type: t.syscall.Type, Data: data}
+	if t.syscall.Effect == kernel.Delegated {
 		m.Kind = message.KindCommand // its nested calls may change something
 	}
 	support := x.s.taskSupport(m.Type)
@@ -100,11 +100,11 @@ func callTool(x *exchange) {
 func (t *toolset) through(arguments []byte) []byte {
 	name, data := jsonscan.Unquote(jsonscan.Member(arguments, "type")), jsonscan.Member(arguments, "data")
 	inner := t.byName[name]
-	if inner == nil || name == string(inner.definition.Type) && (len(data) == 0 || data[0] != '"') {
+	if inner == nil || name == string(inner.syscall.Type) && (len(data) == 0 || data[0] != '"') {
 		return arguments
 	}
-	all := jsonvalue.Members(arguments).Set("type", jsonscan.AppendQuoted(nil, string(inner.definition.Type)))
-	if len(data) > 0 && data[0] == '"' && inner.definition.Input.Validate(data) != nil {
+	all := jsonvalue.Members(arguments).Set("type", jsonscan.AppendQuoted(nil, string(inner.syscall.Type)))
+	if len(data) > 0 && data[0] == '"' && inner.syscall.Input.Validate(data) != nil {
 		var scan jsonscan.Scanner
 		if text := bytes.TrimSpace(jsonscan.Content(data)); len(text) > 0 && text[0] == '{' && scan.Text(text) == nil {
 			all = all.Set("data", text)
@@ -221,20 +221,20 @@ func (x *exchange) text(parameter string) (string, *jsonrpc.Failure) {
 
 // called returns the syscall that the client means, its name and its data: that which it has called, or calls through
 // [kernel.ThroughType].
-func (x *exchange) called() (d *kernel.Definition, name string, data json.RawMessage) {
-	d, name, data = x.tool.definition, x.tool.name, x.data
-	if d.Type != kernel.ThroughType || d.Input.Validate(data) != nil {
-		return d, name, data
+func (x *exchange) called() (s *kernel.Syscall, name string, data json.RawMessage) {
+	s, name, data = x.tool.syscall, x.tool.name, x.data
+	if s.Type != kernel.ThroughType || s.Input.Validate(data) != nil {
+		return s, name, data
 	}
 	set, _ := x.s.toolsOf(kernel.SenderIn(x.ctx).Principal())
 	inner := set.byName[jsonscan.Unquote(jsonscan.Member(data, "type"))]
 	if inner == nil {
-		return d, name, data
+		return s, name, data
 	}
 	if data = jsonscan.Member(data, "data"); data == nil {
 		data = emptyObject
 	}
-	return inner.definition, string(inner.definition.Type), data
+	return inner.syscall, string(inner.syscall.Type), data
 }
 
 // failed returns the members of the result of a call that has failed: the error, and what to do about it.
@@ -242,7 +242,7 @@ func (x *exchange) failed(m message.Message) []byte {
 	e := m.Failure()
 	body := json.RawMessage(e.Append(nil))
 	about, name, data := x.called()
-	if guidance := rpc.Guide(about, name, data, e); guidance != nil && about.Input.Validate(data) != nil {
+	if guidance := rpc.Guide(&about.Definition, name, data, e); guidance != nil && about.Input.Validate(data) != nil {
 		body = jsonvalue.Members(body).Set("guidance", guidance).Text()
 	}
 	return appendError(nil, body)

@@ -13,6 +13,17 @@
 // (2026-07-28) stands for itself. A client that begins with initialize (2025-11-25 and before) has a
 // session. The two differ in how a request arrives and how its answer leaves; a [exchange] is what
 // they have in common, and everything else is written once, for exchanges.
+//
+// # Goroutines
+//
+//   - Serving a connection of kernos mcp, one per connection, beside the loop of package connection: it ends when the
+//     client has left.
+//   - A request that isn't quick, one per request: the server that it came to starts it, and it ends when the response
+//     is sent, or its call waits for the client's answer.
+//   - An approval that the client shows, one per approval: it ends when it is decided, or its call has ended.
+//   - Following what a client watches, one per subscription: it ends with the subscription, or with the connection.
+//   - Closing a connection that is cut off, one per connection. What the end of a principal, a session or a connection
+//     causes.
 package mcp
 
 import (

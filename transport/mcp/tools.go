@@ -21,12 +21,12 @@ import (
 
 // A tool is a syscall as the protocol shows it.
 type tool struct {
-	definition *kernel.Definition
-	name       string         // Memory_Get
-	wraps      bool           // the syscall takes a value that isn't an object: the tool takes {data}
-	mirrored   []mcp.Mirrored // parameters that requests over HTTP repeat in headers
-	builtIn    bool           // it is in a domain of a module
-	content    bool           // the reply is a result of the protocol: {content, structuredContent, isError}
+	syscall  *kernel.Syscall
+	name     string         // Memory_Get
+	wraps    bool           // the syscall takes a value that isn't an object: the tool takes {data}
+	mirrored []mcp.Mirrored // parameters that requests over HTTP repeat in headers
+	builtIn  bool           // it is in a domain of a module
+	content  bool           // the reply is a result of the protocol: {content, structuredContent, isError}
 }
 
 // A toolset is what one view of the registry has.
@@ -46,7 +46,7 @@ func (s *Server) toolsOf(caller *principal.Principal) (*toolset, string) {
 	t := &toolset{byName: make(map[string]*tool)}
 	for sys := range v.Syscalls() {
 		name := toolName(sys.Type)
-		one := &tool{definition: &sys.Definition, name: name, builtIn: s.k.Registry().BuiltIn(sys.Type)}
+		one := &tool{syscall: sys, name: name, builtIn: s.k.Registry().BuiltIn(sys.Type)}
 		text := sys.Input.JSON()
 		one.wraps = sys.Input != schema.Any && !objectSchema(text)
 		one.content = jsonscan.Unquote(jsonscan.Member(sys.Output.JSON(), "title")) == mcp.ContentTitle
@@ -98,16 +98,16 @@ func (c choice) isCore() bool { return c == coreTools || c == "" }
 
 // has reports whether a tool is listed. Any other choice is a list of patterns: Memory.*,Http.Fetch.
 func (c choice) has(t *tool) bool {
-	d := t.definition
+	s := t.syscall
 	switch c {
 	case allTools:
 		return true
 	case coreTools, "":
-		return slices.Contains(everyday, d.Type) || d.Provider == kernel.Code || d.Provider == kernel.BuiltIn && !t.builtIn
+		return slices.Contains(everyday, s.Type) || s.Provider == kernel.Code || s.Provider == kernel.BuiltIn && !t.builtIn
 	}
 	for pattern := range strings.SplitSeq(string(c), ",") {
 		switch pattern = strings.TrimSpace(pattern); {
-		case pattern == string(coreTools) && coreTools.has(t), pattern == string(allTools), principal.Matches(pattern, d.Type), pattern == toolName(d.Type):
+		case pattern == string(coreTools) && coreTools.has(t), pattern == string(allTools), principal.Matches(pattern, s.Type), pattern == toolName(s.Type):
 			return true
 		}
 	}
@@ -148,8 +148,8 @@ func (t *toolset) has(c choice) bool {
 // patterns returns the shortest ones for some of the tools: a type, or a domain.
 func (t *toolset) patterns() (all []string) {
 	for _, one := range t.tools {
-		all = append(all, string(one.definition.Type))
-		if domain, _, ok := strings.Cut(string(one.definition.Type), "."); ok && !slices.Contains(all, domain+".*") {
+		all = append(all, string(one.syscall.Type))
+		if domain, _, ok := strings.Cut(string(one.syscall.Type), "."); ok && !slices.Contains(all, domain+".*") {
 			all = append(all, domain+".*")
 		}
 	}
@@ -232,7 +232,7 @@ func (t *toolset) chosen(caller principal.ID, c choice, modern bool) (all []*too
 
 // foreign reports whether a tool is code that another principal has registered.
 func (t *tool) foreign(caller principal.ID) bool {
-	return t.definition.Provider == kernel.Code && t.definition.Author.ID != caller
+	return t.syscall.Provider == kernel.Code && t.syscall.Author.ID != caller
 }
 
 // render writes the tools of a choice after a name, as a caller sees them.
@@ -246,7 +246,7 @@ func (t *toolset) render(caller principal.ID, c choice, modern bool, after strin
 			break
 		}
 		page = append(page, one)
-		size += len(one.definition.Input.JSON()) + len(one.definition.Output.JSON()) + len(one.definition.Summary) + 500
+		size += len(one.syscall.Input.JSON()) + len(one.syscall.Output.JSON()) + len(one.syscall.Summary) + 500
 	}
 	dst := append(make([]byte, 0, size), `"tools":[`...)
 	for i, one := range page {
@@ -265,61 +265,61 @@ func (t *toolset) render(caller principal.ID, c choice, modern bool, after strin
 // append writes a tool. Without outputs, a model's context has more room. It is written by hand: with marshalled hints
 // alone, a list of a thousand tools has a sixth more allocations.
 func (t *tool) append(dst []byte, caller principal.ID, modern, outputs bool) []byte {
-	d := t.definition
+	s := t.syscall
 	dst = jsonscan.AppendQuoted(append(dst, `{"name":`...), t.name)
-	dst = jsonscan.AppendQuoted(append(dst, `,"title":`...), cmp.Or(d.Title, string(d.Type)))
+	dst = jsonscan.AppendQuoted(append(dst, `,"title":`...), cmp.Or(s.Title, string(s.Type)))
 	dst = jsonscan.AppendQuoted(append(dst, `,"description":`...), t.description(caller))
 	dst = append(dst, `,"inputSchema":`...)
 	switch {
 	case t.wraps:
-		dst = jsonscan.AppendCompact(append(dst, `{"type":"object","properties":{"data":`...), d.Input.JSON())
+		dst = jsonscan.AppendCompact(append(dst, `{"type":"object","properties":{"data":`...), s.Input.JSON())
 		dst = append(dst, `},"required":["data"],"additionalProperties":false}`...)
-	case d.Input == schema.Any:
+	case s.Input == schema.Any:
 		dst = append(dst, `{"type":"object"}`...)
 	case !t.builtIn: // the schema as its author wrote it
-		dst = jsonscan.AppendCompact(dst, d.Input.JSON())
+		dst = jsonscan.AppendCompact(dst, s.Input.JSON())
 	default:
-		dst = jsonscan.AppendCompact(dst, schema.OfTool(schema.WithoutReferences(d.Input.JSON())))
+		dst = jsonscan.AppendCompact(dst, schema.OfTool(schema.WithoutReferences(s.Input.JSON())))
 	}
-	output := d.Output.JSON()
+	output := s.Output.JSON()
 	says := output[0] == '{' && len(output) > len(`{}`) // true and {} describe nothing
-	if object := objectSchema(output); outputs && !t.content && d.Output != schema.Any && (object || modern && says) {
+	if object := objectSchema(output); outputs && !t.content && s.Output != schema.Any && (object || modern && says) {
 		dst = append(dst, `,"outputSchema":{`...)
-		reply := d.Reply() // a large reply is a reference
+		reply := s.Reply() // a large reply is a reference
 		if object && jsonscan.Member(reply, "type") == nil {
 			dst = append(dst, `"type":"object",`...) // the stateful era wants it at the top
 		}
 		dst = jsonscan.AppendCompact(dst, reply[1:])
 	}
-	return append(append(append(dst, `,"annotations":`...), hints(d)...), '}')
+	return append(append(append(dst, `,"annotations":`...), hints(s)...), '}')
 }
 
 // description returns the tool's description for a caller. What others have registered is data: it can't look like anything else.
 func (t *tool) description(caller principal.ID) string {
-	d := t.definition
+	s := t.syscall
 	switch {
 	case t.foreign(caller):
-		return "Registered by " + visible.Short(d.Author.Name, 100) + ": " + visible.Short(d.Summary, maxDescription)
-	case d.Provider == kernel.Code || d.Provider == kernel.Program:
-		return visible.Short(d.Summary, maxDescription)
+		return "Registered by " + visible.Short(s.Author.Name, 100) + ": " + visible.Short(s.Summary, maxDescription)
+	case s.Provider == kernel.Code || s.Provider == kernel.Program:
+		return visible.Short(s.Summary, maxDescription)
 	}
-	return d.Summary
+	return s.Summary
 }
 
 // maxDescription is how many bytes a description has that isn't the kernel's.
 const maxDescription = 1000
 
 // hints describe the effects of a call to a client. Left out, a hint means the worse.
-func hints(d *kernel.Definition) string {
-	if d.Kind == message.KindQuery && d.Effect != kernel.Delegated {
+func hints(s *kernel.Syscall) string {
+	if s.Kind == message.KindQuery && s.Effect != kernel.Delegated {
 		return `{"readOnlyHint":true,"openWorldHint":false}`
 	}
 	text := `{"readOnlyHint":false`
-	inside := d.Provider == kernel.BuiltIn && (d.Effect == kernel.InStore || d.Effect == kernel.Transient)
-	if inside && !d.Destroys {
+	inside := s.Provider == kernel.BuiltIn && (s.Effect == kernel.InStore || s.Effect == kernel.Transient)
+	if inside && !s.Destroys {
 		text += `,"destructiveHint":false`
 	}
-	if d.Repeat.Has(kernel.Idempotent) {
+	if s.Repeat.Has(kernel.Idempotent) {
 		text += `,"idempotentHint":true`
 	}
 	if inside {

@@ -29,6 +29,12 @@
 //
 // For wires that carry no frames there are [Service.Call], which gives the outcome of one
 // call, and [Service.Open], which gives its items, as a stream like the others.
+//
+// # Goroutines
+//
+//   - Watching the peer of a stopped connection, one per connection: it ends when the connection has ended. The loop is
+//     that of package connection.
+//   - The timer of lost streams, for a moment, one per service; what the end of a principal or of a context causes.
 package rpc
 
 import (

@@ -92,8 +92,8 @@ func signWithAgent(ctx context.Context, challenge []byte, accepted []string) ([]
 		return nil, errors.New("it wants a signature, and there is no ssh-agent to give one (SSH_AUTH_SOCK is not set); start one with: eval $(ssh-agent) && ssh-add")
 	}
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
-	if err != nil {
-		return nil, fmt.Errorf("it wants a signature, and the ssh-agent at SSH_AUTH_SOCK does not answer: %w", err)
+	if err != nil { // isn't wrapped, as it would mean that there is no daemon
+		return nil, fmt.Errorf("it wants a signature, and the ssh-agent at SSH_AUTH_SOCK does not answer: %v", err)
 	}
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()

@@ -10,6 +10,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -107,6 +108,9 @@ func TestDialSaysWhyItCantAuthenticate(t *testing.T) {
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want something with %q", err, want)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("an agent that is gone is taken for a daemon that is: %v", err)
 		}
 	}
 	t.Setenv("SSH_AUTH_SOCK", "")

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"strings"
@@ -36,8 +37,20 @@ type Conn struct{ *net.UnixConn }
 
 // Dial connects to the daemon at path and, if the daemon wants it, authenticates. Ctx
 // bounds that and has no effect on the connection later. If no daemon serves the socket the
-// error is an fs.ErrNotExist or a syscall.ECONNREFUSED.
+// error is an fs.ErrNotExist or a syscall.ECONNREFUSED; if it can't be convinced, a *NotSigned.
 func (d *Dialer) Dial(ctx context.Context, path string) (*Conn, error) {
+	return d.dial(ctx, path, false)
+}
+
+// DialHTTP is Dial for a client that speaks HTTP. A daemon that doesn't accept the signature closes the connection.
+func (d *Dialer) DialHTTP(ctx context.Context, path string) (*Conn, error) {
+	if old, err := os.Lstat(HTTPPath(path)); err == nil && old.Mode().Type() == fs.ModeSocket {
+		return d.open(ctx, HTTPPath(path)) // a daemon of a version until 0.19, which has no alias
+	}
+	return d.dial(ctx, path, true)
+}
+
+func (d *Dialer) dial(ctx context.Context, path string, http bool) (*Conn, error) {
 	c, err := d.open(ctx, path)
 	if err != nil {
 		return nil, err
@@ -59,7 +72,13 @@ func (d *Dialer) Dial(ctx context.Context, path string) (*Conn, error) {
 	if sign == nil {
 		sign = func(challenge []byte) ([]byte, error) { return signWithAgent(ctx, challenge, info.Keys) }
 	}
-	if err := c.authenticate(ctx, path, sign); err != nil {
+	err = c.authenticate(ctx, path, func() error {
+		if err := c.answerChallenge(sign); err != nil || http {
+			return err
+		}
+		return c.confirm()
+	})
+	if err != nil {
 		_ = c.Close()
 		return nil, err
 	}
@@ -106,14 +125,14 @@ func connect(ctx context.Context, path string) (*net.UnixConn, error) {
 	}
 }
 
-// authenticate answers the challenge of the daemon at path. Ctx bounds it.
-func (c *Conn) authenticate(ctx context.Context, path string, sign func(challenge []byte) ([]byte, error)) error {
+// authenticate calls what convinces the daemon at path. Ctx bounds it.
+func (c *Conn) authenticate(ctx context.Context, path string, convince func() error) error {
 	cancelled := make(chan struct{})
 	forget := context.AfterFunc(ctx, func() {
 		defer close(cancelled)
 		_ = c.SetDeadline(past)
 	})
-	err := c.answerChallenge(sign)
+	err := convince()
 	if !forget() {
 		<-cancelled
 		return fmt.Errorf("the daemon at %s was not convinced in time: %w", path, context.Cause(ctx))
@@ -124,8 +143,15 @@ func (c *Conn) authenticate(ctx context.Context, path string, sign func(challeng
 	return nil
 }
 
-// answerChallenge answers the challenge, which is the first line. A daemon that is not
-// convinced closes the connection without a message, so it is sent a Ping.
+// A NotSigned is the error of a client that has no signature which the daemon accepts.
+type NotSigned struct{ Err error }
+
+func (e *NotSigned) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *NotSigned) Unwrap() error { return e.Err }
+
+// answerChallenge answers the challenge, which is the first line.
 func (c *Conn) answerChallenge(sign func(challenge []byte) ([]byte, error)) error {
 	line, err := readLine(c)
 	if err != nil {
@@ -137,18 +163,29 @@ func (c *Conn) answerChallenge(sign func(challenge []byte) ([]byte, error)) erro
 	}
 	signature, err := sign(challenge)
 	if err != nil {
-		return err
+		return &NotSigned{err}
 	}
 	data, _ := json.Marshal(answerData{signature}) // never fails
 	reply := request.Reply(data)
-	stamp(&reply)
+	c.send(&reply)
+	return nil
+}
+
+// send sends a message. An error is left to the next read: a daemon that doesn't take the message may have sent the
+// reason.
+func (c *Conn) send(m *message.Message) {
+	stamp(m)
+	_, _ = c.Write(append(message.Append(nil, m), '\n'))
+}
+
+// confirm makes sure, with a Ping, that the daemon has accepted the signature: a daemon that hasn't closes the connection
+// without a message.
+func (c *Conn) confirm() error {
 	ping := message.Message{Kind: message.KindQuery, Type: message.Ping, Data: []byte(`{"payload":null}`)}
-	stamp(&ping)
-	lines := append(message.Append(nil, &reply), '\n')
-	lines = append(message.Append(lines, &ping), '\n')
-	_, _ = c.Write(lines) // a daemon that does not take them may have sent the reason
-	if line, err = readLine(c); err != nil {
-		return fmt.Errorf("it did not accept the signature (%w); sign with one of the keys that it was started with", err)
+	c.send(&ping)
+	line, err := readLine(c)
+	if err != nil {
+		return &NotSigned{fmt.Errorf("it did not accept the signature (%w); sign with one of the keys that it was started with", err)}
 	}
 	m, err := message.Decode(line)
 	if err == nil {

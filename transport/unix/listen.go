@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 )
@@ -21,10 +22,9 @@ type Listener struct {
 	path   string
 	socket *socket
 
-	mu      sync.Mutex // guards what follows
-	info    Info
-	lock    *os.File
-	sockets []*socket // all sockets of the listener
+	mu   sync.Mutex // guards what follows
+	info Info
+	lock *os.File
 
 	closing sync.Once
 	err     error // the result of Close
@@ -63,12 +63,9 @@ func (l *Listener) begin() error {
 	if err := l.introduce(); err != nil {
 		return err
 	}
-	own, err := bindSocket(l.path)
-	if err != nil {
-		return err
-	}
-	l.socket, l.sockets = own, []*socket{own}
-	return nil
+	var err error
+	l.socket, err = bindSocket(l.path)
+	return err
 }
 
 // introduce writes into the lock file who holds it. Mu is held, or the listener is new.
@@ -86,6 +83,18 @@ func (l *Listener) introduce() error {
 
 // Path returns where the socket is.
 func (l *Listener) Path() string { return l.path }
+
+// HTTPPath returns the alias of a daemon's socket, for programs that know it as the socket of HTTP: until version 0.19,
+// that was another one. The next version has no alias.
+func HTTPPath(path string) string { return strings.TrimSuffix(path, ".sock") + ".http.sock" }
+
+// Alias gives the socket another name in its directory, in place of whatever has that name. It goes with the socket.
+func (l *Listener) Alias(path string) error {
+	l.socket.mu.Lock()
+	defer l.socket.mu.Unlock()
+	l.socket.alias = path
+	return l.socket.link()
+}
 
 // Info returns what the listener reports about itself.
 func (l *Listener) Info() Info {
@@ -120,7 +129,7 @@ func (l *Listener) Close() error {
 // watchEvery is how often the names of the sockets are checked.
 const watchEvery = 2 * time.Second
 
-// watchNames makes sure, until ctx is done, that the sockets and the lock have their names.
+// watchNames makes sure, until ctx is done, that the socket and the lock have their names.
 func (l *Listener) watchNames(ctx context.Context, every time.Duration, log *slog.Logger) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -142,17 +151,13 @@ func (l *Listener) watchNames(ctx context.Context, every time.Duration, log *slo
 	}
 }
 
-// restore gives the sockets and the lock their names back, and reports whether one was
+// restore gives the socket and the lock their names back, and reports whether one was
 // missing.
 func (l *Listener) restore() (missing bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	locked := current(l.lock, lockName(l.path))
-	missing = !locked
-	for _, s := range l.sockets {
-		missing = missing || !s.intact()
-	}
-	if !missing {
+	if locked && l.socket.intact() {
 		return false, nil
 	}
 	if dir := filepath.Dir(l.path); !exists(dir) {
@@ -172,12 +177,7 @@ func (l *Listener) restore() (missing bool, err error) {
 			return true, err
 		}
 	}
-	for _, s := range l.sockets {
-		if !s.intact() {
-			err = errors.Join(err, s.bind())
-		}
-	}
-	return true, err
+	return true, l.socket.bind()
 }
 
 func exists(path string) bool {

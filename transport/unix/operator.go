@@ -18,13 +18,19 @@ var operatorSyscalls = []message.Type{"Kernel.Status", "Syscall.Shutdown"}
 var ErrFull = errors.New("there are too many connections")
 
 // serveOperator serves a connection beyond the limit: its peer can ask for the status of the daemon or
-// for its shutdown. A peer that asks for anything else gets the reason why it is not served.
+// for its shutdown. A peer that asks for anything else gets the reason why it is not served. A connection of HTTP is
+// handed on, to limits of its own.
 func (s *Server) serveOperator(c *serverConn) {
-	defer c.close()
 	if !s.authenticated(c) {
+		c.close()
 		return
 	}
 	c.arm(s.now().Add(s.operatorTime))
+	if c.speaksHTTP() {
+		s.passOn(c)
+		return
+	}
+	defer c.close()
 	in := &typeFilter{lines: ndjson.NewReader(c.conn, nil), allowed: operatorSyscalls}
 	if len(s.opts.Keys) > 0 {
 		in.first = message.Ping // a client's first Ping after it has authenticated

@@ -141,10 +141,23 @@ func (s *Server) serve(c *serverConn) {
 		return
 	}
 	transport.Start(kernel.ActFor(s.conns.Work(), kernel.From(nil, "unix")), s.k, c, c, c.options(), func(_ transport.Result, err error) {
-		s.explainEnd(c, err)
-		_ = c.conn.Close()
+		if errors.Is(err, errHTTP) {
+			s.passOn(c)
+		} else {
+			s.explainEnd(c, err)
+			_ = c.conn.Close()
+		}
 		s.ended(c)
 	})
+}
+
+// passOn hands a connection to the server of HTTP, which has places of its own.
+func (s *Server) passOn(c *serverConn) {
+	s.conns.Leave(c) // nothing stops the connection from here on
+	_ = c.conn.SetReadDeadline(time.Time{})
+	if err := s.http.Pass(s.conns.Work(), c.conn); err != nil {
+		c.close()
+	}
 }
 
 // explainEnd sends the peer of a connection the reason why it ends, if the peer can't know.

@@ -1,4 +1,5 @@
-// Package unix talks NDJSON over a unix socket: the wire between a daemon and its clients.
+// Package unix talks NDJSON over a unix socket: the wire between a daemon and its clients. A connection that begins with
+// a request of HTTP is handed to the server of HTTP.
 //
 // A daemon finds its [Path], makes itself the only one there with [Listen], and serves a
 // kernel:
@@ -14,7 +15,17 @@
 //	outcome, err := c.Ask(ctx, request)
 //
 // Only the owner of the daemon may connect. With keys configured, a client must also sign
-// a challenge before anything of it is served.
+// a challenge before anything of it is served: the challenge and the signature are the first two lines
+// of the connection, whatever follows.
+//
+// # Goroutines
+//
+//   - A peer that has to sign, and an operator for whom there is no free place, one per connection: [Server.Serve],
+//     which accepts, starts it. It becomes the loop of package connection, or ends with the connection.
+//   - Restoring the socket's files, one: Serve starts it, and it ends when the server drains.
+//   - Watching a peer that isn't read, one per connection: it ends when the peer has left, or the connection is read
+//     again.
+//   - What the end of a context causes: a connection is closed, or the server stops accepting.
 package unix
 
 import (
@@ -50,7 +61,7 @@ const (
 
 // Options are the settings of a Server. The zero value is usable.
 type Options struct {
-	// MaxConnections is how many connections there may be at a time. One more is refused with a
+	// MaxConnections is how many connections there may be at a time, without those of HTTP. One more is refused with a
 	// 429, unless it asks for Kernel.Status or Syscall.Shutdown: a few can always do that. There
 	// are fewer if the process may not have so many files open. 0 means DefaultMaxConnections.
 	MaxConnections int
@@ -106,6 +117,7 @@ type Server struct {
 	k     *kernel.Kernel
 	opts  Options
 	conns *transport.Server
+	http  *transport.Handoff // nil if HTTP isn't served
 
 	// Tests replace these.
 	now          func() time.Time
@@ -137,6 +149,14 @@ func NewServer(k *kernel.Kernel, opts *Options) *Server {
 		[]transport.Reason{refusedForeign, transport.TooMany, refusedUnauthenticated, transport.Stopping},
 		[]transport.Reason{transport.Idle, closedUnfinished, closedStalled}, s.opts.Log)
 	return s
+}
+
+// HTTP returns a listener of the connections that begin with a request of HTTP, that is, with a capital letter, which
+// begins no message. From then on, their server counts and limits them. All other connections carry lines, and without a
+// call of HTTP, all do. It is called once, before Serve.
+func (s *Server) HTTP() net.Listener {
+	s.http = transport.NewHandoff()
+	return s.http
 }
 
 // Stats returns the figures of the moment.

@@ -23,6 +23,7 @@ import (
 var (
 	errUnfinished = errors.New("the peer did not end a line")
 	errStalled    = errors.New("the peer did not take what was sent to it")
+	errHTTP       = errors.New("the peer speaks HTTP")
 )
 
 // serverConn is the server's end of one connection: it reads and writes, and keeps the time. A
@@ -50,6 +51,7 @@ type serverConn struct {
 	pacer *transport.Pacer // nil if there is no frame rate
 
 	// What the reader knows.
+	fresh   bool          // nothing has been read, and what comes may be HTTP
 	last    bool          // reads return what has come, and don't wait
 	beyond  int           // bytes read since last was set
 	partial bool          // the last line that came has no end yet
@@ -84,7 +86,7 @@ func (c *serverConn) Throttled() bool { return c.pacer.Waits() }
 func (c *serverConn) Cut() { _ = c.conn.Close() }
 
 func newServerConn(s *Server, conn *net.UnixConn) *serverConn {
-	c := &serverConn{s: s, conn: conn, deadlines: s.deadlines(conn)}
+	c := &serverConn{s: s, conn: conn, deadlines: s.deadlines(conn), fresh: s.http != nil}
 	c.raw, c.err = conn.SyscallConn()
 	c.attempt, c.socket = c.try, transport.NewSocket(conn)
 	c.pacer = s.conns.Pacer()
@@ -186,6 +188,15 @@ func (c *serverConn) finish() { c.last = true }
 
 // try reads what has come, and reports whether that ends the wait.
 func (c *serverConn) try(fd uintptr) bool {
+	if c.fresh {
+		switch http, come := beginsHTTP(fd); {
+		case http:
+			c.err = errHTTP
+			return true
+		case !come:
+			return false // what comes from here on is looked at first, too
+		}
+	}
 	p := c.lend()
 	n, err := retry(func() (int, error) { return unix.Read(int(fd), p) })
 	switch {
@@ -197,9 +208,30 @@ func (c *serverConn) try(fd uintptr) bool {
 	case n == 0:
 		c.err = io.EOF
 	default:
-		c.got = p[:n]
+		c.got, c.fresh = p[:n], false
 	}
 	return true
+}
+
+// speaksHTTP waits until something has come, and reports whether that is a request of HTTP.
+func (c *serverConn) speaksHTTP() (http bool) {
+	if c.fresh {
+		_ = c.raw.Read(func(fd uintptr) (come bool) {
+			http, come = beginsHTTP(fd)
+			return come
+		})
+	}
+	return http
+}
+
+// beginsHTTP reports whether a request of HTTP has come, and whether anything has, the end included. It stays unread.
+func beginsHTTP(fd uintptr) (http, come bool) {
+	var first [1]byte
+	n, err := retry(func() (int, error) {
+		n, _, err := unix.Recvfrom(int(fd), first[:], unix.MSG_PEEK)
+		return n, err
+	})
+	return n == 1 && 'A' <= first[0] && first[0] <= 'Z', err != unix.EAGAIN
 }
 
 func (c *serverConn) allowed() time.Duration {

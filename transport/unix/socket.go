@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 )
@@ -16,6 +17,7 @@ type socket struct {
 	path string
 
 	mu       sync.Mutex // guards what follows
+	alias    string     // another name; "" if there is none
 	listener *net.UnixListener
 	name     os.FileInfo // the socket's file
 	closed   bool
@@ -31,13 +33,16 @@ func bindSocket(path string) (*socket, error) {
 	return s, nil
 }
 
-// bind gives the socket its name. Clients that have connected under an earlier one and were not
+// bind gives the socket the names that it lacks. Clients that have connected under an earlier one and were not
 // accepted are turned away.
 func (s *socket) bind() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil
+	}
+	if s.listener != nil && s.named() {
+		return s.link()
 	}
 	if err := os.Remove(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("can't take over the socket that was left behind: %w", err)
@@ -57,7 +62,24 @@ func (s *socket) bind() error {
 		_ = s.listener.Close()
 	}
 	s.listener, s.name = l, name
-	return nil
+	return s.link()
+}
+
+// link makes the alias, a link, in place of whatever has its name. It is called with mu held.
+func (s *socket) link() error {
+	if s.linked() {
+		return nil
+	}
+	if err := os.Remove(s.alias); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.Symlink(filepath.Base(s.path), s.alias)
+}
+
+// linked reports whether the alias leads to the socket. It is called with mu held.
+func (s *socket) linked() bool {
+	target, _ := os.Readlink(s.alias)
+	return s.alias == "" || target == filepath.Base(s.path)
 }
 
 // accept waits for a connection, also while the name is removed and bound again.
@@ -77,11 +99,11 @@ func (s *socket) current() *net.UnixListener {
 	return s.listener
 }
 
-// intact reports whether the name leads to the socket.
+// intact reports whether the names lead to the socket.
 func (s *socket) intact() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.closed || s.named()
+	return s.closed || s.named() && s.linked()
 }
 
 // named reports whether the name is that of the socket. It is called with mu held.
@@ -90,11 +112,14 @@ func (s *socket) named() bool {
 	return err == nil && os.SameFile(now, s.name)
 }
 
-// withdraw removes the name, so that clients no longer find the socket.
+// withdraw removes the names, so that clients no longer find the socket.
 func (s *socket) withdraw() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
+	if s.alias != "" && s.linked() {
+		_ = os.Remove(s.alias)
+	}
 	if s.named() {
 		_ = os.Remove(s.path)
 	}

@@ -3,7 +3,6 @@ package unix
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -112,7 +111,7 @@ func TestASocketThatCantBeMadeAgainIsTriedOn(t *testing.T) {
 			defer close(ended)
 			l.watchNames(ctx, time.Second, slog.New(slog.NewTextHandler(log, nil)))
 		}()
-		time.Sleep(10 * time.Second)
+		time.Sleep(10*time.Second + time.Second/2) // between two checks
 		if log.String() != "" {
 			t.Errorf("all is well, and it says %s", log)
 		}
@@ -167,60 +166,63 @@ func TestTheOwnerOfTheNewLockIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestHTTPSocketsAreMadeAgainToo(t *testing.T) {
-	l, err := Listen(filepath.Join(shortDir(t), "a.sock"), Info{})
+// An alias leads to the socket, takes the place of what was left behind, is made again, and goes with the socket.
+func TestAnAlias(t *testing.T) {
+	dir := shortDir(t)
+	l, err := Listen(filepath.Join(dir, "a.sock"), Info{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := HTTPPath(l.Path())
-	socket, err := l.ListenOwner(path, nil)
+	alias := HTTPPath(l.Path())
+	if alias != filepath.Join(dir, "a.http.sock") {
+		t.Errorf("it is %s", alias)
+	}
+	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: alias, Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	accepted := make(chan net.Conn, 1)
-	ended := make(chan error, 1)
-	go func() {
-		for {
-			c, err := socket.Accept()
-			if err != nil {
-				ended <- err
-				return
+	left.SetUnlinkOnClose(false)
+	_ = left.Close()
+	if err := l.Alias(alias); err != nil {
+		t.Fatal(err)
+	}
+	connects := func(when string) {
+		t.Helper()
+		c, err := net.Dial("unix", alias)
+		if err != nil {
+			t.Fatalf("%s: %v", when, err)
+		}
+		defer func() { _ = c.Close() }()
+		if served, err := l.socket.accept(); err != nil {
+			t.Errorf("%s: %v", when, err)
+		} else {
+			_ = served.Close()
+		}
+	}
+	connects("at first")
+	listener := l.socket.current()
+	for _, name := range []string{alias, l.Path()} {
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []bool{true, false} {
+			if restored, err := l.restore(); err != nil || restored != want {
+				t.Errorf("%s, %d: %t, %v", name, i, restored, err)
 			}
-			accepted <- c
 		}
-	}()
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	for i, want := range []bool{true, false} {
-		if restored, err := l.restore(); err != nil || restored != want {
-			t.Errorf("%d: %t, %v", i, restored, err)
+		connects("without " + filepath.Base(name))
+		if same := l.socket.current() == listener; same != (name == alias) {
+			t.Errorf("without %s, the socket is the same: %t", name, same)
 		}
-	}
-	c, err := net.Dial("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = arrives(t, "it is accepted", accepted).Close()
-	if _, err := c.Read(make([]byte, 1)); err != io.EOF {
-		t.Errorf("got %v", err)
-	}
-	_ = c.Close()
-	// One that was closed is not made again.
-	if err := socket.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := arrives(t, "accepting ends", ended); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("got %v", err)
-	}
-	if restored, err := l.restore(); err != nil || restored {
-		t.Errorf("%t, %v", restored, err)
-	}
-	if _, err := os.Lstat(path); !os.IsNotExist(err) {
-		t.Errorf("it is still there: %v", err)
 	}
 	if err := l.Close(); err != nil {
 		t.Error(err)
+	}
+	if restored, _ := l.restore(); restored && exists(alias) {
+		t.Error("what was closed is made again")
+	}
+	if exists(alias) || exists(l.Path()) {
+		t.Error("it is still there")
 	}
 }
 

@@ -12,6 +12,17 @@
 // goes to a buffer, which is sent when the reader is about to wait, when a stream has
 // nothing more to send for the moment, or when it is large. So the answers to calls that
 // come in a row leave together, and one alone leaves at once.
+//
+// # Goroutines
+//
+//   - Serving, one per connection, beside the loop of package connection: [Handler] starts it, and it ends when the
+//     peer has left and its streams have ended.
+//   - Reading from a peer that isn't served any more, one per connection: Left starts it, and it ends when the
+//     connection has ended, or is read again.
+//   - Dropping a peer that reads too slowly, one per dropped connection: the sender starts it, and it ends when the
+//     reason is written, or Patience ends.
+//   - Closing a connection that is cut off, one per connection: over TLS that may take seconds.
+//   - The timer of pings, one per connection; what the end of a principal causes.
 package ws
 
 import (

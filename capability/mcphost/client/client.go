@@ -6,6 +6,16 @@
 //
 // A server is not trusted: whatever it sends is bounded, and a message that makes no sense ends the
 // request or the connection that it belongs to, and nothing else.
+//
+// # Goroutines
+//
+//   - Reading messages, reading the log, waiting for the process, one each per process: [Dial] starts them, and they
+//     end with the process. Package process has another one.
+//   - Writing a message to a process, one per message: it ends when the process has read it, or has ended.
+//   - Reading notifications, one per connection over HTTP or to a stateless server: it ends with the connection, or
+//     when the server has no such stream.
+//   - Answering a request of the server, 16 per connection; and sending it a cancellation, one per call that was
+//     cancelled. They end when the message is sent.
 package client
 
 import (

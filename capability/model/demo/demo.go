@@ -2,6 +2,10 @@
 // is shown of their results. package llama runs it. The model was trained with a few forms of signatures, results and
 // errors, and doesn't understand others. Its context has 512 tokens, so it is shown the tools that it knows, and those that
 // the last input names.
+//
+// # Goroutines
+//
+//   - The timer that lets go of a model which isn't used, for a moment, one.
 package demo
 
 import (

@@ -8,6 +8,13 @@
 // JavaScript runs in QuickJS, which is a WebAssembly module here: an error in its memory can't
 // reach the process. Code sees its input and what [Host] offers, and nothing else of the machine.
 // Each call begins with the memory as it was when the code had just been loaded.
+//
+// # Goroutines
+//
+//   - Translating a source, 2 at a time: the registration starts it, and it ends when esbuild has returned, also if the
+//     caller has not waited.
+//   - A nested call of code, 16 per call: kernos.call starts it. It ends when the call has its outcome, or with the
+//     context of the code.
 package engine
 
 import (

@@ -1,5 +1,9 @@
 // Package dirfs mounts a directory of this machine in the tree of files. Nothing in it leads
 // out of it.
+//
+// # Goroutines
+//
+//   - What the end of a context causes: a read of a file that blocks, such as that of a pipe, is interrupted.
 package dirfs
 
 import (

@@ -8,6 +8,11 @@
 //	update.go        its updates and its view: what is complete is printed, the editor is below it
 //	script.go        one input and its turn, without a terminal
 //	models.go        what models there are, and the questions about them in ask.go
+//
+// # Goroutines
+//
+//   - Asking a server for its models, one per server: [Detect] waits for them.
+//   - What the end of the client causes: its calls end.
 package chat
 
 import (

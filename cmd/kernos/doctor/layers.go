@@ -57,7 +57,7 @@ func (d *doctor) checkSocket(ctx context.Context, path string) bool {
 		advice := "start the server, or give the right path"
 		switch {
 		case d.Daemon != nil:
-			advice = "the daemon may be older than this program: kernos stop, and the next call starts a new one"
+			advice = "kernos stop ends the daemon, and the next call starts a new one"
 		case errors.Is(err, syscall.ECONNREFUSED):
 			advice = "the server that made it is gone: start it again"
 		case errors.Is(err, fs.ErrPermission):
@@ -133,6 +133,11 @@ func (d *doctor) checkHTTP(ctx context.Context) bool {
 			}
 			return d.unreached("tls", advice, "%v", err)
 		}
+		if unsigned, ok := errors.AsType[*unix.NotSigned](err); ok {
+			d.forbidden = true
+			d.wrong("signature", "", "can't authenticate to the daemon: %v", unsigned) // the error describes what to do
+			return false
+		}
 		switch late := errors.Is(err, context.DeadlineExceeded); {
 		case late && d.Daemon != nil:
 			return d.unreached("http", "", "%v", d.Silent(checkTime)) // the error describes what to do
@@ -193,11 +198,6 @@ func (d *doctor) checkClock(r *http.Response) {
 
 // checkWebSocket opens one.
 func (d *doctor) checkWebSocket(ctx context.Context) bool {
-	if err := d.Sign(ctx); err != nil {
-		d.forbidden = true
-		d.wrong("signature", "", "%v", err) // the error describes what to do
-		return false
-	}
 	conn, err := client.Dial(ctx, d.Target)
 	if err == nil {
 		d.conn = conn

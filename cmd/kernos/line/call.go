@@ -13,6 +13,10 @@
 //	call.go, send.go, job.go, watch.go            a call, and what comes back
 //	complete.go, known.go, values.go              completion
 //	help.go, show.go, guide.go, correct.go        what a person is told
+//
+// # Goroutines
+//
+//   - The timer of a server that hasn't answered for long, for a moment, one per kernos mcp add.
 package line
 
 import (

@@ -89,8 +89,8 @@ func (v *View) Call(ctx context.Context, m message.Message, event func(json.RawM
 	return data, ended(ctx, err)
 }
 
-// Send makes the one call of a command on the path of every call. Show writes the data of its reply for people; if it is nil,
-// the definition of the syscall presents it.
+// Send makes the one call of a command on the path of every call. The data of its reply is shown for people by show, or
+// as the definition presents it if show is nil.
 func (v *View) Send(ctx context.Context, t message.Type, input any, show func(json.RawMessage) error) error {
 	params, err := json.Marshal(input)
 	if err != nil {
@@ -161,15 +161,14 @@ func (c *call) writer(ctx context.Context, lines bool) func(json.RawMessage) err
 
 // printer returns what writes the data of the answer: as the flags choose, or for people.
 func (c *call) printer(ctx context.Context, out *terminal.Printer) func(*client.Item) error {
-	switch {
-	case c.command == nil:
-	case c.show != nil:
+	if c.command != nil {
 		if write := c.writer(ctx, false); write != nil {
 			return func(item *client.Item) error { return write(item.Data) }
 		}
+		if c.show == nil {
+			return out.Present
+		}
 		return func(item *client.Item) error { return c.show(item.Data) }
-	case c.writer(ctx, false) == nil:
-		return out.Present
 	}
 	return func(item *client.Item) error { return out.Print(ctx, item) }
 }

@@ -7,32 +7,27 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"kernos/capability/script"
 	"kernos/cmd/kernos/server"
+	"kernos/cmd/kernos/terminal"
 	"kernos/internal/exit"
 	"kernos/message"
 )
 
-// Types returns the declarations, in TypeScript, of what a kernel serves.
-func Types(ctx context.Context, call server.Caller) (string, error) {
-	all, err := Catalog(ctx, call)
-	if err != nil {
-		return "", err
-	}
-	described := make([]script.Described, len(all))
-	for i, e := range all {
-		if err := server.Read(ctx, call, message.KindQuery, "Syscall.Describe", map[string]any{"name": e.Type}, &described[i]); err != nil {
-			return "", err
-		}
-	}
-	return script.Types(described), nil
+// Types is what Syscall.Types replies.
+type Types struct{ Declarations string }
+
+// Show writes the declarations.
+func (t *Types) Show(s *terminal.Screen) error {
+	return s.Line(strings.TrimSuffix(t.Declarations, "\n"))
 }
 
 // CheckTypes checks the types of a file with tsc.
 func CheckTypes(ctx context.Context, call server.Caller, tsc, file string) error {
-	types, err := Types(ctx, call)
-	if err != nil {
+	var types Types
+	if err := server.Read(ctx, call, message.KindQuery, "Syscall.Types", struct{}{}, &types); err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp("", "kernos-types-")
@@ -41,7 +36,7 @@ func CheckTypes(ctx context.Context, call server.Caller, tsc, file string) error
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	declared := filepath.Join(dir, "kernos.d.ts")
-	if err := os.WriteFile(declared, []byte(types), 0o600); err != nil {
+	if err := os.WriteFile(declared, []byte(types.Declarations), 0o600); err != nil {
 		return exit.Wrap(err)
 	}
 	found, err := exec.CommandContext(ctx, tsc, append(script.CompilerOptions(declared), file)...).CombinedOutput()

@@ -13,6 +13,14 @@
 //
 // is an event, and is sent as soon as it is whole. The one other value is the reply, or the error
 // {"code":…,"message":…} if the program ends with a status other than 0.
+//
+// # Goroutines
+//
+//   - Reading standard input, one: [Run] starts it. It ends with the input, or with the process.
+//   - Sending lines, one: it begins with each connection to a daemon, and ends before the next one.
+//   - Listening for signals, and draining when one has come, three: [Handle] starts them, and they end before it does.
+//   - A request that a program serves, one per request, and one that reads what the program prints: they end when the
+//     process of the request has ended.
 package pipe
 
 import (

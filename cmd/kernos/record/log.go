@@ -105,6 +105,7 @@ type pageRequest struct {
 	Limit   int    `json:"limit,omitempty"`
 	Order   string `json:"order,omitempty"`
 	Records bool   `json:"records"`
+	Around  bool   `json:"around,omitempty"`
 }
 
 // pageReply is the output of both. Only a search has Scores and what follows, up to the cursor.

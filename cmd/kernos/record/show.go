@@ -25,7 +25,7 @@ const maxEffects = 1000
 
 // Show shows one message, by its id or the short form of it, with its cause and its effects.
 func (l *Listing) Show(ctx context.Context, id string) error {
-	reply, found, err := l.page(ctx, &pageRequest{Filter: Filter{ID: id}, Limit: 1, Records: true})
+	reply, found, err := l.page(ctx, &pageRequest{Filter: Filter{ID: id}, Limit: maxEffects, Records: true, Around: true})
 	if err != nil {
 		return err
 	}
@@ -33,17 +33,12 @@ func (l *Listing) Show(ctx context.Context, id string) error {
 		reply.Dropped.note(l.screen)
 		return &exit.Error{Status: exit.Failure, Cause: message.Errorf(404, "no message in the journal has the id %s; kernos log lists messages with their ids", visible.Text(id))}
 	}
-	m := &found[0]
+	m, cause, effects := &found[0], []shown(nil), found[1:]
 	m.read()
-	var cause, effects []shown
-	if m.causation != "" {
-		if _, cause, err = l.page(ctx, &pageRequest{Filter: Filter{ID: m.causation}, Limit: 1, Records: true}); err != nil {
-			return err
+	if len(effects) > 0 {
+		if effects[0].read(); effects[0].wholeID == m.causation {
+			cause, effects = effects[:1], effects[1:]
 		}
-	}
-	reply, effects, err = l.page(ctx, &pageRequest{Filter: Filter{Causation: m.wholeID}, Limit: maxEffects, Records: true})
-	if err != nil {
-		return err
 	}
 	if l.print != nil {
 		return l.printOne(m, cause, effects)

@@ -9,13 +9,20 @@
 //	err = k.Stream(ctx, call, each)
 //
 // Every call goes through package client, over a WebSocket. Lines of messages are for kernos pipe and
-// kernos handle; the socket of a daemon that carries them also serves for signatures, and for the operator of a daemon
-// that has no place left.
+// kernos handle, and for the operator of a daemon that has no place left. A daemon has one socket for both.
 //
 //	contexts.go, server.go   which server is meant
 //	kernel.go, request.go    a connection to it, and requests
 //	start.go, stop.go        the life of a daemon
 //	serve.go, inline.go      a kernel in this process, and its log in logfile.go
+//
+// # Goroutines
+//
+//   - Listening for signals, and returning unused memory to the system, one each: kernos serve starts them, and they
+//     end before it does.
+//   - Serving a kernel in this process, and its standard input, one each: kernos pipe --inline starts them. The input's
+//     ends with the process if it can't be interrupted.
+//   - What the end of a context causes: a daemon that is starting isn't waited for.
 package server
 
 import (

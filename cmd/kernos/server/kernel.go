@@ -78,7 +78,7 @@ func (s *Server) Open(ctx context.Context, o Options) (*Kernel, error) {
 func (k *Kernel) open(ctx context.Context) (err error) {
 	s := k.server
 	if s.Daemon == nil {
-		k.conn, err = s.dialOnce(ctx)
+		k.conn, err = s.dial(ctx)
 		return s.Explain(err)
 	}
 	if k.opts.Alone {
@@ -88,7 +88,7 @@ func (k *Kernel) open(ctx context.Context) (err error) {
 		return k.openReadOnly(ctx)
 	}
 	err = s.reach(ctx, k.opts.Start, func() (err error) {
-		k.conn, err = s.dialOnce(ctx)
+		k.conn, err = s.dial(ctx)
 		return err
 	})
 	switch {
@@ -126,7 +126,7 @@ func (k *Kernel) openInProcess(ctx context.Context) error {
 
 // openReadOnly connects to the daemon of this user, or to a kernel of the definitions if the daemon doesn't answer.
 func (k *Kernel) openReadOnly(ctx context.Context) (err error) {
-	k.conn, err = k.server.dialOnce(ctx)
+	k.conn, err = k.server.dial(ctx)
 	if !isAway(err) && !isFull(err) {
 		return k.server.Explain(err)
 	}

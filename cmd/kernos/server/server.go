@@ -6,8 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
+	"net"
 	"os"
+	"strings"
 	"time"
 
 	"kernos/client"
@@ -42,7 +43,7 @@ func FindServer(context, url string) (*Server, error) {
 		if overTLS(url) {
 			t.CAFile = os.Getenv("KERNOS_CA_FILE")
 		}
-		return &Server{Target: t}, asUsage(t.Check())
+		return &Server{Target: signing(t)}, asUsage(t.Check())
 	}
 	all, err := ReadContexts()
 	if err != nil {
@@ -50,7 +51,8 @@ func FindServer(context, url string) (*Server, error) {
 	}
 	s := &Server{Context: cmp.Or(context, all.CurrentName())}
 	if s.Context != LocalContext {
-		s.Target, err = all.target(s.Context)
+		t, err := all.target(s.Context)
+		s.Target = signing(t)
 		return s, asUsage(err)
 	}
 	if s.Daemon, err = findDaemon(); err != nil {
@@ -74,7 +76,30 @@ const reconnectTime = 3 * time.Second
 
 // target returns where the daemon answers calls.
 func (d *Daemon) target() client.Target {
-	return client.Target{URL: "unix://" + unix.HTTPPath(d.Socket), Patience: reconnectTime}
+	return client.Target{URL: "unix://" + d.Socket, Patience: reconnectTime, Dial: dialer(d.Socket)}
+}
+
+// dialer connects to the socket of a daemon, and signs if the daemon wants that.
+func dialer(socket string) func(context.Context) (net.Conn, error) {
+	return func(ctx context.Context) (net.Conn, error) { return new(unix.Dialer).DialHTTP(ctx, socket) }
+}
+
+// wantsSignature reports whether a target is the socket of a daemon that wants its clients to sign.
+func wantsSignature(t client.Target) (socket string, wants bool) {
+	socket, local := strings.CutPrefix(t.URL, "unix://")
+	if !local {
+		return "", false
+	}
+	info, _ := unix.Inspect(socket)
+	return socket, info.Auth
+}
+
+// signing returns a target that signs, if the daemon there wants that.
+func signing(t client.Target) client.Target {
+	if socket, wants := wantsSignature(t); wants {
+		t.Dial = dialer(socket)
+	}
+	return t
 }
 
 // reach connects to the daemon of this user. One that is shutting down is left for the next, which reach waits for or,
@@ -89,8 +114,8 @@ func (s *Server) reach(ctx context.Context, start bool, dial func() error) error
 			return false, failure
 		}
 		_ = daemon.Close()
-		s.Target.URL = s.Daemon.target().URL // the daemon may be another one than before
-		return true, err                     // a daemon that is starting takes its other socket first
+		s.Target = s.Daemon.target() // the daemon may be another one than before
+		return true, err
 	})
 }
 
@@ -102,9 +127,7 @@ const returnTime = 30 * time.Second
 // is nil if the server isn't there.
 func (s *Server) upgrade(ctx context.Context, path, protocol string, wait bool) (conn *client.Upgraded, err error) {
 	dial := func() (err error) {
-		if err = s.Sign(ctx); err == nil {
-			conn, err = s.Target.Upgrade(ctx, path, protocol)
-		}
+		conn, err = s.Target.Upgrade(ctx, path, protocol)
 		return err
 	}
 	switch {
@@ -149,41 +172,15 @@ func (s *Server) Lines(ctx context.Context, start bool) (Lines, error) {
 	return conn, nil
 }
 
-// Sign gets a ticket for HTTP, if the server is a daemon of this user that wants signatures.
-func (s *Server) Sign(ctx context.Context) (err error) {
-	if s.Daemon == nil {
-		return nil
-	}
-	s.Target.Token = ""
-	if info, _ := unix.Inspect(s.Daemon.Socket); info.Auth {
-		s.Target.Token, err = s.Daemon.ticket(ctx)
-	}
-	return err
-}
-
-// dialOnce connects to the server if it is there.
-func (s *Server) dialOnce(ctx context.Context) (*client.Client, error) {
-	if err := s.Sign(ctx); err != nil {
-		return nil, err
-	}
-	conn, err := s.dial(ctx)
-	r, refused := errors.AsType[*client.Refused](err)
-	if !refused || r.Status != http.StatusUnauthorized || s.Daemon == nil || s.Target.Token != "" {
-		return conn, err
-	}
-	// The file by which a daemon asks for a signature was deleted.
-	if s.Target.Token, err = s.Daemon.ticket(ctx); err != nil {
-		return nil, err
-	}
-	return s.dial(ctx)
-}
-
-// dial connects within the time that a server may take. The time of a signature isn't part of it: a person may have to
-// approve that.
+// dial connects to the server if it is there, within the time that it may take. A daemon that wants a signature gets
+// more of it: a person may have to approve that.
 func (s *Server) dial(ctx context.Context) (*client.Client, error) {
 	within := patience.For(answerTime)
 	if s.TimeLimit > 0 {
 		within = min(within, max(s.TimeLimit, leastAnswerTime))
+	}
+	if _, wants := wantsSignature(s.Target); wants {
+		within = EndTime()
 	}
 	answering, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -214,14 +211,15 @@ func (d *Daemon) silent(within time.Duration) error {
 // isAway reports whether a server is not there at the moment: it is starting, or shutting down.
 func isAway(err error) bool {
 	_, unreachable := errors.AsType[*client.Unreachable](err)
+	_, notSigned := errors.AsType[*unix.NotSigned](err)
 	r, refused := errors.AsType[*client.Refused](err)
-	return unreachable || refused && r.Name() == transport.ShuttingDown
+	return unreachable && !notSigned && !isFull(err) || refused && r.Name() == transport.ShuttingDown
 }
 
 // isFull reports whether a server has as many connections as it may.
 func isFull(err error) bool {
 	r, refused := errors.AsType[*client.Refused](err)
-	return refused && r.Name() == transport.TooManyConnections
+	return refused && r.Name() == transport.TooManyConnections || errors.Is(err, unix.ErrFull)
 }
 
 // Setting returns the command that gives the server a file: in its context, or in a variable if it
@@ -260,7 +258,10 @@ func (s *Server) Explain(err error) error {
 			err = fmt.Errorf("%w; its token is set with %s", err, s.Setting("token-file", "KERNOS_TOKEN"))
 		}
 	}
-	if _, ok := errors.AsType[*client.Unreachable](err); ok {
+	if e, ok := errors.AsType[*client.Unreachable](err); ok {
+		if _, ok := errors.AsType[*unix.NotSigned](err); ok {
+			return unreachable(e.Err)
+		}
 		status = exit.Unreachable
 		err = fmt.Errorf("%w; %s looks for the reason", err, s.doctor())
 	}

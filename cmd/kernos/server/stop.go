@@ -34,7 +34,7 @@ func (s *Server) Stop(ctx context.Context, timeout time.Duration) (report string
 		return "", err
 	}
 	err = Retry(ctx, timeout, func(waiting context.Context) (again bool, err error) {
-		conn, err := s.dialOnce(waiting)
+		conn, err := s.dial(waiting)
 		_, gone := errors.AsType[*client.Unreachable](err)
 		r, refused := errors.AsType[*client.Refused](err)
 		switch {
@@ -136,18 +136,13 @@ func (d *Daemon) Status(ctx context.Context) (status lifecycle.Status, err error
 	return status, json.Unmarshal(data, &status)
 }
 
-// operate asks the daemon over the socket of messages, where it has places for its operator: it
+// operate asks the daemon with lines, for which it has places for its operator: it
 // answers Kernel.Status and Syscall.Shutdown there however many connections it has.
 func (d *Daemon) operate(ctx context.Context, kind message.Kind, t message.Type) (json.RawMessage, error) {
 	conn, err := new(unix.Dialer).Dial(ctx, d.Socket)
 	if err != nil {
 		return nil, unreachable(err)
 	}
-	return ask(ctx, conn, kind, t)
-}
-
-// ask sends one request without parameters over a connection, and closes it.
-func ask(ctx context.Context, conn *unix.Conn, kind message.Kind, t message.Type) (json.RawMessage, error) {
 	outcome, err := conn.Ask(ctx, message.Message{Kind: kind, Type: t, Data: []byte("{}")})
 	if err != nil {
 		return nil, unreachable(err)

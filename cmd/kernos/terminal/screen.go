@@ -5,6 +5,10 @@
 //	markdown.go, github.go    Markdown as its text grows
 //	screen.go, table.go       lines and tables; region.go repeats them in their place, bar.go shows progress
 //	ask.go                    questions to a person
+//
+// # Goroutines
+//
+//   - Reading an answer, one per question: [Ask] starts it, and it ends when a line was typed, or with the process.
 package terminal
 
 import (

@@ -1,4 +1,9 @@
 // Package bridge connects a client of MCP that speaks over standard input and output with one server after the other.
+//
+// # Goroutines
+//
+//   - Reading the client's lines, one: [Run] starts it. It ends with the input, or with the process.
+//   - Sending what waits to a server, one: it begins with each connection, and ends before the next one.
 package bridge
 
 import (
