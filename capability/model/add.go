@@ -42,7 +42,7 @@ var add = kernel.DefineCommand[addInput, addOutput](kernel.Definition{
 	Emits:   memoryChanged,
 	Presentation: kernel.Presentation{
 		Title: "Connect a model", Words: "configure a model, llm, provider, ollama, openai, anthropic",
-		Result:    "{name} is connected: {model} at {baseUrl}[; it is the default{?default}]",
+		Result:    "{name} is connected: {model} at {baseUrl}",
 		Arguments: []string{"name"},
 		Errors:    slices.Insert(slices.Clone(generate.Errors), 2, kernel.ErrorDefinition{Code: 409, When: "a model of this name is configured"}),
 	},

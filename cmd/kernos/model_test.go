@@ -37,7 +37,7 @@ func TestModelsAreFoundAndConnected(t *testing.T) {
 		{args: "model add groq --as curl", want: "[redacted]"},
 		{args: "model add groq --as ndjson", want: "Model.Add"},
 		{args: "model add groq --background --dry-run", want: "[redacted]"},
-		{args: "model add ollama --model gemma3", want: "ollama is connected: gemma3 at http://" + host + "/v1; it is the default\n"},
+		{args: "model add ollama --model gemma3", want: "ollama is connected: gemma3 at http://" + host + "/v1\n"},
 		{args: "model add ollama", want: "model ollama is configured already", status: 1},
 		{args: "model add olama", want: "did you mean ollama?", status: 2},
 		{args: "model add", want: "name the model", status: 2},

@@ -42,7 +42,7 @@ type openRPCMethod struct {
 	Kind           message.Kind    `json:"x-kind"`
 	Title          string          `json:"x-title,omitempty"`
 	Words          string          `json:"x-words,omitempty"` // what people call it
-	Asks           bool            `json:"x-asks,omitempty"` // a person should confirm the call: its change can't be taken back
+	Asks           bool            `json:"x-asks,omitempty"`  // a person should confirm the call: its change can't be taken back
 }
 
 type openRPCTag struct {

@@ -20,12 +20,13 @@ export function addFinder(finder: Finder, sign = ""): () => void {
 
 const shown = signal(false), text = signal(""), entries = signal<Entry[]>([]), at = signal(0);
 const most = 50;
+let finding = Promise.resolve(); // what was typed last; Enter waits for it, so that it chooses none of what was found before
 
 export function openPalette() {
   text.value = "";
   shown.value = true;
-  void find();
-  void learnNames().then(() => { if (text.peek()) void find(); }, () => {});
+  finding = find();
+  void learnNames().then(() => { if (text.peek()) finding = find(); }, () => {});
 }
 
 addFinder((typed) => {
@@ -64,11 +65,11 @@ export function Palette() {
       <input role="combobox" aria-label="Go to a method, key, message or action" aria-expanded="true" aria-controls="palette-list"
         aria-activedescendant={entries.value.length ? `palette-${at.value}` : undefined}
         placeholder="Method, :key, #message id or >action" value={text.value}
-        onInput={(event) => { text.value = event.currentTarget.value; void find(); }}
+        onInput={(event) => { text.value = event.currentTarget.value; finding = find(); }}
         onKeyDown={(event) => {
           if (event.key === "ArrowDown") move(1);
           else if (event.key === "ArrowUp") move(-1);
-          else if (event.key === "Enter") choose(entries.peek()[at.peek()]);
+          else if (event.key === "Enter") void finding.then(() => choose(entries.peek()[at.peek()]));
           else return;
           event.preventDefault();
         }} />
