@@ -48,7 +48,7 @@ func TestCallersAreCompletedAndTheirMessagesDrawn(t *testing.T) {
 	for args, want := range map[string]string{
 		"log --principal ":      "owner\ndefault\ttoken agent\nci\ttoken viewer\n",
 		"graph p --principal c": "ci\ttoken viewer\n",
-		"token revoke c":        "ci\ttoken viewer\n",
+		"token revoke c":        "ci\n",
 		"token show ci ":        ":4\n",
 	} {
 		if out, _, _ := h.run("", append([]string{"__complete"}, strings.Split(args, " ")...)...); !strings.HasPrefix(out, want) {

@@ -312,7 +312,7 @@ func (c *call) find(ctx context.Context) error {
 		}
 		if named {
 			c.Words = words[:1]
-		} else if c.module, c.name = splitName(words); c.name == "" || len(c.modulesWith(words[0])) > 0 {
+		} else if c.module, c.name = splitName(words); c.name == "" || len(c.meant(words[0])) > 0 {
 			return c.noCommand(words[0])
 		}
 	}
@@ -389,7 +389,7 @@ func (c *call) noCommand(word string) error {
 	}
 	c.noteLacks()
 	hint := nearest.Hint(word, names)
-	if meant := c.modulesWith(word); len(meant) > 0 { // a method needs its module: others may get one of that name
+	if meant := c.meant(word); len(meant) > 0 { // a method needs its module: others may get one of that name
 		hint = nearest.Ask(meant)
 	}
 	if word == "version" {
@@ -401,9 +401,9 @@ func (c *call) noCommand(word string) error {
 	return fmt.Errorf("there is no command %q; %skernos help lists them, and kernos call the modules", word, hint)
 }
 
-// modulesWith returns the commands that call methods of this name, of any module, or else those of the kernel's own that people
-// call so.
-func (c *call) modulesWith(method string) (commands []string) {
+// meant returns the commands that call methods of this name, of any module, or else those of the kernel's own that people
+// call so. Where a lone word follows it, that may be a method which isn't listed, of a module with such a name.
+func (c *call) meant(method string) (commands []string) {
 	if c.catalog == nil {
 		return nil
 	}
@@ -412,7 +412,7 @@ func (c *call) modulesWith(method string) (commands []string) {
 			commands = append(commands, "kernos "+m.Namespace+" "+method)
 		}
 	}
-	if r, err := definitions(); len(commands) == 0 && err == nil {
+	if r, err := definitions(); len(commands) == 0 && err == nil && (len(c.Words) == 1 || c.HasParameters) {
 		for s := range r.All().Syscalls() {
 			module, name := kernel.Method(s.Type)
 			if m := c.catalog.Module(module); m != nil && slices.Contains(m.Methods, name) && nearest.Lists(s.Words, method) {

@@ -234,13 +234,14 @@ func (c *call) parameterCompletions(ctx context.Context, word string) []string {
 		return found
 	}
 	given := strings.Join(c.Args, "\n") + "\n"
+	params, _ := (&Line{Args: c.Args, Words: c.Words}).Parameters(c.method, Input{}) // what can't be read isn't given yet
 	for _, name := range FieldNames(&c.method.Field) {
 		f := c.method.Find(name)
 		flag := "--" + FlagName(name)
 		if IsReserved(FlagName(name)) { // kernos call has a flag of this name
 			flag = name + "="
 		}
-		if !strings.HasPrefix(flag, word) || f.Scalar() != "array" && strings.Contains(given, flag+"\n") {
+		if !strings.HasPrefix(flag, word) || f.Scalar() != "array" && (strings.Contains(given, flag+"\n") || jsonvalue.Members(params).Has(name)) {
 			continue
 		}
 		about := f.Description

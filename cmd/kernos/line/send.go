@@ -95,7 +95,7 @@ func (c *call) metadata() client.Metadata {
 		}
 		return m
 	}
-	if c.command != nil && c.changesNothing() && !c.Verbose {
+	if (c.command != nil || c.Show.People) && c.changesNothing() && !c.Verbose {
 		return m
 	}
 	m.ID = ulid.Make().String()
