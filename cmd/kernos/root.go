@@ -20,7 +20,7 @@ import (
 )
 
 // version is set when a release is built.
-var version = "0.19.0"
+var version = "0.20.0"
 
 // commandGroups are the commands as the help text shows them. A command without a group comes last.
 var commandGroups = []struct {
