@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -91,15 +92,28 @@ func methodCommand(c *cobra.Command, words func(args []string) []string) *cobra.
 func moduleCommand(c *cobra.Command) *cobra.Command {
 	module := c.Name()
 	c.Annotations = map[string]string{line.ModuleCommand: module}
-	if c.RunE != nil {
-		c.ValidArgsFunction = func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-			return line.CompleteCall(c, []string{module}, word)
-		}
-		return c
+	words := func(args []string) []string { return slices.Concat([]string{module}, args) }
+	if c.RunE == nil {
+		c.Use += " METHOD [--PARAMETER VALUE …]"
+		c.Long = fmt.Sprintf("Call a method of the module %[1]s. kernos %[1]s lists the methods, and\nkernos %[1]s METHOD --help says what one takes.\n\n%[2]s", module, c.Long)
+		methodCommand(c, words)
 	}
-	c.Use += " METHOD [--PARAMETER VALUE …]"
-	c.Long = fmt.Sprintf("Call a method of the module %[1]s. kernos %[1]s lists the methods, and\nkernos %[1]s METHOD --help says what one takes.\n\n%[2]s", module, c.Long)
-	return methodCommand(c, func(args []string) []string { return slices.Concat([]string{module}, args) })
+	c.ValidArgsFunction = func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		found, directive := line.CompleteCall(c, words(args), word)
+		if len(args) == 0 {
+			found = withoutCommands(c, found)
+		}
+		return found, directive
+	}
+	return c
+}
+
+// withoutCommands returns the completions that aren't commands of a command, which are listed already.
+func withoutCommands(c *cobra.Command, completions []string) []string {
+	return slices.DeleteFunc(completions, func(completion string) bool {
+		name, _, _ := strings.Cut(completion, "\t")
+		return slices.ContainsFunc(c.Commands(), func(own *cobra.Command) bool { return own.Name() == name })
+	})
 }
 
 // listsItsFlags leaves the flags of a command that reads them itself to its own help text

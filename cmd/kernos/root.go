@@ -58,8 +58,11 @@ that isn't a terminal, and no command, means kernos pipe.`,
 			}
 			return nil
 		},
-		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
-		ValidArgsFunction: line.CompleteModules,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		ValidArgsFunction: func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+			found, directive := line.CompleteModules(c, args, word)
+			return withoutCommands(c, found), directive
+		},
 	}
 	root.SetVersionTemplate("kernos {{.Version}}\n")
 	root.AddCommand(backupCommand(), callCommand(), chatCommand(), completionCommand(), consoleCommand(), contextCommand(), convertCommand(), describeCommand(), doctorCommand(),
@@ -157,8 +160,8 @@ func helpCommand() *cobra.Command {
 					}
 				}
 			}
-			if len(args) < 2 && (len(args) == 0 || target == c.Root()) {
-				found = append(found, line.Completions(args, word)...)
+			if len(args) < 2 && (len(args) == 0 || target == c.Root() || target.Annotations[line.ModuleCommand] != "") {
+				found = append(found, withoutCommands(target, line.Completions(args, word))...)
 			}
 			return found, cobra.ShellCompDirectiveNoFileComp
 		},
