@@ -14,7 +14,7 @@ import (
 // notRun are syscalls whose examples are valid and name what isn't there, and what that is.
 var notRun = map[message.Type]string{
 	"Agent.Ask": "a file of an agent", "Blob.Read": "a blob",
-	"Mcp.Add": "a server", "Mcp.Allow": "a mounted server", "Mcp.Ask": "a client of the Model Context Protocol",
+	"Mcp.Add": "a server", "Model.Add": "a server of models", "Mcp.Allow": "a mounted server", "Mcp.Ask": "a client of the Model Context Protocol",
 }
 
 // TestExamplesRun runs the examples that schemas of parameters show as a whole.

@@ -60,13 +60,13 @@ func TestModelsAreAddedAndRemovedWhole(t *testing.T) {
 		typ              message.Type
 		data, says, want string
 	}{
-		{"Model.Add", `{"name":"cloud` + at + `,"key":"` + key + `"}`, "the provider refuses the key", ""},
-		{"Model.Add", `{"name":"cloud` + at + `,"key":"` + key + `"}`, `{"name":"cloud","model":"m","baseUrl":"` + s.URL + `/v1","default":true}`, "cloud+key:m default:cloud"},
+		{"Model.Add", `{"name":"cloud` + at + `,"apiKey":"` + key + `"}`, "the provider refuses the key", ""},
+		{"Model.Add", `{"name":"cloud` + at + `,"apiKey":"` + key + `"}`, `{"name":"cloud","model":"m","baseUrl":"` + s.URL + `/v1","default":true}`, "cloud+key:m default:cloud"},
 		{"Model.Add", `{"name":"cloud` + at + `}`, "A model cloud is configured already", "cloud+key:m default:cloud"},
 		{"Model.Add", `{"name":"fixed` + at + `}`, "A model fixed is configured already", "cloud+key:m default:cloud"},
 		{"Model.Add", `{"name":"default` + at + `}`, "and not default", "cloud+key:m default:cloud"},
 		{"Model.Add", `{"name":"new"}`, "baseUrl: expected a URL", "cloud+key:m default:cloud"},
-		{"Model.Add", `{"name":"openai","key":"pwenc:v1:` + key + `"}`, "key: expected a string that is sealed", "cloud+key:m default:cloud"},
+		{"Model.Add", `{"name":"openai","apiKey":"pwenc:v1:` + key + `"}`, "key: expected a string that is sealed", "cloud+key:m default:cloud"},
 		{"Model.Add", `{"name":"local` + at + `}`, `"name":"local"`, "cloud+key:m default:cloud local:m"},
 		{"Model.Default", `{"name":"local"}`, `{"default":"local","before":"cloud"}`, "cloud+key:m default:local local:m"},
 		{"Model.Default", `{"name":"locl"}`, "did you mean local?", "cloud+key:m default:local local:m"},

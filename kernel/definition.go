@@ -92,7 +92,7 @@ type AnswerSource byte
 const (
 	Fresh       AnswerSource = iota // made for this call: recorded, and kept as a blob only without secrets
 	FromStore                       // given to be kept: may go to a blob whatever it looks like
-	FromJournal                     // read from the journal, which must not grow by being read: events are not recorded, and replies without their data
+	FromJournal                     // read from the journal, or made of definitions: the journal must not grow by that, so events are not recorded, and replies without their data
 )
 
 // An Effect is where the effect of a syscall is.

@@ -36,7 +36,7 @@ var modules = kernel.DefineQuery[nothing, Catalog](kernel.Definition{
 		Title: "List modules", Words: "namespaces, capabilities",
 		Columns: []string{"MODULE {name}", "VERSION {version}", "SUMMARY {summary}"},
 	},
-	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},
+	Journaled: kernel.Journaled{Recording: kernel.InWorkflows, Answers: kernel.FromJournal},
 	Access:    principal.ForAll,
 })
 

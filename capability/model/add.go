@@ -25,7 +25,7 @@ type addInput struct {
 	Model   string `json:"model,omitzero" jsonschema:"maxLength=256" jsonschema_description:"The name of the model at the provider. Default: a current model of a known provider."`
 	BaseURL string `json:"baseUrl,omitzero" jsonschema:"maxLength=2048" jsonschema_description:"Where the provider is. Default: the address of the known provider of this name."`
 	Dialect string `json:"dialect,omitzero" jsonschema:"enum=openai-chat,enum=anthropic-messages" jsonschema_description:"How the provider is talked to. Default: as the known provider of this name, or else openai-chat."`
-	Key     string `json:"key,omitzero" jsonschema:"format=password,writeOnly=true,maxLength=8192" jsonschema_description:"The key of the provider. It is sealed for the host of the provider; a sealed string is kept as it is."`
+	APIKey  string `json:"apiKey,omitzero" jsonschema:"format=password,writeOnly=true,maxLength=8192" jsonschema_description:"The key of the provider. It is sealed for the host of the provider; a sealed string is kept as it is."`
 }
 
 type addOutput struct {
@@ -73,8 +73,8 @@ func (m *models) add(ctx context.Context, in addInput) (out addOutput, err error
 	if err := p.check(); err != nil {
 		return out, message.Errorf(422, "%v", err)
 	}
-	if p.Key = in.Key; in.Key != "" && !sealed.In(in.Key) {
-		if p.Key, err = m.Seal(ctx, in.Key, sealed.Destination{p.url.Host}); err != nil {
+	if p.Key = in.APIKey; in.APIKey != "" && !sealed.In(in.APIKey) {
+		if p.Key, err = m.Seal(ctx, in.APIKey, sealed.Destination{p.url.Host}); err != nil {
 			return out, err
 		}
 	}

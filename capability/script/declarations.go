@@ -22,7 +22,7 @@ var types = kernel.DefineQuery[struct{}, typesOutput](kernel.Definition{
 	Type:         "Syscall.Types",
 	Summary:      "Declare in TypeScript what the code of a syscall has: kernos.call with the types of all syscalls that the caller may call, fetch, console and the rest.",
 	Presentation: kernel.Presentation{Title: "Declare syscalls in TypeScript", Words: "d.ts, typings, types for an editor"},
-	Journaled:    kernel.Journaled{Recording: kernel.InWorkflows},
+	Journaled:    kernel.Journaled{Recording: kernel.InWorkflows, Answers: kernel.FromJournal},
 })
 
 func (s *Scripts) types(ctx context.Context, _ struct{}) (typesOutput, error) {

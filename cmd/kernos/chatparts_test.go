@@ -157,7 +157,7 @@ func TestTheOfferOfAKey(t *testing.T) {
 	}
 	h.lacks(key)
 	out, _, _ := h.run("", "log", "--json", "-n", "1000")
-	if !strings.Contains(out, "Crypto.Seal") || strings.Contains(out, key) {
+	if !strings.Contains(out, "Model.Add") || strings.Contains(out, key) {
 		t.Errorf("the log is\n%s", out)
 	}
 }

@@ -46,7 +46,7 @@ func host(baseURL string) string {
 func (f *Found) Addition() map[string]string {
 	in := map[string]string{"name": f.Name, "dialect": f.Dialect, "baseUrl": f.BaseURL, "model": f.Model}
 	if f.Key != "" {
-		in["key"] = f.Key
+		in["apiKey"] = f.Key
 	}
 	return in
 }

@@ -98,12 +98,15 @@ func (c *call) corrected(g *client.Guidance, params json.RawMessage) string {
 // itself.
 const ModuleCommand = "module"
 
-// calling returns the words that call a method, or that show a module: a module whose name is
-// that of a command needs the word call before it.
+// calling returns the words that call a method, or that show a module. The word call stands before a module whose name is
+// that of a command, and before a method for which the command of its module has a command of its own.
 func (c *call) calling(module string, method ...string) []string {
 	words := append([]string{module}, method...)
 	if slices.ContainsFunc(c.root.Commands(), func(own *cobra.Command) bool {
-		return (own.Name() == module || own.HasAlias(module)) && own.Annotations[ModuleCommand] == ""
+		if own.Name() != module && !own.HasAlias(module) {
+			return false
+		}
+		return own.Annotations[ModuleCommand] == "" || slices.ContainsFunc(own.Commands(), func(c *cobra.Command) bool { return slices.Contains(method, c.Name()) })
 	}) {
 		words = append([]string{"call"}, words...)
 	}
