@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -90,16 +91,29 @@ func methodCommand(c *cobra.Command, words func(args []string) []string) *cobra.
 // method. Without a word, a command that has nothing to run lists the methods.
 func moduleCommand(c *cobra.Command) *cobra.Command {
 	module := c.Name()
-	c.Annotations = map[string]string{line.ModuleCommand: module}
-	if c.RunE != nil {
-		c.ValidArgsFunction = func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-			return line.CompleteCall(c, []string{module}, word)
-		}
-		return c
+	words := func(args []string) []string { return slices.Concat([]string{module}, args) }
+	if c.RunE == nil {
+		c.Use += " METHOD [--PARAMETER VALUE …]"
+		c.Long = fmt.Sprintf("Call a method of the module %[1]s. kernos %[1]s lists the methods, and\nkernos %[1]s METHOD --help says what one takes.\n\n%[2]s", module, c.Long)
+		methodCommand(c, words)
 	}
-	c.Use += " METHOD [--PARAMETER VALUE …]"
-	c.Long = fmt.Sprintf("Call a method of the module %[1]s. kernos %[1]s lists the methods, and\nkernos %[1]s METHOD --help says what one takes.\n\n%[2]s", module, c.Long)
-	return methodCommand(c, func(args []string) []string { return slices.Concat([]string{module}, args) })
+	c.Annotations = map[string]string{line.ModuleCommand: module}
+	c.ValidArgsFunction = func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		found, directive := line.CompleteCall(c, words(args), word)
+		if len(args) == 0 {
+			found = notCommands(c, found)
+		}
+		return found, directive
+	}
+	return c
+}
+
+// notCommands returns the completions that aren't commands of a command, which the library adds itself.
+func notCommands(c *cobra.Command, found []string) []string {
+	return slices.DeleteFunc(found, func(completion string) bool {
+		name, _, _ := strings.Cut(completion, "\t")
+		return hasCommand(c, name)
+	})
 }
 
 // listsItsFlags leaves the flags of a command that reads them itself to its own help text
@@ -111,21 +125,17 @@ func listsItsFlags(c *cobra.Command) {
 
 // asModule turns a command line that begins with no command into a call: the word is the name of a module.
 func asModule(root *cobra.Command, args []string) []string {
-	is := func(word string) func(*cobra.Command) bool {
-		return func(c *cobra.Command) bool { return c.Name() == word || c.HasAlias(word) }
-	}
 	forPeople := false
 	args = line.AsCall(args, func(word, next string) bool {
 		switch word {
 		case "help", "completion", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
 			return true
 		}
-		at := slices.IndexFunc(root.Commands(), is(word))
-		if at < 0 {
+		c, _, err := root.Find([]string{word})
+		if err != nil || c == root {
 			return false
 		}
-		c := root.Commands()[at]
-		if c.DisableFlagParsing || c.Annotations[line.ModuleCommand] == "" || next == "" || slices.ContainsFunc(c.Commands(), is(next)) {
+		if c.DisableFlagParsing || c.Annotations[line.ModuleCommand] == "" || next == "" || hasCommand(c, next) {
 			return true
 		}
 		forPeople = true // a command that has flags of its own leaves the methods of its module to kernos call

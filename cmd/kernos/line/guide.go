@@ -6,10 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
-
-	"github.com/spf13/cobra"
 
 	"kernos/client"
 	"kernos/cmd/kernos/terminal"
@@ -98,13 +95,12 @@ func (c *call) corrected(g *client.Guidance, params json.RawMessage) string {
 // itself.
 const ModuleCommand = "module"
 
-// calling returns the words that call a method, or that show a module: a module whose name is
-// that of a command needs the word call before it.
+// calling returns the words that call a method, or that show a module: where a command has the name of the module or of
+// the method, the word call stands before it.
 func (c *call) calling(module string, method ...string) []string {
 	words := append([]string{module}, method...)
-	if slices.ContainsFunc(c.root.Commands(), func(own *cobra.Command) bool {
-		return (own.Name() == module || own.HasAlias(module)) && own.Annotations[ModuleCommand] == ""
-	}) {
+	own, rest, err := c.root.Find(words)
+	if err == nil && own != c.root && (own.Annotations[ModuleCommand] == "" || len(method) > len(rest)) {
 		words = append([]string{"call"}, words...)
 	}
 	return words
