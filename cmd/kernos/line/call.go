@@ -156,8 +156,6 @@ func (c *call) dispatch(ctx context.Context, params json.RawMessage) (err error)
 		if params, err = c.background(ctx, params); err != nil {
 			return err
 		}
-	} else if c.Delay != "" || c.At != "" || c.Schedule != "" {
-		return errors.New("--delay, --at and --schedule need --background: the call becomes a job, which begins then")
 	}
 	if c.shows() {
 		return c.showRequest(params)

@@ -83,7 +83,7 @@ func (v *View) Call(ctx context.Context, m message.Message, event func(json.RawM
 		return other(ctx, m, event)
 	}
 	if err := c.open(ctx); err != nil {
-		return nil, exit.Wrap(err)
+		return nil, exit.Wrap(ended(ctx, err))
 	}
 	data, err := c.kernel.Call(ctx, m, event)
 	return data, ended(ctx, err)
