@@ -29,6 +29,7 @@ type Presentation struct {
 	Stdin     string   // the parameter that has what comes over standard input, if it isn't given
 	Columns   []string // of a table of what it returns: a heading in one word, and a pattern as in [kernos/internal/phrase]
 	Result    string   // such a pattern: what a call did, in one line; request stands for the parameters
+	Failure   string   // such a pattern: why what was asked for has failed, though the call was answered
 }
 
 // Call returns the name that the method is called by.

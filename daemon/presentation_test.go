@@ -55,7 +55,9 @@ func TestPresentations(t *testing.T) {
 			}
 			checkPaths(problem, text, element(output))
 		}
-		checkPaths(problem, s.Result, &client.Field{Fields: append(output.Fields, &client.Field{Name: "request", Fields: input.Fields})})
+		for _, text := range []string{s.Result, s.Failure} {
+			checkPaths(problem, text, &client.Field{Fields: append(output.Fields, &client.Field{Name: "request", Fields: input.Fields})})
+		}
 	}
 }
 

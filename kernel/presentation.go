@@ -23,6 +23,7 @@ type Presentation struct {
 	Stdin   string   // the parameter that has what comes over standard input, if it isn't given
 	Columns []string // of a table of the reply: each a heading in one word and a [phrase.Phrase] of an element of the list, or of the whole reply
 	Result  string   // a [phrase.Phrase] of the reply that reports in one line what a call did; request has the request: Set {request.key}
+	Failure string   // such a phrase of a reply that means that what was asked for has failed: commands then end with the status 1
 
 	Aliases    []message.Type    // other names; answered, but listed nowhere
 	Errors     []ErrorDefinition // errors of this syscall, in addition to the errors that every syscall may give
@@ -44,8 +45,10 @@ func (p *Presentation) Check(input []byte) error {
 	if len(p.Title) > maxTitle {
 		return fmt.Errorf("the title has more than %d bytes", maxTitle)
 	}
-	if _, err := phrase.Parse(p.Result); err != nil {
-		return fmt.Errorf("the result: %w", err)
+	for _, text := range []string{p.Result, p.Failure} {
+		if _, err := phrase.Parse(text); err != nil {
+			return fmt.Errorf("the result: %w", err)
+		}
 	}
 	for _, column := range p.Columns {
 		heading, text, _ := strings.Cut(column, " ")
@@ -58,7 +61,7 @@ func (p *Presentation) Check(input []byte) error {
 
 // digest returns the digest of what callers see.
 func (p *Presentation) digest(name string) digest {
-	words := []string{"presentation", name, p.Title, p.Words, p.Stdin, p.Result, strconv.Itoa(len(p.Arguments))}
+	words := []string{"presentation", name, p.Title, p.Words, p.Stdin, p.Result, p.Failure, strconv.Itoa(len(p.Arguments))}
 	sum := newDigest(append(append(words, p.Arguments...), p.Columns...)...)
 	for _, a := range p.Aliases {
 		sum += newDigest("alias", name, string(a))

@@ -287,6 +287,8 @@ var wait = kernel.DefineQuery[waitInput, Info](kernel.Definition{
 	},
 	Presentation: kernel.Presentation{
 		Title: "Wait for a job", Words: "await, join, until it is done",
+		Failure: "the job {jobId} has failed: {error.code} {error.message}{?status=failed} | " +
+			"the job {jobId} is still {status}; kernos job wait {jobId} waits for it{!status=completed}",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "no job that the caller sees has this id"},
 			{Code: 422, When: "the short id stands for several jobs"},

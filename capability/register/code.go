@@ -103,8 +103,9 @@ var unregister = kernel.DefineCommand[unregisterInput, unregisterOutput](kernel.
 	Emits:   []kernel.EventDefinition{{Type: Unregistered, Summary: "A connection has stopped serving a syscall: {name, connections}; connections is how many still serve it. Or its code was removed: {name}."}},
 	Presentation: kernel.Presentation{
 		Title: "Remove a syscall of your own", Words: "delete code, uninstall, stop serving",
-		Result: "Removed {request.name}",
-		Errors: []kernel.ErrorDefinition{{Code: 403, When: "the code belongs to another caller"}},
+		Result:  "Removed {request.name}{?unregistered}",
+		Failure: "nothing was removed: no code is registered under this name; kernos ls lists the syscalls{!unregistered}",
+		Errors:  []kernel.ErrorDefinition{{Code: 403, When: "the code belongs to another caller"}},
 	},
 	Behavior: kernel.Behavior{Reaches: []kernel.Reach{kernel.ToCode}, Destroys: true, Repeat: kernel.Idempotent},
 	Access:   principal.ForHandlers,

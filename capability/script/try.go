@@ -72,6 +72,7 @@ var test = kernel.DefineCommand[testInput, testOutput](kernel.Definition{
 	Input:   schema.Input[testInput]().Example(`{"code":"export const handler = (input: {n: number}) => ({n: 2 * input.n});","data":{"n":21}}`),
 	Presentation: kernel.Presentation{
 		Title: "Try code", Words: "dry run, debug a script", Stdin: "code",
+		Failure: "the code has failed: {error.code} {error.message}",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 422, When: "the code can't be compiled, exports no handler, or the input doesn't fit its schema"},
 		},

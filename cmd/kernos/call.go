@@ -91,26 +91,26 @@ func methodCommand(c *cobra.Command, words func(args []string) []string) *cobra.
 // method. Without a word, a command that has nothing to run lists the methods.
 func moduleCommand(c *cobra.Command) *cobra.Command {
 	module := c.Name()
+	c.Annotations = map[string]string{line.ModuleCommand: module}
 	words := func(args []string) []string { return slices.Concat([]string{module}, args) }
 	if c.RunE == nil {
 		c.Use += " METHOD [--PARAMETER VALUE …]"
 		c.Long = fmt.Sprintf("Call a method of the module %[1]s. kernos %[1]s lists the methods, and\nkernos %[1]s METHOD --help says what one takes.\n\n%[2]s", module, c.Long)
 		methodCommand(c, words)
 	}
-	c.Annotations = map[string]string{line.ModuleCommand: module}
 	c.ValidArgsFunction = func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 		found, directive := line.CompleteCall(c, words(args), word)
 		if len(args) == 0 {
-			found = notCommands(c, found)
+			found = withoutCommands(c, found)
 		}
 		return found, directive
 	}
 	return c
 }
 
-// notCommands returns the completions that aren't commands of a command, which the library adds itself.
-func notCommands(c *cobra.Command, found []string) []string {
-	return slices.DeleteFunc(found, func(completion string) bool {
+// withoutCommands returns the completions that aren't commands of a command, which are listed already.
+func withoutCommands(c *cobra.Command, completions []string) []string {
+	return slices.DeleteFunc(completions, func(completion string) bool {
 		name, _, _ := strings.Cut(completion, "\t")
 		return hasCommand(c, name)
 	})

@@ -65,3 +65,22 @@ func TestCallersAreCompletedAndTheirMessagesDrawn(t *testing.T) {
 		t.Errorf("the log: %d %s", status, out)
 	}
 }
+
+// A command that is a method, too, is completed once.
+func TestCompletionsAreListedOnce(t *testing.T) {
+	h := newHouse(t)
+	for _, before := range []string{"", "help", "job", "mcp", "model", "session", "token", "help mcp", "help session"} {
+		out, _, _ := h.run("", slices.Concat([]string{"__complete"}, strings.Fields(before), []string{""})...)
+		seen := make(map[string]bool)
+		for line := range strings.Lines(out) {
+			name, _, _ := strings.Cut(strings.TrimSpace(line), "\t")
+			if seen[name] {
+				t.Errorf("kernos %s: %s is listed twice", before, name)
+			}
+			seen[name] = true
+		}
+		if len(seen) < 5 {
+			t.Errorf("kernos %s: completed by %s", before, out)
+		}
+	}
+}

@@ -20,7 +20,7 @@ import (
 )
 
 // version is set when a release is built.
-var version = "0.19.0"
+var version = "0.20.0"
 
 // commandGroups are the commands as the help text shows them. A command without a group comes last.
 var commandGroups = []struct {
@@ -58,8 +58,11 @@ that isn't a terminal, and no command, means kernos pipe.`,
 			}
 			return nil
 		},
-		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
-		ValidArgsFunction: line.CompleteModules,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		ValidArgsFunction: func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+			found, directive := line.CompleteModules(c, args, word)
+			return withoutCommands(c, found), directive
+		},
 	}
 	root.SetVersionTemplate("kernos {{.Version}}\n")
 	root.AddCommand(backupCommand(), callCommand(), chatCommand(), completionCommand(), consoleCommand(), contextCommand(), convertCommand(), describeCommand(), doctorCommand(),
@@ -158,7 +161,7 @@ func helpCommand() *cobra.Command {
 				}
 			}
 			if len(args) == 0 || len(args) == 1 && (target == c.Root() || target.Annotations[line.ModuleCommand] != "") {
-				found = append(found, notCommands(target, line.Completions(args, word))...)
+				found = append(found, withoutCommands(target, line.Completions(args, word))...)
 			}
 			return found, cobra.ShellCompDirectiveNoFileComp
 		},

@@ -6,7 +6,7 @@
 // {PATH} stands for a value, and {PATH:FORM} for one that is written in a form, such as {created:time}. A text with a
 // value that is absent is left out: the whole pattern, or what stands in square brackets. Of several patterns,
 // separated by " | ", the first counts whose values aren't absent. {?PATH} and {?PATH=WORD} write nothing; they are absent
-// unless the value is there and isn't false, or is that word.
+// unless the value is there and isn't false, or is that word. {!PATH} and {!PATH=WORD} are absent where those aren't.
 package phrase
 
 import (
@@ -27,6 +27,7 @@ type part struct {
 	text       string
 	path, form string
 	condition  bool   // the value isn't written
+	negated    bool   // the condition must not hold
 	word       string // what the value of a condition must be; "" for any
 	optional   []part
 }
@@ -88,7 +89,10 @@ func parse(text string, inside bool) (parts []part, rest string, err error) {
 }
 
 func parseValue(text string) (one part, err error) {
-	if one.path, one.condition = strings.CutPrefix(text, "?"); one.condition {
+	if one.path, one.negated = strings.CutPrefix(text, "!"); one.negated {
+		one.path = "?" + one.path
+	}
+	if one.path, one.condition = strings.CutPrefix(one.path, "?"); one.condition {
 		one.path, one.word, _ = strings.Cut(one.path, "=")
 	} else if one.path, one.form, _ = strings.Cut(text, ":"); one.form != "" && !slices.Contains(Forms, one.form) {
 		return one, fmt.Errorf("{%s}: a form is one of %s", text, strings.Join(Forms, ", "))
@@ -135,7 +139,8 @@ func fill(parts []part, value func(path, form string) string) string {
 			text = fill(one.optional, value)
 		case one.path != "":
 			text = value(one.path, one.form)
-			if text == "" || one.condition && (text == "false" || one.word != "" && text != one.word) {
+			holds := text != "" && !(one.condition && (text == "false" || one.word != "" && text != one.word))
+			if holds == one.negated {
 				return ""
 			}
 			if one.condition {

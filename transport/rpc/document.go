@@ -109,10 +109,11 @@ type presentation struct {
 	Stdin     string   `json:"stdin,omitempty"`
 	Columns   []string `json:"columns,omitempty"`
 	Result    string   `json:"result,omitempty"`
+	Failure   string   `json:"failure,omitempty"`
 }
 
 func presented(p *kernel.Presentation) presentation {
-	shown := presentation{Words: p.Words, Stdin: variantField(p.Stdin), Columns: p.Columns, Result: p.Result}
+	shown := presentation{Words: p.Words, Stdin: variantField(p.Stdin), Columns: p.Columns, Result: p.Result, Failure: p.Failure}
 	for _, name := range p.Arguments {
 		shown.Arguments = append(shown.Arguments, variantField(name))
 	}

@@ -29,12 +29,17 @@ func TestOutcomes(t *testing.T) {
 	for _, c := range []struct{ module, name, data, want string }{
 		{"job", "wait", `{"jobId":"1","status":"completed"}`, ""},
 		{"job", "wait", `{"jobId":"1","status":"failed","error":{"code":500,"message":"no"}}`, "the job 1 has failed: 500 no"},
+		{"job", "wait", `{"jobId":"1","status":"running"}`, "the job 1 is still running; kernos job wait 1 waits for it"},
+		{"syscall", "unregister", `{"unregistered":true}`, ""},
+		{"syscall", "unregister", `{"unregistered":false}`, "nothing was removed: no code is registered under this name; kernos ls lists the syscalls"},
 		{"job", "status", `{"jobId":"1","status":"failed"}`, ""},
 		{"syscall", "test", `{"output":1,"ms":1}`, ""},
 		{"syscall", "test", `{"error":{"code":504,"message":"too slow"},"ms":1}`, "the code has failed: 504 too slow"},
 	} {
 		got := ""
-		if err := (&call{module: c.module, name: c.name}).outcome([]byte(c.data)); err != nil {
+		route, _ := builtIn(c.module + "_" + c.name)
+		m := &client.Method{Presentation: client.Presentation{Failure: route.Syscall.Failure}}
+		if err := (&call{method: m}).outcome([]byte(c.data)); err != nil {
 			got = err.Error()
 		}
 		if got != c.want {

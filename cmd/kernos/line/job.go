@@ -9,10 +9,9 @@ import (
 	"time"
 
 	"kernos/client"
+	"kernos/cmd/kernos/terminal"
 	"kernos/internal/exit"
 	"kernos/internal/jsonvalue"
-	"kernos/internal/visible"
-	"kernos/message"
 )
 
 // background turns the call into the start of a job that makes it, and returns the parameters of
@@ -54,58 +53,14 @@ func jsonString(text string) json.RawMessage {
 	return out
 }
 
-// outcome returns an error if the answer to a call means that what was asked for has failed: the job that was waited for,
-// the code that was tested, or the code that was to be removed and isn't registered.
-func (c *call) outcome(data json.RawMessage) error {
-	switch c.module + " " + c.name {
-	case "job wait":
-		_, err := jobOutcome(data)
-		return err
-	case "syscall test":
-		return testOutcome(data)
-	case "syscall unregister":
-		if string(jsonvalue.Members(data).Get("unregistered")) == "false" {
-			return &exit.Error{Status: exit.Failure, Cause: errors.New("nothing was removed: no code is registered under this name; kernos ls lists the syscalls")}
-		}
-	}
-	return nil
-}
-
-// testOutcome returns an error if code has failed, by what Syscall.Test has replied.
-func testOutcome(data json.RawMessage) error {
-	var test struct {
-		Error *struct {
-			Code    int
-			Message string
-		}
-	}
-	if err := json.Unmarshal(data, &test); err != nil {
-		return exit.Wrap(fmt.Errorf("the answer of Syscall.Test can't be read: %w", err))
-	}
-	if test.Error == nil {
+// outcome returns an error if the reply of the method means that what was asked for has failed, such as the job that was
+// waited for.
+func (c *call) outcome(reply json.RawMessage) error {
+	if c.method == nil {
 		return nil
 	}
-	return &exit.Error{Status: exit.Failure, Cause: errors.New(visible.Text(fmt.Sprintf("the code has failed: %d %s", test.Error.Code, test.Error.Message)))}
-}
-
-// jobOutcome reports whether a job has ended, by what Job.Wait has replied. The error isn't nil if
-// the job hasn't succeeded.
-func jobOutcome(data json.RawMessage) (ended bool, err error) {
-	var job struct {
-		JobID, Status string
-		Error         json.RawMessage
+	if text := terminal.Failure(&c.method.Presentation, reply); text != "" {
+		return &exit.Error{Status: exit.Failure, Cause: errors.New(text)}
 	}
-	if err := json.Unmarshal(data, &job); err != nil {
-		return true, exit.Wrap(fmt.Errorf("the answer of Job.Wait can't be read: %w", err))
-	}
-	text := fmt.Sprintf("the job %s is still %s; kernos job wait %s waits for it", job.JobID, job.Status, job.JobID)
-	switch job.Status {
-	case "completed":
-		return true, nil
-	case "failed":
-		ended = true
-		e := message.ReadError(job.Error)
-		text = fmt.Sprintf("the job %s has failed: %d %v", job.JobID, e.Code, e)
-	}
-	return ended, &exit.Error{Status: exit.Failure, Cause: errors.New(visible.Text(text))}
+	return nil
 }

@@ -3,10 +3,14 @@ package line
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
+	"kernos/client"
 	"kernos/cmd/kernos/server"
 	"kernos/cmd/kernos/terminal"
+	"kernos/internal/exit"
+	"kernos/internal/jsonvalue"
 	"kernos/internal/visible"
 	"kernos/message"
 )
@@ -37,10 +41,22 @@ func (l *JobLog) Show(ctx context.Context, follow bool) error {
 		if err := l.more(ctx); err != nil {
 			return err
 		}
-		if ended, err := jobOutcome(data); ended {
-			return err
+		switch string(jsonvalue.Members(data).Get("status")) {
+		case `"completed"`:
+			return nil
+		case `"failed"`:
+			return &exit.Error{Status: exit.Failure, Cause: errors.New(l.failure(data))}
 		}
 	}
+}
+
+// failure says why a job has failed, by the reply of Job.Wait.
+func (l *JobLog) failure(reply json.RawMessage) string {
+	wait, ok := builtIn("job_wait")
+	if !ok {
+		return "the job has failed"
+	}
+	return terminal.Failure(&client.Presentation{Failure: wait.Syscall.Failure}, reply)
 }
 
 // more shows the lines that are new.

@@ -48,7 +48,9 @@ func (c *call) send(ctx context.Context, params json.RawMessage) error {
 			if item.Data, err = c.resolved(ctx, item.Data); err != nil {
 				return c.server.Explain(err)
 			}
-			unsuccessful = c.outcome(item.Data)
+			if item.ContentType == c.module+"."+c.name {
+				unsuccessful = c.outcome(item.Data)
+			}
 			return write(item)
 		case client.Guide:
 			guidance = item.Guidance

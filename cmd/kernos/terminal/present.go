@@ -55,6 +55,15 @@ func (s *Screen) Present(p *client.Presentation, params, reply json.RawMessage) 
 	return true, s.Table(titles, rows)
 }
 
+// Failure returns why what was asked for has failed, by the reply to a call; "" if it hasn't.
+func Failure(p *client.Presentation, reply json.RawMessage) string {
+	text, err := phrase.Parse(p.Failure)
+	if err != nil {
+		return "" // of a later version, perhaps
+	}
+	return visible.Text(text.Fill(new(Screen).values(reply, nil, ", ")))
+}
+
 // widestCell is how wide a cell of such a table may be. Other forms of the output show all of it.
 const widestCell = 400
 
