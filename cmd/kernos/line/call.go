@@ -37,6 +37,7 @@ import (
 	"kernos/daemon"
 	"kernos/internal/exit"
 	"kernos/internal/nearest"
+	"kernos/internal/secret"
 	"kernos/internal/visible"
 	"kernos/kernel"
 	"kernos/message"
@@ -151,6 +152,8 @@ func (c *call) dispatch(ctx context.Context, params json.RawMessage) (err error)
 	}
 	if route, ok := builtIn(c.fullName()); ok && c.shows() {
 		params, _ = route.Syscall.Input.Redact(params) // a secret is not for a screen
+	} else if c.shows() && c.method != nil && hasSecret(&c.method.Field) {
+		params = withoutSecrets(&c.method.Field, params, json.RawMessage(secret.RedactedJSON))
 	}
 	if c.Background {
 		if params, err = c.background(ctx, params); err != nil {
