@@ -118,11 +118,11 @@ func (v *View) Writer(ctx context.Context, lines bool) func(json.RawMessage) err
 }
 
 // Write writes data as the flags choose it, or as show does for people.
-func (v *View) Write(ctx context.Context, data json.RawMessage, show func() error) error {
+func (v *View) Write(ctx context.Context, data json.RawMessage, show func(json.RawMessage) error) error {
 	if write := v.Writer(ctx, false); write != nil {
-		return write(data)
+		show = write
 	}
-	return show()
+	return show(data)
 }
 
 // NoteLacks notes what isn't listed because no daemon answers.
