@@ -42,8 +42,12 @@ func (c *call) failed(e *client.Item, g *client.Guidance, params json.RawMessage
 // as the code of a syscall, hides what is wrong and can't be copied.
 const maxSuggested = 500
 
-// guide shows guidance: the command as it should have been, or what to look at.
+// guide shows guidance: the command as it should have been, or what to look at. A command with arguments of its own
+// isn't written like the call that guidance is about, and shows the reason only.
 func (c *call) guide(g *client.Guidance, params json.RawMessage) {
+	if c.command != nil {
+		g = &client.Guidance{Reason: g.Reason}
+	}
 	var lines []string
 	say := func(format string, args ...any) {
 		lines = append(lines, "  "+visible.Text(fmt.Sprintf(format, args...)))
