@@ -54,7 +54,7 @@ func (d *Command) AddTo(c *cobra.Command) {
 
 // A View is one run of a command: where its calls go, and where it shows what comes back.
 type View struct {
-	Args   []string // those of the command
+	Args   []string // the arguments of the command
 	Screen *terminal.Screen
 	one    *call
 }

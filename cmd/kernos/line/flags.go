@@ -293,7 +293,7 @@ type Line struct {
 	Words         []string // TYPE, or MODULE METHOD, or nothing
 	HasParameters bool     // something follows the words
 
-	// TimeLimit is the value of --timeout, be it a flag of kernos call or a parameter of the method; 0 if there is none.
+	// TimeLimit is the value of --timeout, which is a flag of kernos call or a parameter of the method; 0 if there is none.
 	TimeLimit time.Duration
 }
 
