@@ -119,7 +119,7 @@ func (c *call) run(ctx context.Context) error {
 		return c.showMethod()
 	}
 	params, err := c.Parameters(c.method, Input{Stdin: c.in, Keep: c.server.Keep, Inline: c.server.MaxInline()})
-	if err != nil && c.unlisted && c.catalog != nil {
+	if err != nil && c.unlisted && c.catalog != nil && c.method == nil {
 		return c.unknown() // the parameters of an unknown method aren't known
 	}
 	if _, invalid := errors.AsType[*Invalid](err); invalid {
@@ -320,6 +320,10 @@ func (c *call) find(ctx context.Context) error {
 	m, err := c.catalog.Method(ctx, c.module, c.name)
 	if _, unknown := errors.AsType[*client.Unknown](err); unknown {
 		c.unlisted = true // the server may have it all the same
+		if _, ok := builtIn(c.fullName()); ok && hasKernel(c.catalog) {
+			c.method, err = server.Defined(ctx, c.module, c.name)
+			return err
+		}
 		return nil
 	}
 	if err != nil {
