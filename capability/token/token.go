@@ -197,6 +197,7 @@ type nameInput struct {
 var rotate = kernel.DefineCommand[nameInput, secretOutput](kernel.Definition{
 	Type:    "Token.Rotate",
 	Summary: "Replace the secret of a token. The old one and the connections that use it end; its rights and what it has stored stay.",
+	Input:   schema.Input[nameInput]().Example(`{"name":"ci"}`),
 	Presentation: kernel.Presentation{
 		Title: "Replace a token's secret", Words: "renew, new secret", Result: "{token}",
 		Errors: []kernel.ErrorDefinition{
@@ -335,6 +336,7 @@ type revokeOutput struct {
 var revoke = kernel.DefineCommand[nameInput, revokeOutput](kernel.Definition{
 	Type:    "Token.Revoke",
 	Summary: "Take a token back. Its connections, streams and handlers end at once.",
+	Input:   schema.Input[nameInput]().Example(`{"name":"ci"}`),
 	Presentation: kernel.Presentation{
 		Title: "Revoke a token", Words: "delete a token, ban, block, lock out, log out",
 		Result: "The token {request.name} is no longer accepted",

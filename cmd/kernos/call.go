@@ -112,7 +112,7 @@ func moduleCommand(c *cobra.Command) *cobra.Command {
 func withoutCommands(c *cobra.Command, completions []string) []string {
 	return slices.DeleteFunc(completions, func(completion string) bool {
 		name, _, _ := strings.Cut(completion, "\t")
-		return slices.ContainsFunc(c.Commands(), func(own *cobra.Command) bool { return own.Name() == name })
+		return hasCommand(c, name)
 	})
 }
 
@@ -125,21 +125,17 @@ func listsItsFlags(c *cobra.Command) {
 
 // asModule turns a command line that begins with no command into a call: the word is the name of a module.
 func asModule(root *cobra.Command, args []string) []string {
-	is := func(word string) func(*cobra.Command) bool {
-		return func(c *cobra.Command) bool { return c.Name() == word || c.HasAlias(word) }
-	}
 	forPeople := false
 	args = line.AsCall(args, func(word, next string) bool {
 		switch word {
 		case "help", "completion", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
 			return true
 		}
-		at := slices.IndexFunc(root.Commands(), is(word))
-		if at < 0 {
+		c, _, err := root.Find([]string{word})
+		if err != nil || c == root {
 			return false
 		}
-		c := root.Commands()[at]
-		if c.DisableFlagParsing || c.Annotations[line.ModuleCommand] == "" || next == "" || slices.ContainsFunc(c.Commands(), is(next)) {
+		if c.DisableFlagParsing || c.Annotations[line.ModuleCommand] == "" || next == "" || hasCommand(c, next) {
 			return true
 		}
 		forPeople = true // a command that has flags of its own leaves the methods of its module to kernos call

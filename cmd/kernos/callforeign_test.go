@@ -237,6 +237,12 @@ func TestSecretsAreNotShown(t *testing.T) {
 			t.Errorf("%v: got %q, %q, %d", args, out, notes, status)
 		}
 	}
+	for _, form := range []string{"jsonrpc", "ndjson", "curl"} {
+		out, notes, status := foreign(t, "", "garden", "water", "--name", "elm", "--pin", "hunter2", "--as", form, "--server", s.url)
+		if status != 0 || strings.Contains(out+notes, "hunter2") || !strings.Contains(out, `"pin":"[redacted]"`) {
+			t.Errorf("%s: got %q, %q, %d", form, out, notes, status)
+		}
+	}
 }
 
 func TestDoctorOfAForeignServer(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"kernos/cmd/kernos/line"
 	"kernos/cmd/kernos/server"
+	"kernos/cmd/kernos/terminal"
 	"kernos/daemon"
 	"kernos/message"
 )
@@ -34,21 +35,16 @@ address, on its machine.`,
 		if err != nil {
 			return err
 		}
-		if write := v.Writer(ctx, false); write != nil {
-			return write(data)
-		}
-		var link daemon.ConsoleLink
-		if err := server.Decode(daemon.ConsoleType, data, &link); err != nil {
-			return err
-		}
-		if !printed {
-			err := openBrowser(link.URL)
-			if err == nil {
-				return nil
+		return v.Write(ctx, data, shows(v, daemon.ConsoleType, func(link *daemon.ConsoleLink, s *terminal.Screen) error {
+			if !printed {
+				err := openBrowser(link.URL)
+				if err == nil {
+					return nil
+				}
+				s.Note("no browser could be opened (%v); open this address within a minute:", err)
 			}
-			v.Screen.Note("no browser could be opened (%v); open this address within a minute:", err)
-		}
-		return v.Screen.Line(link.URL)
+			return s.Line(link.URL)
+		}))
 	}, "text")
 	c.Flags().BoolVar(&owner, "owner", false, "let the browser act for the owner, for an hour")
 	c.Flags().BoolVar(&printed, "print", false, "print the address, and open nothing")

@@ -41,7 +41,7 @@ other programs have registered; or, if no daemon is running, those of kernos its
 		if err != nil {
 			return exit.Wrap(err)
 		}
-		return v.Write(ctx, data, func() error { return line.ListSyscalls(all, v.Screen) })
+		return v.Write(ctx, data, func(json.RawMessage) error { return line.ListSyscalls(all, v.Screen) })
 	}, "table")
 }
 
@@ -60,6 +60,6 @@ memory_get or memory get. --json prints what Syscall.Describe replies.`,
 			v.NoteLacks()
 			return err
 		}
-		return v.Write(ctx, data, func() error { return shows(v, "Syscall.Describe", (*line.Description).Show)(data) })
+		return v.Write(ctx, data, shows(v, "Syscall.Describe", (*line.Description).Show))
 	}, "text")
 }

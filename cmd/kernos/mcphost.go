@@ -99,5 +99,5 @@ func waitForServer(ctx context.Context, v *line.View, t message.Type, input any)
 	if err != nil {
 		return err
 	}
-	return v.Write(ctx, data, func() error { return shows(v, t, (*line.MCPServer).Show)(data) })
+	return v.Write(ctx, data, shows(v, t, (*line.MCPServer).Show))
 }

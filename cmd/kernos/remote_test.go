@@ -118,6 +118,14 @@ func TestStopOfAServerElsewhere(t *testing.T) {
 	if status != exit.Forbidden || !strings.Contains(notes, "its preset console doesn't include it") {
 		t.Errorf("status %d: %s", status, notes)
 	}
+	// Of a syscall that a server doesn't list to a token, kernos knows the parameters itself.
+	_, notes, status = h.run("", "token", "create", "ci", "--expires", "30d", "--context", "rules")
+	if status != exit.Forbidden || !strings.Contains(notes, "may not call Token.Create") {
+		t.Errorf("status %d: %s", status, notes)
+	}
+	if out, notes, status := h.run("", "token", "create", "--help", "--context", "rules"); status != 0 || !strings.Contains(out, "kernos token create NAME") {
+		t.Errorf("status %d: %s%s", status, out, notes)
+	}
 	if out, notes, status := h.run("", "stop", "--context", "ends"); status != 0 || out != "the server of context ends has stopped\n" {
 		t.Fatalf("status %d: %s%s", status, out, notes)
 	}

@@ -100,8 +100,8 @@ that isn't a terminal, and no command, means kernos pipe.`,
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
 		help(c, args)
-		if c == root {
-			fmt.Fprint(c.OutOrStdout(), moduleHelp())
+		if c == root || c.Annotations[line.ModuleCommand] != "" {
+			fmt.Fprint(c.OutOrStdout(), moduleHelp(c))
 		}
 	})
 	return root
@@ -160,7 +160,7 @@ func helpCommand() *cobra.Command {
 					}
 				}
 			}
-			if len(args) < 2 && (len(args) == 0 || target == c.Root() || target.Annotations[line.ModuleCommand] != "") {
+			if len(args) == 0 || len(args) == 1 && (target == c.Root() || target.Annotations[line.ModuleCommand] != "") {
 				found = append(found, withoutCommands(target, line.Completions(args, word))...)
 			}
 			return found, cobra.ShellCompDirectiveNoFileComp
@@ -205,17 +205,31 @@ func ownCommands(c *cobra.Command, args []string) error {
 	return fmt.Errorf("%s has no command %q; %s", c.CommandPath(), args[0], hint)
 }
 
-// moduleHelp names the modules for the help text, from their definitions.
-func moduleHelp() string {
+// moduleHelp returns what a help text has from definitions: the modules, or the methods of the module of a command.
+func moduleHelp(c *cobra.Command) string {
 	r, err := daemon.Definitions()
 	if err != nil {
 		return ""
 	}
+	methods := "\nMethods:\n"
 	var names []string
 	for _, n := range r.All().Namespaces() {
 		names = append(names, n.Name)
+		for _, m := range n.Methods {
+			if n.Name == c.Annotations[line.ModuleCommand] && !hasCommand(c, m.Method) {
+				methods += fmt.Sprintf("  %-11s %s\n", m.Method, m.Syscall.Title)
+			}
+		}
+	}
+	if c.HasParent() {
+		return methods
 	}
 	return "\nModules: " + strings.Join(names, ", ") + "\nkernos MODULE lists the methods of one of them, and kernos ls all syscalls.\n"
+}
+
+// hasCommand reports whether a command has a command of this name.
+func hasCommand(c *cobra.Command, name string) bool {
+	return slices.ContainsFunc(c.Commands(), func(own *cobra.Command) bool { return own.Name() == name || own.HasAlias(name) })
 }
 
 func fullVersion() string {

@@ -71,5 +71,5 @@ func exported(ctx context.Context, v *line.View, show func(json.RawMessage) erro
 	if err != nil {
 		return err
 	}
-	return v.Write(ctx, data, func() error { return show(data) })
+	return v.Write(ctx, data, show)
 }

@@ -39,8 +39,8 @@ not answer.`,
 		if err != nil {
 			return exit.Wrap(doctor.Unanswered(err, contextOf(c), timeout))
 		}
-		return v.Write(ctx, data, func() error {
-			return shows(v, "Kernel.Status", func(status *lifecycle.Status, s *terminal.Screen) error { return s.Line(doctor.DescribeStatus(status)) })(data)
-		})
+		return v.Write(ctx, data, shows(v, "Kernel.Status", func(status *lifecycle.Status, s *terminal.Screen) error {
+			return s.Line(doctor.DescribeStatus(status))
+		}))
 	}, "text")
 }

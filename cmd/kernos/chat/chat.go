@@ -7,7 +7,7 @@
 //	state.go         the state of the conversation on a terminal
 //	update.go        its updates and its view: what is complete is printed, the editor is below it
 //	script.go        one input and its turn, without a terminal
-//	models.go        what models there are, and the questions about them in ask.go
+//	models.go        models that can be connected; ask.go has the questions about them
 //
 // # Goroutines
 //

@@ -37,6 +37,7 @@ import (
 	"kernos/daemon"
 	"kernos/internal/exit"
 	"kernos/internal/nearest"
+	"kernos/internal/secret"
 	"kernos/internal/visible"
 	"kernos/kernel"
 	"kernos/message"
@@ -118,7 +119,7 @@ func (c *call) run(ctx context.Context) error {
 		return c.showMethod()
 	}
 	params, err := c.Parameters(c.method, Input{Stdin: c.in, Keep: c.server.Keep, Inline: c.server.MaxInline()})
-	if err != nil && c.unlisted && c.catalog != nil {
+	if err != nil && c.unlisted && c.catalog != nil && c.method == nil {
 		return c.unknown() // the parameters of an unknown method aren't known
 	}
 	if _, invalid := errors.AsType[*Invalid](err); invalid {
@@ -151,13 +152,13 @@ func (c *call) dispatch(ctx context.Context, params json.RawMessage) (err error)
 	}
 	if route, ok := builtIn(c.fullName()); ok && c.shows() {
 		params, _ = route.Syscall.Input.Redact(params) // a secret is not for a screen
+	} else if c.shows() && c.method != nil && hasSecret(&c.method.Field) {
+		params = withoutSecrets(&c.method.Field, params, json.RawMessage(secret.RedactedJSON))
 	}
 	if c.Background {
 		if params, err = c.background(ctx, params); err != nil {
 			return err
 		}
-	} else if c.Delay != "" || c.At != "" || c.Schedule != "" {
-		return errors.New("--delay, --at and --schedule need --background: the call becomes a job, which begins then")
 	}
 	if c.shows() {
 		return c.showRequest(params)
@@ -319,6 +320,10 @@ func (c *call) find(ctx context.Context) error {
 	m, err := c.catalog.Method(ctx, c.module, c.name)
 	if _, unknown := errors.AsType[*client.Unknown](err); unknown {
 		c.unlisted = true // the server may have it all the same
+		if _, ok := builtIn(c.fullName()); ok && hasKernel(c.catalog) {
+			c.method, err = server.Defined(ctx, c.module, c.name)
+			return err
+		}
 		return nil
 	}
 	if err != nil {

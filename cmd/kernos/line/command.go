@@ -54,7 +54,7 @@ func (d *Command) AddTo(c *cobra.Command) {
 
 // A View is one run of a command: where its calls go, and where it shows what comes back.
 type View struct {
-	Args   []string // those of the command
+	Args   []string // the arguments of the command
 	Screen *terminal.Screen
 	one    *call
 }
@@ -83,7 +83,7 @@ func (v *View) Call(ctx context.Context, m message.Message, event func(json.RawM
 		return other(ctx, m, event)
 	}
 	if err := c.open(ctx); err != nil {
-		return nil, exit.Wrap(err)
+		return nil, exit.Wrap(ended(ctx, err))
 	}
 	data, err := c.kernel.Call(ctx, m, event)
 	return data, ended(ctx, err)
@@ -118,11 +118,11 @@ func (v *View) Writer(ctx context.Context, lines bool) func(json.RawMessage) err
 }
 
 // Write writes data as the flags choose it, or as show does for people.
-func (v *View) Write(ctx context.Context, data json.RawMessage, show func() error) error {
+func (v *View) Write(ctx context.Context, data json.RawMessage, show func(json.RawMessage) error) error {
 	if write := v.Writer(ctx, false); write != nil {
-		return write(data)
+		show = write
 	}
-	return show()
+	return show(data)
 }
 
 // NoteLacks notes what isn't listed because no daemon answers.

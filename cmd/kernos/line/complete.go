@@ -251,7 +251,7 @@ func (c *call) parameterCompletions(ctx context.Context, word string) []string {
 		found = append(found, Described(flag, about))
 	}
 	new(Flags).Own(c.method).VisitAll(func(own *pflag.Flag) {
-		if flag := "--" + own.Name; strings.HasPrefix(flag, word) && word != "" && !c.Given(own.Name) {
+		if flag := "--" + own.Name; strings.HasPrefix(flag, word) && word != "" && !own.Hidden && !c.Given(own.Name) {
 			found = append(found, Described(flag, own.Usage))
 		}
 	})

@@ -16,7 +16,7 @@ func Correct(m *client.Method, given, example json.RawMessage) json.RawMessage {
 	if m == nil {
 		return example
 	}
-	return corrected(m, withoutSecrets(&m.Field, renamed(m, given)), example)
+	return corrected(m, withoutSecrets(&m.Field, renamed(m, given), nil), example)
 }
 
 // renamed gives parameters whose names the method doesn't have the names that were probably
@@ -42,8 +42,8 @@ func renamed(m *client.Method, params json.RawMessage) json.RawMessage {
 	return all.Text()
 }
 
-// withoutSecrets leaves out the values of secrets.
-func withoutSecrets(f *client.Field, params json.RawMessage) json.RawMessage {
+// withoutSecrets puts another value in the place of each secret, or leaves secrets out if that is nil.
+func withoutSecrets(f *client.Field, params, instead json.RawMessage) json.RawMessage {
 	members := jsonvalue.Members(params)
 	if members == nil {
 		return params
@@ -55,7 +55,9 @@ func withoutSecrets(f *client.Field, params json.RawMessage) json.RawMessage {
 		case inner == nil:
 			shown = shown.Set(m.Name, m.Value)
 		case !inner.Sensitive:
-			shown = shown.Set(m.Name, withoutSecrets(inner, m.Value))
+			shown = shown.Set(m.Name, withoutSecrets(inner, m.Value, instead))
+		case instead != nil:
+			shown = shown.Set(m.Name, instead)
 		}
 	}
 	return shown.Text()

@@ -177,6 +177,9 @@ func Positional(m *client.Method) (all []*client.Field) {
 // stray returns the error of a word in the place of a parameter.
 func stray(m *client.Method, word string) error {
 	hint := "parameters are written --NAME VALUE, NAME=VALUE, NAME:=JSON or NAME=@FILE"
+	if m != nil && len(m.Fields) == 0 && !takesAnything(m) {
+		return fmt.Errorf("%s %s takes no parameters, got %q", m.Module, m.Name, word)
+	}
 	if m != nil {
 		if all := slices.DeleteFunc(Positions(m), func(f *client.Field) bool { return slices.Contains(Positional(m), f) }); len(all) > 0 {
 			hint = fmt.Sprintf("did you mean --%s %s?", FlagName(all[0].Name), terminal.ShellQuote(word))
@@ -278,6 +281,9 @@ func convertValue(f *client.Field, text string) (json.RawMessage, error) {
 	return json.RawMessage(text), nil
 }
 
+// times are examples of how people write a time.
+const times = "30d (from now), 2026-01-31 or 2026-01-31T12:00:00Z"
+
 // milliseconds makes the number of a time or a duration as people write it. A duration in the place of a time is from now on.
 func milliseconds(format, text string) (json.RawMessage, error) {
 	ms := func(n int64) json.RawMessage { return strconv.AppendInt(nil, n, 10) }
@@ -293,5 +299,5 @@ func milliseconds(format, text string) (json.RawMessage, error) {
 			return ms(t.UnixMilli()), nil
 		}
 	}
-	return nil, fmt.Errorf("expected a time such as 30d (from now), 2026-01-31 or 2026-01-31T12:00:00Z, got %q", terminal.Clip(text, 40))
+	return nil, fmt.Errorf("expected a time such as %s, got %q", times, terminal.Clip(text, 40))
 }

@@ -46,7 +46,8 @@ type Flags struct {
 // Given reports whether the command line has a flag, by its long name.
 func (f *Flags) Given(name string) bool { return f.set != nil && f.set.Changed(name) }
 
-// PeopleFlag is the flag of calls that commands such as kernos token list are.
+// PeopleFlag is the flag of calls that commands such as kernos token list are: they show the data as for people, and a
+// query among them has no id and no correlation, so that looking doesn't fill the journal. Nothing else depends on it.
 const PeopleFlag = "for-people"
 
 // requestForms are the values of --as.
@@ -162,18 +163,18 @@ type ownValue struct {
 // Set implements [pflag.Value].
 func (v *ownValue) Set(text string) error {
 	if v.flags.Given(v.name) && v.name != "help" {
-		return fmt.Errorf("--%s is given twice", v.name)
+		return settings.FlagErrorf("--%s is given twice", v.name)
 	}
 	if v.boolean != nil {
 		on, err := strconv.ParseBool(text)
 		if err != nil {
-			return fmt.Errorf("--%s takes no value, got %q", v.name, text)
+			return settings.FlagErrorf("--%s takes no value, got %q", v.name, text)
 		}
 		*v.boolean = on
 		return nil
 	}
 	if v.words != nil && !slices.Contains(v.words, text) {
-		return fmt.Errorf("--%s can be %s; got %q", v.name, strings.Join(v.words, ", "), text)
+		return settings.FlagErrorf("--%s can be %s; got %q", v.name, strings.Join(v.words, ", "), text)
 	}
 	*v.text = text
 	return nil
@@ -255,8 +256,11 @@ func IsFlag(argument string) bool { return len(argument) > 1 && argument[0] == '
 
 // check refuses flags that contradict each other.
 func (f *Flags) check() error {
-	if f.Given("context") && f.Given("server") {
+	switch {
+	case f.Given("context") && f.Given("server"):
 		return errors.New("--context and --server both choose the server: give one of them")
+	case !f.Background && (f.Delay != "" || f.At != "" || f.Schedule != ""):
+		return errors.New("--delay, --at and --schedule need --background: the call becomes a job, which begins then")
 	}
 	return f.Show.CheckFlags()
 }
@@ -289,7 +293,7 @@ type Line struct {
 	Words         []string // TYPE, or MODULE METHOD, or nothing
 	HasParameters bool     // something follows the words
 
-	// TimeLimit is the value of --timeout, be it a flag of kernos call or a parameter of the method; 0 if there is none.
+	// TimeLimit is the value of --timeout, which is a flag of kernos call or a parameter of the method; 0 if there is none.
 	TimeLimit time.Duration
 }
 

@@ -6,10 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
-
-	"github.com/spf13/cobra"
 
 	"kernos/client"
 	"kernos/cmd/kernos/terminal"
@@ -45,8 +42,12 @@ func (c *call) failed(e *client.Item, g *client.Guidance, params json.RawMessage
 // as the code of a syscall, hides what is wrong and can't be copied.
 const maxSuggested = 500
 
-// guide shows guidance: the command as it should have been, or what to look at.
+// guide shows guidance: the command as it should have been, or what to look at. A command with arguments of its own
+// isn't written like the call that guidance is about, and shows the reason only.
 func (c *call) guide(g *client.Guidance, params json.RawMessage) {
+	if c.command != nil {
+		g = &client.Guidance{Reason: g.Reason}
+	}
 	var lines []string
 	say := func(format string, args ...any) {
 		lines = append(lines, "  "+visible.Text(fmt.Sprintf(format, args...)))
@@ -98,16 +99,12 @@ func (c *call) corrected(g *client.Guidance, params json.RawMessage) string {
 // itself.
 const ModuleCommand = "module"
 
-// calling returns the words that call a method, or that show a module. The word call stands before a module whose name is
-// that of a command, and before a method for which the command of its module has a command of its own.
+// calling returns the words that call a method, or that show a module: where a command has the name of the module or of
+// the method, the word call stands before it.
 func (c *call) calling(module string, method ...string) []string {
 	words := append([]string{module}, method...)
-	if slices.ContainsFunc(c.root.Commands(), func(own *cobra.Command) bool {
-		if own.Name() != module && !own.HasAlias(module) {
-			return false
-		}
-		return own.Annotations[ModuleCommand] == "" || slices.ContainsFunc(own.Commands(), func(c *cobra.Command) bool { return slices.Contains(method, c.Name()) })
-	}) {
+	own, rest, err := c.root.Find(words)
+	if err == nil && own != c.root && (own.Annotations[ModuleCommand] == "" || len(method) > len(rest)) {
 		words = append([]string{"call"}, words...)
 	}
 	return words

@@ -149,9 +149,12 @@ func FieldHelp(f *client.Field) string {
 	return strings.Join(parts, " ")
 }
 
-// limits reports between which numbers a value must be. That it must be exact in a float64 is
-// nothing that people care about.
+// limits reports between which numbers a value must be, or how a time is written. That a number must be exact in a
+// float64 is nothing that people care about.
 func limits(f *client.Field) string {
+	if f.Format == client.FormatTime {
+		return "Such as " + times + "."
+	}
 	const exact = 1<<53 - 1
 	low, high := f.Minimum != nil && *f.Minimum > -exact, f.Maximum != nil && *f.Maximum < exact
 	switch {

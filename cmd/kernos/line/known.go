@@ -110,12 +110,12 @@ func KnownTokens(ctx context.Context, open server.Opener) (found []string) {
 		return nil
 	}
 	defer func() { _ = done() }()
-	all, err := ReadTokens(ctx, call)
+	all, err := readTokens(ctx, call)
 	if err != nil {
 		return nil
 	}
-	for i := range all.Tokens {
-		found = append(found, Described(all.Tokens[i].Name, "token "+string(all.Tokens[i].Preset)))
+	for _, t := range all {
+		found = append(found, Described(t.Name, "token "+string(t.Preset)))
 	}
 	return found
 }

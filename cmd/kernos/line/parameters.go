@@ -348,8 +348,8 @@ func (p *reader) open(name string) (io.ReadCloser, error) {
 	return io.NopCloser(p.in.Stdin), nil
 }
 
-// stdin gives the parameter that is there for standard input what is piped into the command, if nothing else gives it
-// a value. Of a single line, it takes the text.
+// stdin sets the parameter that takes standard input, if the method has one and nothing else has set it, to what is piped
+// into the command. The newline of a single line is left out.
 func (p *reader) stdin() error {
 	if p.method == nil || p.read || !isPiped(p.in.Stdin) {
 		return nil

@@ -10,28 +10,19 @@ import (
 	"kernos/message"
 )
 
-// A TokenRequest is the input of Token.Create and Token.Update.
-type TokenRequest struct {
-	Name string `json:"name"`
-	principal.Grant
-	Take []string `json:"take,omitempty"`
-}
-
 // MakeToken makes a token of preset agent, unless there is one of this name. It reports whether it has.
 func MakeToken(ctx context.Context, call server.Caller, name string) (made bool, err error) {
-	known, err := ReadTokens(ctx, call)
-	if err != nil || slices.ContainsFunc(known.Tokens, func(t token.Info) bool { return t.Name == name }) {
+	known, err := readTokens(ctx, call)
+	if err != nil || slices.ContainsFunc(known, func(t token.Info) bool { return t.Name == name }) {
 		return false, err
 	}
-	_, err = server.Send(ctx, call, message.KindCommand, "Token.Create", TokenRequest{Name: name, Grant: principal.Grant{Preset: principal.Agent}}, nil)
+	_, err = server.Send(ctx, call, message.KindCommand, "Token.Create", map[string]any{"name": name, "preset": principal.Agent}, nil)
 	return err == nil, err
 }
 
-// A TokenList is what Token.List replies.
-type TokenList struct{ Tokens []token.Info }
-
-// ReadTokens asks for the tokens of a kernel.
-func ReadTokens(ctx context.Context, call server.Caller) (l TokenList, err error) {
-	err = server.Read(ctx, call, message.KindQuery, "Token.List", struct{}{}, &l)
-	return l, err
+// readTokens asks for the tokens of a kernel.
+func readTokens(ctx context.Context, call server.Caller) ([]token.Info, error) {
+	var reply struct{ Tokens []token.Info }
+	err := server.Read(ctx, call, message.KindQuery, "Token.List", struct{}{}, &reply)
+	return reply.Tokens, err
 }

@@ -131,6 +131,10 @@ func (k *Kernel) openReadOnly(ctx context.Context) (err error) {
 		return k.server.Explain(err)
 	}
 	k.away = err
+	return k.openDefinitions(ctx)
+}
+
+func (k *Kernel) openDefinitions(ctx context.Context) error {
 	definitions, err := daemon.Definitions()
 	if err != nil {
 		return err
@@ -139,6 +143,20 @@ func (k *Kernel) openReadOnly(ctx context.Context) (err error) {
 	k.done = loop.Close
 	k.conn, err = dialInProcess(context.WithoutCancel(ctx), loop)
 	return err
+}
+
+// Defined describes a method of kernos itself by its definition, for a server that doesn't list it to its caller.
+func Defined(ctx context.Context, module, name string) (*client.Method, error) {
+	k := new(Kernel)
+	if err := k.openDefinitions(ctx); err != nil {
+		return nil, err
+	}
+	catalog, err := client.Discover(ctx, k.conn, new(client.Cache))
+	if err != nil {
+		return nil, errors.Join(err, k.Close())
+	}
+	m, err := catalog.Method(ctx, module, name)
+	return m, errors.Join(err, k.Close())
 }
 
 // dialInProcess connects to a kernel in this process.

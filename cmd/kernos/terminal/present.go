@@ -16,7 +16,7 @@ import (
 // reports false, and writes nothing, if the definition has neither for this reply.
 func (s *Screen) Present(p *client.Presentation, params, reply json.RawMessage) (bool, error) {
 	line, err := phrase.Parse(p.Result)
-	if text := line.Fill(s.values(reply, params)); err == nil && text != "" {
+	if text := line.Fill(s.values(reply, params, ", ")); err == nil && text != "" {
 		return true, s.Line(visible.Lines(text))
 	}
 	var titles []string
@@ -32,10 +32,10 @@ func (s *Screen) Present(p *client.Presentation, params, reply json.RawMessage) 
 	if len(texts) == 0 {
 		return false, nil
 	}
-	if texts[0].Fill(s.values(reply, nil)) != "" { // it isn't a list
+	if texts[0].Fill(s.values(reply, nil, ",")) != "" { // it isn't a list
 		var rows [][]string
 		for i, text := range texts {
-			if shown := text.Fill(s.values(reply, nil)); shown != "" {
+			if shown := text.Fill(s.values(reply, nil, ",")); shown != "" {
 				rows = append(rows, []string{strings.ToLower(titles[i]), shown})
 			}
 		}
@@ -48,7 +48,7 @@ func (s *Screen) Present(p *client.Presentation, params, reply json.RawMessage) 
 	rows := make([][]string, len(list))
 	for i, element := range list {
 		for _, text := range texts {
-			rows[i] = append(rows[i], Clip(text.Fill(s.values(element, nil)), widestCell))
+			rows[i] = append(rows[i], Clip(text.Fill(s.values(element, nil, ",")), widestCell))
 		}
 	}
 	s.facts(facts)
@@ -61,22 +61,22 @@ func Failure(p *client.Presentation, reply json.RawMessage) string {
 	if err != nil {
 		return "" // of a later version, perhaps
 	}
-	return visible.Text(text.Fill(new(Screen).values(reply, nil)))
+	return visible.Text(text.Fill(new(Screen).values(reply, nil, ", ")))
 }
 
 // widestCell is how wide a cell of such a table may be. Other forms of the output show all of it.
 const widestCell = 400
 
 // values returns the function that finds and writes the values of a phrase: members of an object, those of request, or the
-// whole, if that is a text or a number, for the path "." alone.
-func (s *Screen) values(object, request json.RawMessage) func(path, form string) string {
+// whole, if that is a text or a number, for the path "." alone. between stands between the elements of a list.
+func (s *Screen) values(object, request json.RawMessage, between string) func(path, form string) string {
 	return func(path, form string) string {
 		value, inside := object, path
 		if path == "." {
 			if kind := jsonvalue.Kind(string(value)); kind == "object" || kind == "array" {
 				return ""
 			}
-			return s.formed(value, form)
+			return s.formed(value, form, between)
 		}
 		if name, ok := strings.CutPrefix(path, "request."); ok {
 			value, inside = request, name
@@ -84,12 +84,12 @@ func (s *Screen) values(object, request json.RawMessage) func(path, form string)
 		for step := range strings.SplitSeq(inside, ".") {
 			value = jsonvalue.Members(value).Get(step)
 		}
-		return s.formed(value, form)
+		return s.formed(value, form, between)
 	}
 }
 
 // formed writes a value in a form of [phrase.Forms]; "" if there is none.
-func (s *Screen) formed(value json.RawMessage, form string) string {
+func (s *Screen) formed(value json.RawMessage, form, between string) string {
 	if value == nil || string(value) == "null" {
 		return ""
 	}
@@ -114,7 +114,7 @@ func (s *Screen) formed(value json.RawMessage, form string) string {
 		for i, e := range list {
 			words[i] = jsonvalue.Plain(e)
 		}
-		return strings.Join(words, ",")
+		return strings.Join(words, between)
 	}
 	return jsonvalue.Plain(value)
 }

@@ -87,6 +87,7 @@ func TestPresent(t *testing.T) {
 		{"Agent.Ask", `{"text":"?"}`, `{"error":1}`, "{\n  \"error\": 1\n}\n"},
 		{"Token.Show", `{"name":"ci"}`, `{"name":"ci","id":"p1","allow":["A.*","B.*"]}`, "name     ci\nid       p1\npreset   -\ncreated  -\nexpires  never\nrule     --allow A.*,B.*\n"},
 		{"Token.Revoke", `{"name":"ci"}`, `{"revoked":true,"id":"p1"}`, "The token ci is no longer accepted\n"},
+		{"Mcp.Allow", `{"name":"a"}`, `{"tools":["A.B","A.C"]}`, "Sessions call A.B, A.C without asking\n"},
 		{"Job.Cancel", `{"jobId":"j1"}`, `{"jobId":"j1","canceled":false}`, "j1 had ended\n"},
 		{"Vector.Query", `{}`, `{"hits":[{"id":"a","score":0.5,"metadata":{"b":[1]}}]}`, "ID  SCORE  TEXT  METADATA\na   0.5          {\"b\":[1]}\n"},
 		{"Session.List", `{}`, `{"sessions":[{"session":"01K9Z000000000000000X4V2QD","turns":0,"updated":1734996400000,"title":"Tea"}]}`,
