@@ -188,6 +188,38 @@ func TestATurnEndsWithItsCall(t *testing.T) {
 	})
 }
 
+func TestUpdateTakesItsTurn(t *testing.T) {
+	contended(t, func(t *testing.T, k *kernel.Kernel, s store.Store, first *gate) {
+		update := func(ctx context.Context, word string) error {
+			_, err := k.Update(ctx, func(b *store.Batch) error {
+				e, err := s.Get([]byte("mk"))
+				b.IfRevision([]byte("mk"), e.Revision)
+				b.Set([]byte("mk"), fmt.Appendf(nil, "%s%s ", e.Value, word))
+				return err
+			})
+			return err
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := update(ctx, "late"); err != context.DeadlineExceeded {
+			t.Errorf("got %v", err)
+		}
+		go func() {
+			if err := update(t.Context(), "second"); err != nil {
+				t.Error(err)
+			}
+		}()
+		synctest.Wait()
+		go kerneltest.Ask(k, kerneltest.Command("third", "Text.Append", `"mk third"`))
+		synctest.Wait()
+		first.open <- struct{}{}
+		synctest.Wait()
+		if got := text(t, s, "mk"); got != "before first second third" {
+			t.Errorf("got %q", got)
+		}
+	})
+}
+
 // Calls that have a turn and call each other's keys don't wait for each other.
 func TestNestedWritersTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
