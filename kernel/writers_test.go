@@ -103,15 +103,19 @@ func (g *gate) wait() {
 
 // contended runs f in a bubble while a call that appends "first" to mk has its turn, and is held up between
 // reading and writing until f lets it go on.
-func contended(t *testing.T, f func(t *testing.T, k *kernel.Kernel, s store.Store, first *gate)) {
+func contended(t *testing.T, f func(t *testing.T, k *kernel.Kernel, s store.Store, first *gate), more ...func(store.Store) kernel.Syscall) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.NewMemory()
 		first := newGate()
-		k := kerneltest.New(t, &kernel.Options{Store: s}, kerneltest.Within(time.Minute, appender(s, func(_ context.Context, word string) {
+		syscalls := []kernel.Syscall{kerneltest.Within(time.Minute, appender(s, func(_ context.Context, word string) {
 			if word == "first" {
 				first.wait()
 			}
-		})))
+		}))}
+		for _, f := range more {
+			syscalls = append(syscalls, f(s))
+		}
+		k := kerneltest.New(t, &kernel.Options{Store: s}, syscalls...)
 		go kerneltest.Ask(k, kerneltest.Command("first", "Text.Append", `"mk first"`))
 		<-first.at
 		change(t, s, "mk", "before ")
@@ -186,6 +190,42 @@ func TestATurnEndsWithItsCall(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 	})
+}
+
+// A handler whose second run would repeat something doesn't wait for its turn, which would be one.
+func TestWhatCannotBeRepeatedIsNotQueued(t *testing.T) {
+	var runs int
+	acting := func(s store.Store) kernel.Syscall {
+		act := appender(s, func(context.Context, string) { runs++ })
+		act.Type, act.Effect = "Text.Act", kernel.External
+		return act
+	}
+	nesting := func(s store.Store) kernel.Syscall {
+		nest := appender(s, func(ctx context.Context, _ string) {
+			runs++
+			if _, err := kernel.Invoke(ctx, "Text.Append", []byte(`"mother nested"`)); err != nil {
+				t.Error(err)
+			}
+		})
+		nest.Type = "Text.Nest"
+		return nest
+	}
+	contended(t, func(t *testing.T, k *kernel.Kernel, s store.Store, first *gate) {
+		for _, name := range []message.Type{"Text.Act", "Text.Nest"} {
+			runs = 0
+			m := kerneltest.Answer(t, k, kerneltest.Command(message.ID(name), name, `"mk `+string(name)+`"`))
+			if m.Kind != message.KindReply || runs != 1 {
+				t.Errorf("%s: %s after %d runs", name, m.Data, runs)
+			}
+		}
+		first.open <- struct{}{}
+		<-first.at // it was overtaken, and has its turn still
+		first.open <- struct{}{}
+		synctest.Wait()
+		if got := text(t, s, "mk"); got != "before Text.Act Text.Nest first" {
+			t.Errorf("got %q", got)
+		}
+	}, acting, nesting)
 }
 
 func TestUpdateTakesItsTurn(t *testing.T) {
