@@ -17,6 +17,7 @@ type Lease struct {
 	TakenOver bool // an earlier process has begun the task and died; how far it came isn't known
 
 	q        *Queue
+	retaken  uint64 // of the queue, when the task was added
 	place    []byte
 	revision store.Revision
 	commit   *store.Commit // the commit of the lease

@@ -36,6 +36,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"kernos/store"
@@ -84,6 +85,7 @@ type Queue struct {
 	workers sync.WaitGroup  // leases that are acquired
 	idle    int             // goroutines that wait for a lease
 	leases  chan *Lease     // passes a lease to an idle goroutine
+	retaken atomic.Uint64   // how many tasks were leased again that this process had begun
 }
 
 // A subqueue is a range of places in which tasks wait in order.
@@ -119,7 +121,7 @@ func New(o *Options) *Queue {
 func (q *Queue) Add(b *store.Batch, t Task) (added func(*store.Commit)) {
 	place := q.place(&t, q.opts.Now())
 	if place[2] == keyReady && q.none(t.Priority) {
-		l := &Lease{Task: t, q: q, place: q.begunKey(t.ID)}
+		l := &Lease{Task: t, q: q, place: q.begunKey(t.ID), retaken: q.retaken.Load()}
 		l.Attempt, l.Fence = 1, 1
 		b.Set(l.place, l.encode(l.place, q.process))
 		return func(c *store.Commit) { q.begin(l, c) }
@@ -157,6 +159,16 @@ func (q *Queue) begin(l *Lease, c *store.Commit) {
 	q.mu.Lock()
 	l.commit, l.revision = c, c.Revision
 	acquired := l.acquire()
+	if acquired && l.retaken != q.retaken.Load() {
+		// The queue may have seen the task where it waits, leased it, and done it before this.
+		q.mu.Unlock()
+		e, err := q.opts.Store.Get(l.place)
+		q.mu.Lock()
+		if acquired = err == nil && e.Revision == l.revision; !acquired {
+			l.drop()
+			q.workers.Done()
+		}
+	}
 	if !acquired {
 		q.begun.lower(l.place)
 	}

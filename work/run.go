@@ -327,6 +327,8 @@ func (q *Queue) acquire(cs []candidate) map[string]*Lease {
 		l := &Lease{Task: c.Task, TakenOver: c.process != 0 && c.process != q.process, q: q, place: c.place, revision: c.revision}
 		if c.process != q.process {
 			l.Attempt++
+		} else {
+			q.retaken.Add(1)
 		}
 		l.Fence++
 		if l.acquire() {
