@@ -75,7 +75,7 @@ func (c *Call) emitAt(now time.Time, m *message.Message) {
 		}
 		return
 	}
-	if c.conflict && !c.expired || c.applying {
+	if c.overtaken != nil && !c.expired || c.applying {
 		return // about a change that was not made, or too late
 	}
 	if problem := c.check(m); problem != "" {
@@ -103,7 +103,6 @@ func (c *Call) settle() {
 		return // the commit took too long, and abandon has answered
 	}
 	if err == errAgain {
-		c.conflict = true
 		return
 	}
 	if err != nil {
@@ -120,10 +119,12 @@ func (c *Call) settle() {
 	c.origin.Post(c.send, c.outcome, commit)
 }
 
-// end marks the call as settled, and ends its idempotent run and its context. It is called
+// end marks the call as settled, and ends its idempotent run, its turn to write and its context. It is called
 // with mu held.
 func (c *Call) end() {
 	c.settled.Store(true)
+	c.k.writers.leave(c.first)
+	c.first = 0
 	if c.run != nil {
 		c.run.End()
 	}

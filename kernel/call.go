@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"context"
+	"errors"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -178,7 +179,7 @@ func (c *Call) RunHere(expire func()) {
 	c.Run()
 }
 
-// Run runs the handler, and runs it again if its change met a concurrent one. There is an
+// Run runs the handler, and runs it again in its turn if its change met a concurrent one. There is an
 // outcome when Run returns. The caller makes sure that Expire is called at the deadline.
 func (c *Call) Run() {
 	if c.idempotent() && !c.beginRun() {
@@ -200,14 +201,15 @@ func (c *Call) giveUp(format string, args ...any) {
 // startOver reports whether the handler has to run again, and forgets what it has done.
 func (c *Call) startOver() bool {
 	c.mu.Lock()
-	again := c.conflict && !c.settled.Load()
+	overtaken := c.overtaken
+	again := overtaken != nil && !c.settled.Load()
 	called := c.nested != nil
 	var decided func(error)
 	if again {
 		decided, c.decided = c.decided, nil
 	}
 	if again && !called {
-		c.conflict, c.staged, c.published, c.delayed, c.applied = false, nil, nil, nil, nil
+		c.overtaken, c.staged, c.published, c.delayed, c.applied = nil, nil, nil, nil, nil
 	}
 	c.mu.Unlock()
 	if decided != nil {
@@ -219,9 +221,7 @@ func (c *Call) startOver() bool {
 	case called: // the changes of a nested call must not be made twice
 		c.giveUp("%s met a concurrent change of the same data after it had changed something else; check what is there, and decide again", c.request.Type)
 		return false
-	case c.run != nil:
-		return c.lookup()
-	case c.work != nil:
+	case c.work != nil && c.run == nil:
 		err := c.work.Held()
 		if err == nil && c.syscall.Kind == message.KindCommand && c.syscall.Effect != InStore {
 			err = message.Errorf(503, "%s has acted outside of the kernel, and can't run again", c.request.Type)
@@ -232,7 +232,14 @@ func (c *Call) startOver() bool {
 			return false
 		}
 	}
-	return true
+	if err := c.enterQueues(overtaken); errors.Is(err, context.DeadlineExceeded) {
+		c.Expire()
+		return false
+	} else if err != nil {
+		c.settleAs(c.failure(err))
+		return false
+	}
+	return c.run == nil || c.lookup()
 }
 
 // runOnce runs the handler, and settles the call if the handler has not: it may have panicked,
@@ -254,9 +261,9 @@ func (c *Call) runOnce() {
 		return
 	}
 	c.mu.Lock()
-	conflict := c.conflict
+	overtaken := c.overtaken != nil
 	c.mu.Unlock()
-	if !conflict {
+	if !overtaken {
 		c.logError("handler returned without an outcome")
 		c.fail(message.Errorf(500, "%s ended without an outcome", c.request.Type))
 	}

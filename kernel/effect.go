@@ -15,11 +15,12 @@ type effect struct {
 	staged    *store.Batch        // applied with the reply
 	published []message.Message   // events that are recorded with the reply
 	delayed   []message.Message   // events that are sent with the reply
+	overtaken *store.Batch        // another writer came before this batch: the handler runs again
+	first     uint64              // the queues of [writers] in which the call is first
 	nested    *store.Commit       // the commit of nested calls, which the outcome waits for too
 	run       *idempotency.Run    // the idempotent run; nil without an idempotency key
 	begun     atomic.Bool         // an effect outside the store may have happened
 	unkept    bool                // the outcome is not kept under the idempotency key
-	conflict  bool                // a condition did not hold: the handler runs again
 	applying  bool                // the outcome is given, and is being applied to the store
 	commit    *store.Commit       // the commit of staged
 	applied   func(*store.Commit) // called when staged is part of the store's state; or nil
@@ -44,7 +45,8 @@ func both[T any](first, second func(T)) func(T) {
 //
 // A handler reads, decides and stages, with conditions on what it has read. If a
 // condition no longer holds when the reply is given, everything that the handler
-// has staged and emitted since is forgotten, and it runs again.
+// has staged and emitted since is forgotten, and it runs again, in its turn among the calls that
+// change the same data: see [writers].
 //
 // The kernel keeps the batch. The error, if any, is for the caller.
 func Stage(ctx context.Context, b *store.Batch) error {
@@ -170,12 +172,18 @@ const maxAttempts = 100
 // It is called with mu held. Since the store may block, the lock is released meanwhile, so
 // that the deadline can pass. The flag applying keeps the effect of the call as it is.
 func (c *Call) commitWith(m *message.Message) (*store.Commit, error) {
+	var (
+		first     uint64
+		called    bool
+		overtaken *store.Batch
+	)
 	if c.staged != nil || c.run != nil || c.work != nil {
 		c.applying = true
+		first, called = c.first, c.nested != nil
 		c.mu.Unlock()
 		defer func() {
 			c.mu.Lock()
-			c.applying = false
+			c.applying, c.overtaken = false, overtaken
 		}()
 	}
 	b := c.staged
@@ -204,21 +212,30 @@ func (c *Call) commitWith(m *message.Message) (*store.Commit, error) {
 		return nil, nil
 	}
 	var err error
-	if r := c.recorder(); r == nil {
-		c.commit, err = c.k.opts.Store.Apply(b)
+	if c.syscall.Effect == InStore && !called && c.k.writers.ahead(first, b) {
+		err = store.ErrConflict // the handler runs again, which repeats nothing
+	} else if r := c.recorder(); r == nil {
+		err = c.apply(b, first)
 	} else {
-		err = r.RecordWith(b, c.records(m), func() (err error) {
-			c.commit, err = c.k.opts.Store.Apply(b)
-			return err
-		})
+		err = r.RecordWith(b, c.records(m), func() error { return c.apply(b, first) })
 	}
 	if errors.Is(err, store.ErrConflict) {
+		overtaken = b
 		return nil, errAgain
 	}
 	if err == nil && c.applied != nil {
 		c.applied(c.commit)
 	}
 	return c.commit, err
+}
+
+// apply applies the batch of a call that is first in some queues, and ends its turn: what follows may wait
+// for the disk.
+func (c *Call) apply(b *store.Batch, first uint64) (err error) {
+	if c.commit, err = c.k.opts.Store.Apply(b); err == nil && first != 0 {
+		c.leaveQueues()
+	}
+	return err
 }
 
 // records returns what a call with an effect has recorded of it: the request, the events that

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -146,28 +145,6 @@ func TestACommitThatFailsIsAnError(t *testing.T) {
 			t.Errorf("after the disk is well: %v", got)
 		}
 	})
-}
-
-func TestAnOvertakenCallRunsAgain(t *testing.T) {
-	s := storetest.NewMemory()
-	k := kerneltest.New(t, &kernel.Options{Store: s}, counter(s), reading(s))
-	const writers, each = 16, 50
-	var failed atomic.Int64
-	var all sync.WaitGroup
-	for w := range writers {
-		all.Go(func() {
-			for i := range each {
-				if got := kerneltest.Ask(k, kerneltest.Command(message.ID(fmt.Sprint(w, "-", i)), "Counter.Add", `0`)); got[0].Kind != message.KindReply {
-					failed.Add(1)
-				}
-			}
-		})
-	}
-	all.Wait()
-	got := kerneltest.Ask(k, kerneltest.Query("q", "Counter.Get", `0`))
-	if want := writers*each - int(failed.Load()); string(got[0].Data) != strconv.Itoa(want) {
-		t.Errorf("counted %s, want %d (%d were overtaken too often)", got[0].Data, want, failed.Load())
-	}
 }
 
 func TestAHandlerThatFailsChangesNothing(t *testing.T) {

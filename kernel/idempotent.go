@@ -129,9 +129,13 @@ func (c *Call) accept(intent *idempotency.Intent) bool {
 // settleAs settles the call with an outcome that is not kept.
 func (c *Call) settleAs(m message.Message) {
 	c.mu.Lock()
-	c.conflict, c.staged, c.unkept = false, nil, true
+	c.overtaken, c.staged, c.unkept = nil, nil, true
 	c.mu.Unlock()
 	c.emitAt(time.Now(), &m)
+	if c.work != nil && !c.settled.Load() { // the work is no longer the call's, and decides about the outcome
+		c.work = nil
+		c.settleAs(m)
+	}
 }
 
 // keepOutcome adds the outcome to a batch, if it is one that is kept: a reply, or an error

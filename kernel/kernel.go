@@ -110,6 +110,7 @@ type Kernel struct {
 	ids      IDs
 	begun    time.Time
 	runs     *idempotency.Runs // nil without a store
+	writers  *writers
 	limits   atomic.Pointer[Limits]
 
 	connections Connections
@@ -135,7 +136,7 @@ func (k *Kernel) Deprecated(m *message.Message, what, instead string, from Sende
 // New returns a kernel that serves what is in the registry, now and later. Nil
 // options mean defaults.
 func New(r *Registry, opts *Options) *Kernel {
-	k := &Kernel{registry: r, begun: time.Now()}
+	k := &Kernel{registry: r, begun: time.Now(), writers: newWriters()}
 	if opts != nil {
 		k.opts = *opts
 	}

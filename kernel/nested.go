@@ -90,6 +90,7 @@ func InvokeAs(ctx context.Context, n NewCall) (json.RawMessage, error) {
 		c.forward(m)
 	}, &nestedOrigin{c, sender}, sender, parent{call: c})
 	if child != nil {
+		c.leaveQueues() // the child may write the same
 		child.depth, child.taken = c.depth+1, n.Event != nil
 		child.RunWithin()
 	}

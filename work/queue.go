@@ -208,42 +208,54 @@ type found struct {
 
 // find returns a task with its place. Its revision is 0 if there is none.
 func (q *Queue) find(id string) (f found, err error) {
-	for range 10 { // the task may move between two reads
-		e, err := q.opts.Store.Get(q.begunKey(id)) // a task may leave this place, and never comes back to it
-		if err != nil {
+	f.entry, err = q.entry(q.opts.Store, id)
+	if err == errMoved {
+		var s store.Snapshot
+		if s, err = q.opts.Store.Snapshot(); err != nil {
 			return f, err
 		}
-		if e.Revision == 0 {
-			named, err := q.opts.Store.Get(q.taskKey(id))
-			if err != nil || named.Revision == 0 {
-				return f, err
-			}
-			if e, err = q.opts.Store.Get(named.Value); err != nil {
-				return f, err
-			}
-			if e.Revision == 0 {
-				continue
-			}
-			e.Key = named.Value
-		}
-		f.entry = e
-		if f.Task, _, err = decode(e.Key, e.Value); err != nil {
-			return f, err
-		}
-		q.mu.Lock()
-		running := q.running[id] != nil
-		q.mu.Unlock()
-		switch {
-		case running:
-			f.state = Running
-		case e.Key[2] == keyHeld:
-			f.state = Held
-		default:
-			f.state = Waiting
-		}
-		return f, nil
+		defer func() { _ = s.Close() }()
+		f.entry, err = q.entry(s, id)
 	}
-	return f, store.ErrConflict
+	if err != nil || f.entry.Revision == 0 {
+		return f, err
+	}
+	if f.Task, _, err = decode(f.entry.Key, f.entry.Value); err != nil {
+		return f, err
+	}
+	q.mu.Lock()
+	running := q.running[id] != nil
+	q.mu.Unlock()
+	switch {
+	case running:
+		f.state = Running
+	case f.entry.Key[2] == keyHeld:
+		f.state = Held
+	default:
+		f.state = Waiting
+	}
+	return f, nil
+}
+
+// errMoved means that a task has moved between two reads.
+var errMoved = errors.New("a task isn't in the place that is noted")
+
+// entry returns the entry of a task, with its place.
+func (q *Queue) entry(r store.Reader, id string) (e store.Entry, err error) {
+	e, err = r.Get(q.begunKey(id)) // a task may leave this place, and never comes back to it
+	if err != nil || e.Revision != 0 {
+		return e, err
+	}
+	named, err := r.Get(q.taskKey(id))
+	if err != nil || named.Revision == 0 {
+		return named, err
+	}
+	e, err = r.Get(named.Value)
+	if err == nil && e.Revision == 0 {
+		err = errMoved
+	}
+	e.Key = named.Value
+	return e, err
 }
 
 // Remove takes a task out of the queue, in a batch. It returns nil if the task doesn't exist. The

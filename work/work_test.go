@@ -480,3 +480,44 @@ func TestClocks(t *testing.T) {
 		b.stop()
 	})
 }
+
+// moving is a store in which a task is moved whenever its place has been read.
+type moving struct {
+	store.Store
+	move func()
+}
+
+func (m *moving) Get(key []byte) (store.Entry, error) {
+	e, err := m.Store.Get(key)
+	if move := m.move; move != nil && e.Revision > 0 {
+		m.move = nil
+		move()
+		m.move = move
+	}
+	return e, err
+}
+
+func TestATaskThatMovesIsFound(t *testing.T) {
+	s := &moving{Store: storetest.NewMemory()}
+	q := work.New(&work.Options{Store: s, Letter: 'x'})
+	due := time.Now().Add(time.Hour)
+	apply := func(b *store.Batch) {
+		if _, err := s.Apply(b); err != nil {
+			t.Error(err)
+		}
+	}
+	var b store.Batch
+	q.Add(&b, work.Task{ID: "a", Due: due})
+	apply(&b)
+	s.move = func() {
+		due = due.Add(time.Hour)
+		var b store.Batch
+		if _, err := q.Move(&b, "a", due); err != nil {
+			t.Error(err)
+		}
+		apply(&b)
+	}
+	if task, state, err := q.Find("a"); err != nil || state != work.Waiting || task.ID != "a" {
+		t.Errorf("got %v %v %v", task, state, err)
+	}
+}

@@ -2,7 +2,6 @@ package job
 
 import (
 	"context"
-	"errors"
 
 	"kernos/kernel"
 	"kernos/message"
@@ -215,16 +214,13 @@ func (j *Jobs) stagePause(ctx context.Context, b *store.Batch, id, why string) (
 		}
 		due = s.next(j.opts.Now())
 	}
-	moved, err := j.queue.Move(b, r.ID, due)
+	moved, err := j.setPaused(b, r, why, due)
 	if err != nil {
 		return 0, err
 	}
 	if moved == nil {
 		return 0, message.Errorf(503, "The schedule %s is starting a run; try again", r.ID)
 	}
-	b.IfRevision(key(keyState, r.ID), r.revision)
-	r.Paused = why
-	r.store(b)
 	kernel.WhenApplied(ctx, func(*store.Commit) { moved() })
 	return 1, kernel.Stage(ctx, b)
 }
@@ -288,14 +284,11 @@ func (j *Jobs) resume(ctx context.Context, in pauseInput) (resumeOutput, error) 
 		if err != nil {
 			return err
 		}
-		moved, err := j.queue.Move(&b, r.ID, s.next(j.opts.Now()))
+		moved, err := j.setPaused(&b, r, "", s.next(j.opts.Now()))
 		if err != nil || moved == nil {
-			return errors.Join(err)
+			return err
 		}
 		n++
-		b.IfRevision(key(keyState, r.ID), r.revision)
-		r.Paused = ""
-		r.store(&b)
 		all = append(all, moved)
 		return nil
 	})

@@ -1,9 +1,11 @@
 package job
 
 import (
+	"context"
 	"errors"
 	"time"
 
+	"kernos/kernel"
 	"kernos/message"
 	"kernos/store"
 	"kernos/work"
@@ -82,17 +84,19 @@ func Restored(s store.Store) (unfinished bool, err error) {
 }
 
 // afterRestore does what Restored asks for.
-func (j *Jobs) afterRestore() error {
+func (j *Jobs) afterRestore(ctx context.Context, k *kernel.Kernel) error {
 	e, err := j.opts.Store.Get(key(keyHeld))
 	if err != nil || e.Revision == 0 {
 		return err
 	}
 	j.queue.Hold()
 	return j.eachSchedule(func(r *record) error {
-		if r.Paused != "" {
-			return nil
-		}
-		return j.setPaused(r, restored, never)
+		return j.alter(ctx, k, r.ID, func(b *store.Batch, r *record) (func(), error) {
+			if r.Paused != "" {
+				return nil, nil
+			}
+			return j.setPaused(b, r, restored, never)
+		})
 	})
 }
 
@@ -119,19 +123,32 @@ func (j *Jobs) eachSchedule(f func(*record) error) error {
 	return nil
 }
 
-// setPaused pauses a schedule, or resumes it, outside of a call.
-func (j *Jobs) setPaused(r *record, why string, due time.Time) error {
-	var b store.Batch
-	moved, err := j.queue.Move(&b, r.ID, due)
-	if err != nil || moved == nil {
+// alter changes a job outside of a call. fill adds to a batch what changes, and returns what follows when the
+// batch has been applied, or nil.
+func (j *Jobs) alter(ctx context.Context, k *kernel.Kernel, id string, fill func(*store.Batch, *record) (func(), error)) error {
+	var then func()
+	_, err := k.Update(ctx, func(b *store.Batch) error {
+		r, err := j.load(id)
+		if err == nil {
+			then, err = fill(b, r)
+		}
 		return err
+	})
+	if err == nil && then != nil {
+		then()
+	}
+	return err
+}
+
+// setPaused adds to a batch that a schedule is paused, or that it is resumed if why is "", and that it is due at a
+// time. It returns nil if the schedule is starting a run. The caller calls moved when the batch has been applied.
+func (j *Jobs) setPaused(b *store.Batch, r *record, why string, due time.Time) (moved func(), err error) {
+	moved, err = j.queue.Move(b, r.ID, due)
+	if err != nil || moved == nil {
+		return nil, err
 	}
 	b.IfRevision(key(keyState, r.ID), r.revision)
 	r.Paused = why
-	r.store(&b)
-	if _, err := j.opts.Store.Apply(&b); err != nil {
-		return err
-	}
-	moved()
-	return nil
+	r.store(b)
+	return moved, nil
 }

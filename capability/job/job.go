@@ -121,14 +121,14 @@ func (j *Jobs) Run(ctx context.Context, k *kernel.Kernel) {
 		}
 	}
 	pause := backoff.Backoff{First: time.Second, Longest: time.Minute}
-	for err := j.afterRestore(); err != nil; err = j.afterRestore() {
+	for err := j.afterRestore(ctx, k); err != nil; err = j.afterRestore(ctx, k) {
 		j.opts.Log.Error("jobs can't be read, so none begins; this is tried again", "error", err)
 		if !pause.Wait(ctx.Done()) {
 			return
 		}
 	}
 	var ending sync.WaitGroup
-	ending.Go(func() { j.watchEnded(ctx) })
+	ending.Go(func() { j.watchEnded(ctx, k) })
 	defer ending.Wait()
 	j.queue.Run(ctx)
 }

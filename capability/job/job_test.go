@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -69,6 +70,7 @@ func (w *world) open() {
 		if err != nil {
 			return in, err
 		}
+		runtime.Gosched() // other calls change what this one has read
 		in.N = len(e.Value) + 1
 		var b store.Batch
 		b.IfRevision(key, e.Revision)

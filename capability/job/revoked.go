@@ -10,7 +10,6 @@ import (
 	"kernos/internal/backoff"
 	"kernos/kernel"
 	"kernos/kernel/principal"
-	"kernos/message"
 	"kernos/store"
 )
 
@@ -28,7 +27,7 @@ func (j *Jobs) Ended(id principal.ID) {
 }
 
 // watchEnded ends the jobs of principals that have ended, until ctx is done.
-func (j *Jobs) watchEnded(ctx context.Context) {
+func (j *Jobs) watchEnded(ctx context.Context, k *kernel.Kernel) {
 	for {
 		select {
 		case <-j.endings:
@@ -41,7 +40,7 @@ func (j *Jobs) watchEnded(ctx context.Context) {
 		j.mu.Unlock()
 		for _, id := range ids {
 			pause := backoff.Backoff{First: 100 * time.Millisecond, Longest: time.Minute}
-			for err := j.endJobs(ctx, id); err != nil; err = j.endJobs(ctx, id) {
+			for err := j.endJobs(ctx, k, id); err != nil; err = j.endJobs(ctx, k, id) {
 				j.opts.Log.Warn("the jobs of a token that has ended can't be ended; this is tried again", "principal", id, "error", err)
 				if !pause.Wait(ctx.Done()) {
 					return
@@ -52,7 +51,7 @@ func (j *Jobs) watchEnded(ctx context.Context) {
 }
 
 // endJobs ends the jobs of a principal, unless it has begun again.
-func (j *Jobs) endJobs(ctx context.Context, id principal.ID) error {
+func (j *Jobs) endJobs(ctx context.Context, k *kernel.Kernel, id principal.ID) error {
 	if who, err := j.opts.Find(id); err != nil || who != nil && who.Life().Err() == nil {
 		return err
 	}
@@ -66,7 +65,7 @@ func (j *Jobs) endJobs(ctx context.Context, id principal.ID) error {
 		if json.Unmarshal(e.Value, &owner) != nil || owner.Principal != id {
 			continue
 		}
-		if err := j.endJob(string(e.Key[2:])); err != nil {
+		if err := j.endJob(ctx, k, string(e.Key[2:])); err != nil {
 			return err
 		}
 	}
@@ -74,37 +73,26 @@ func (j *Jobs) endJobs(ctx context.Context, id principal.ID) error {
 }
 
 // endJob fails a job whose principal has ended, or pauses it if it is a schedule.
-func (j *Jobs) endJob(id string) error {
-	for range 10 { // the job may change meanwhile
-		r, err := j.load(id)
-		if err != nil || r.Status != "" {
-			return nil // the job was forgotten, or has ended
-		}
+func (j *Jobs) endJob(ctx context.Context, k *kernel.Kernel, id string) error {
+	err := j.alter(ctx, k, id, func(b *store.Batch, r *record) (func(), error) {
 		why := tokenEnded(r.Token)
-		if r.Schedule != "" {
-			err = j.setPaused(r, why.Message, never)
-		} else {
-			err = j.failEnded(r, why)
+		switch {
+		case r.Status != "":
+			return nil, nil // the job has ended
+		case r.Schedule != "":
+			return j.setPaused(b, r, why.Message, never)
 		}
-		if !errors.Is(err, store.ErrConflict) {
-			return err
+		aborted, err := j.abort(b, r, why)
+		if err != nil || aborted == nil {
+			return nil, err
 		}
+		return func() {
+			r.event(k, kernel.From(nil, r.Wire), failedEvent, append([]byte(`,"error":`), r.Error...))
+			aborted()
+		}, nil
+	})
+	if errors.Is(err, errForgotten) {
+		return nil
 	}
-	return nil // the job is busy, and fails when it is due again
-}
-
-func (j *Jobs) failEnded(r *record, why *message.Error) error {
-	var b store.Batch
-	aborted, err := j.abort(&b, r, why)
-	if err != nil || aborted == nil {
-		return err
-	}
-	if _, err := j.opts.Store.Apply(&b); err != nil {
-		return err
-	}
-	if k := j.kernel.Load(); k != nil {
-		r.event(k, kernel.From(nil, r.Wire), failedEvent, append([]byte(`,"error":`), r.Error...))
-	}
-	aborted()
-	return nil
+	return err
 }

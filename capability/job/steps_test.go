@@ -2,6 +2,7 @@ package job_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -60,6 +61,24 @@ func TestSteps(t *testing.T) {
 		w.wants("after Job.Retry", id, "completed")
 		if w.counted("a") != 1 {
 			t.Errorf("the first step was done %d times", w.counted("a"))
+		}
+	})
+	test(t, "change one key in turn", func(t *testing.T, w *world) {
+		const jobs = 32
+		steps := make([]string, 8)
+		for i := range steps {
+			steps[i] = fmt.Sprintf(`{"id":"s%d","name":"Test.Count","payload":{"key":"hot"}}`, i)
+		}
+		var ids []string
+		for range jobs {
+			ids = append(ids, w.start(`{"delay":"1s","steps":[`+strings.Join(steps, ",")+`]}`))
+		}
+		time.Sleep(time.Second)
+		for _, id := range ids {
+			w.wants("at once", id, "completed")
+		}
+		if n := w.counted("hot"); n != jobs*len(steps) {
+			t.Errorf("counted %d, want %d", n, jobs*len(steps))
 		}
 	})
 	test(t, "that act outside are not repeated", func(t *testing.T, w *world) {

@@ -3,6 +3,8 @@ package memory
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 
 	"kernos/capability/introspect"
@@ -54,6 +56,35 @@ func BenchmarkServe(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			kerneltest.Repeat(b, k, kerneltest.Request(c.kind, "b", c.t, c.data))
+		})
+	}
+}
+
+// BenchmarkClients is what a command of one of 64 clients costs, each of which has a connection, if they
+// change a key each, and if they all change one.
+func BenchmarkClients(b *testing.B) {
+	s, err := pebble.Open(b.TempDir(), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	d, err := blobs.New(b.TempDir())
+	if err != nil {
+		b.Fatal(err)
+	}
+	k := kerneltest.Of(b, &kernel.Options{Store: s}, New(s, d, nil).Module())
+	for _, c := range []struct{ name, action, data string }{
+		{"SetDifferent", "Memory.Set", `{"key":"notes/%d","value":"Note content here"}`},
+		{"SetOne", "Memory.Set", `{"key":"notes/one","value":"Note content here"}`},
+		{"IncrementDifferent", "Memory.Increment", `{"key":"counters/%d"}`},
+		{"IncrementOne", "Memory.Increment", `{"key":"counters/one"}`},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			var clients []message.Message
+			for i := range 64 {
+				clients = append(clients, kerneltest.Command("b", message.Type(c.action), strings.Replace(c.data, "%d", strconv.Itoa(i), 1)))
+			}
+			kerneltest.Repeat(b, k, clients...)
 		})
 	}
 }

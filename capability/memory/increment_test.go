@@ -2,8 +2,9 @@ package memory
 
 import (
 	"fmt"
-	"sync"
 	"testing"
+
+	"kernos/message"
 )
 
 func TestIncrement(t *testing.T) {
@@ -42,15 +43,13 @@ func TestIncrement(t *testing.T) {
 // No increment is lost, however many come at once.
 func TestIncrementsAddUp(t *testing.T) {
 	w := newWorld(t, Options{})
-	const callers, each = 8, 25
-	var all sync.WaitGroup
-	for range callers {
-		all.Go(func() {
-			for range each {
-				w.ask("Increment", `{"key":"n"}`)
+	const each = 25
+	together(func(int) {
+		for range each {
+			if m := w.ask("Increment", `{"key":"n"}`); m.Kind != message.KindReply {
+				t.Errorf("%s", m.Data)
 			}
-		})
-	}
-	all.Wait()
-	w.reply("Get", `{"key":"n"}`, fmt.Sprint(callers*each))
+		}
+	})
+	w.reply("Get", `{"key":"n"}`, fmt.Sprint(clients*each))
 }

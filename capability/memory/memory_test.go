@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -61,6 +62,7 @@ func (w *world) Record(kernel.Record) {}
 
 // RecordWith implements [kernel.Recorder].
 func (w *world) RecordWith(_ *store.Batch, rs []kernel.Record, apply func() error) error {
+	runtime.Gosched() // other clients change what the call has read
 	if err := apply(); err != nil {
 		return err
 	}

@@ -215,7 +215,7 @@ func (x *Sessions) ask(ctx context.Context, in askInput, stream *kernel.Stream) 
 	f := follower{x: x, id: child.Session, until: child.Turn, quiet: true, stream: stream}
 	if err := f.follow(ctx); err != nil {
 		if context.Cause(ctx) != work.ErrQueueStopping {
-			err = errors.Join(err, x.stop(child.Session))
+			err = errors.Join(err, x.stop(ctx, k, child.Session))
 		}
 		return out, err
 	}
@@ -267,26 +267,29 @@ func (x *Sessions) askOnce(ctx context.Context, k *kernel.Kernel, in askInput) (
 }
 
 // stop ends the open turn of a child whose parent no longer waits for it.
-func (x *Sessions) stop(id string) error {
-	for range 100 {
+func (x *Sessions) stop(ctx context.Context, k *kernel.Kernel, id string) error {
+	ctx = context.WithoutCancel(ctx)
+	var c *change
+	commit, err := k.Update(ctx, func(b *store.Batch) error {
 		s, err := x.load(id)
-		if err != nil || s.turn == nil {
+		if err != nil {
 			return err
 		}
-		var b store.Batch
-		c := x.change(context.Background(), s, &b)
+		if s.turn == nil {
+			return errNothing
+		}
+		c = x.change(ctx, s, b)
 		if err := x.abort(c, statusCanceled, errCanceled); err != nil {
 			return err
 		}
 		c.done()
-		commit, err := x.opts.Store.Apply(&b)
-		if errors.Is(err, store.ErrConflict) {
-			continue
-		}
-		if err == nil {
-			c.ended(commit)
-		}
-		return err
+		return nil
+	})
+	switch err {
+	case nil:
+		c.ended(commit)
+	case errNothing:
+		err = nil
 	}
-	return nil
+	return err
 }

@@ -110,44 +110,47 @@ func (r *runner) loop() {
 	}
 }
 
-// persist applies a change of the session, again and again while the session changes meanwhile or
-// the store can't write. It reports whether it could: if not, the turn isn't this worker's any
-// more, or is stopped. fill may leave the change as it is by returning errNothing.
+// persist applies a change of the session, again and again while the store can't write. It reports whether
+// it could: if not, the turn isn't this worker's any more, or is stopped. fill may leave the change as
+// it is by returning errNothing.
 func (r *runner) persist(fill func(*change) error) bool {
 	pause := backoff.Backoff{First: 100 * time.Millisecond, Longest: 10 * time.Second, Jitter: true}
-	for r.lease.Held() == nil {
-		s, err := r.x.load(r.id)
-		if err != nil || s.turn == nil {
-			return false
-		}
-		var b store.Batch
-		var commit *store.Commit
-		c := r.x.change(r.ctx, s, &b)
-		cause := *s.turn
-		if err = fill(c); err == errNothing {
-			return true
-		}
-		if err == nil {
+	for {
+		var c *change
+		var cause turn
+		commit, err := r.k.Update(r.ctx, func(b *store.Batch) error {
+			s, err := r.x.load(r.id)
+			if err != nil || s.turn == nil || r.lease.Held() != nil {
+				return errLost
+			}
+			c, cause = r.x.change(r.ctx, s, b), *s.turn
+			if err := fill(c); err != nil {
+				return err
+			}
 			if len(c.ending) == 0 {
-				r.lease.Depend(&b)
+				r.lease.Depend(b)
 			}
 			c.done()
-			commit, err = r.x.opts.Store.Apply(&b)
-		}
-		if err == nil {
+			return nil
+		})
+		switch {
+		case err == nil:
 			c.finish(r.k, r.sender, &cause, commit)
 			return true
-		}
-		if errors.Is(err, store.ErrConflict) {
-			continue
+		case err == errNothing:
+			return true
+		case err == errLost:
+			return false
 		}
 		r.x.opts.Log.Warn("the outcome of a turn can't be stored", "session", r.id, "error", err)
 		if !pause.Wait(r.ctx.Done()) {
-			break
+			return false
 		}
 	}
-	return false
 }
+
+// errLost means that a turn isn't the worker's any more.
+var errLost = errors.New("the turn is another worker's")
 
 // finish does what follows when the change has been applied by the kernel itself.
 func (c *change) finish(k *kernel.Kernel, from kernel.Sender, cause *turn, commit *store.Commit) {

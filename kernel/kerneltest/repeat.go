@@ -2,6 +2,7 @@ package kerneltest
 
 import (
 	"io"
+	"sync"
 	"testing"
 
 	"kernos/kernel"
@@ -9,18 +10,26 @@ import (
 	"kernos/message"
 )
 
-// Repeat sends a message b.N times on a connection. Each of them must get a reply.
-func Repeat(b *testing.B, k *kernel.Kernel, m message.Message) {
+// Repeat sends a message b.N times on a connection; several messages are sent on one each, b.N times
+// together. Each of them must get a reply.
+func Repeat(b *testing.B, k *kernel.Kernel, messages ...message.Message) {
 	b.Helper()
-	replies := 0
-	r := &repeated{m: m, left: b.N, emit: func(m message.Message) {
-		if m.Kind == message.KindReply {
-			replies++
-		}
-	}}
-	if err := connection.New(k, r, nil).Serve(b.Context()); err != nil || replies != b.N {
-		b.Fatalf("%d replies to %d messages, %v", replies, b.N, err)
+	var clients sync.WaitGroup
+	for i, m := range messages {
+		n := (b.N + i) / len(messages)
+		clients.Go(func() {
+			replies := 0
+			r := &repeated{m: m, left: n, emit: func(m message.Message) {
+				if m.Kind == message.KindReply {
+					replies++
+				}
+			}}
+			if err := connection.New(k, r, nil).Serve(b.Context()); err != nil || replies != n {
+				b.Errorf("%d replies to %d messages, %v", replies, n, err)
+			}
+		})
 	}
+	clients.Wait()
 }
 
 // repeated is a source of the same message. It implements [connection.Source].
