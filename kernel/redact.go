@@ -77,9 +77,13 @@ func Redact(r Record) (data json.RawMessage, changed bool) {
 }
 
 // withoutMarked returns the data of a message of the call as it may be stored to be used later, and whether it differs. It
-// leaves out what [Redact] does, except for what only has the name of a credential.
+// leaves out what [Redact] does, except for what only has the name of a credential. An error is made to be shown, and has
+// nothing of either.
 func (c *Call) withoutMarked(m *message.Message) (data json.RawMessage, changed bool) {
 	r := Record{Message: m, Syscall: c.syscall, call: c}
+	if m.Kind == message.KindError {
+		return Redact(r)
+	}
 	data, changed = r.redact(marked)
 	data, found := c.markedSecrets().HideJSON(data)
 	return data, changed || found
