@@ -72,8 +72,8 @@ func (k *Kernel) Fit(ctx context.Context, m message.Message, limit int, length f
 	return k.fit(ctx, m, limit, inBlobs, length)
 }
 
-// inBlobs is how data is looked at that is moved to a blob so that it can be sent. A text that merely has the name of a header
-// somewhere in it isn't a secret.
+// inBlobs is how data is looked at that is moved to a blob so that it can be sent. A text that merely has the name of a
+// header somewhere in it isn't a secret.
 var inBlobs = secret.Strictness{Place: secret.Data, Clear: true, Lines: true}
 
 // fit is [Kernel.Fit] for data that has a secret if how finds one.

@@ -74,7 +74,10 @@ type WorkCall struct {
 	Sender   Sender           // the sender of the call
 	Timeout  time.Duration    // how long it may take; 0 means the syscall's own limit
 	Work     Work
-	Event    Emit // gets the events of the call, without what definitions mark as secret, and what it logs, as it is recorded; nil means that they are only recorded
+
+	// Event gets the events of the call, without what definitions mark as secret, and what it logs, as it is recorded. Nil
+	// means that they are only recorded.
+	Event Emit
 
 	// Brief returns what is recorded of the request or of its reply in place of its data, which the work keeps. Nil
 	// means what the definition has.

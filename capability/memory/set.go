@@ -76,7 +76,8 @@ func (m *Memory) set(ctx context.Context, in setInput) (kernel.Raw, error) {
 	return append(reply, '}'), m.backend(err)
 }
 
-const soundsLikeACredential = "The value sounds like a credential, and is stored as it is. To keep it encrypted, seal it with Crypto.Seal, and set the sealed string under vault/"
+const soundsLikeACredential = "The value sounds like a credential, and is stored as it is. " +
+	"To keep it encrypted, seal it with Crypto.Seal, and set the sealed string under vault/"
 
 // soundsSecret reports whether something in a request that isn't sealed has the name of a credential. What goes to the vault is
 // sealed, and the settings of a model are checked.
