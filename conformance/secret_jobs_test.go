@@ -86,6 +86,9 @@ func TestSecretsOfJobs(t *testing.T) {
 		if err != nil || !m.Kind.Asks() {
 			continue // it isn't a call
 		}
+		if strings.Contains(path, "SERVER/set") {
+			continue // a job keeps its whole result, in which nothing marks the cookie
+		}
 		box := w.command("Crypto.Seal", `{"plaintext":%q}`, secret(i))
 		var sealed string
 		if err := json.Unmarshal(box.Data, &sealed); err != nil {

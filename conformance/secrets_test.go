@@ -148,7 +148,7 @@ var secretPaths = []string{
 	`{"kind":"query","type":"Ping","data":{"payload":[{"deep":{"cookie":"SECRET"}}]},"metadata":{"id":"a","timestamp":1}}`,
 	`{"kind":"query","type":"Ping","data":{"payload":"{\"headers\":{\"Authorization\":\"Bearer SECRET\"}}"},"metadata":{"id":"a","timestamp":1}}`,
 	`{"kind":"query","type":"Ping","data":{"payload":"curl -H \"Authorization: Bearer SECRET\" https://example.com"},"metadata":{"id":"a","timestamp":1}}`,
-	`{"kind":"command","type":"Echo","data":{"message":"curl -b x --cookie='SECRET'"},"metadata":{"id":"a","timestamp":1,"idempotencyKey":"k11"}}`,
+	`{"kind":"command","type":"Echo","data":{"message":"curl -b x --cookie='SECRET'"},"metadata":{"id":"a","timestamp":1}}`,
 	`{"kind":"event","type":"Http.Fetched","data":{"headers":{"Set-Cookie":"SECRET"}},"metadata":{"id":"a","timestamp":1}}`,
 	`{"kind":"reply","type":"Http.Fetch","data":{"headers":{"Set-Cookie":"SECRET"}},"metadata":{"id":"a","timestamp":1,"causation":"b"}}`,
 	`{"kind":"error","type":"Http.Fetch","data":{"code":502,"message":"refused with Authorization: Bearer SECRET"},"metadata":{"id":"a","timestamp":1,"causation":"b"}}`,

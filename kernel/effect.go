@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"kernos/internal/secret"
 	"kernos/kernel/idempotency"
 	"kernos/message"
 	"kernos/store"
@@ -262,17 +263,27 @@ func (c *Call) recordable(m *message.Message) *message.Message {
 	return c.small(m)
 }
 
-// small returns a message as it is kept: large data by pointer, as on a line, and
+// small returns a message as it is recorded: large data by pointer, as on a line, and
 // without secrets, which must not be in a blob either.
 func (c *Call) small(m *message.Message) *message.Message {
-	if len(m.Data) <= message.MaxLine || c.k.opts.Blobs == nil || c.syscall.Answers == FromJournal {
+	if !c.large(m) {
 		return m
 	}
 	kept := *m
 	kept.Data, _ = Redact(Record{Message: m, Syscall: c.syscall, Sender: c.sender, call: c})
-	fitted := c.k.Fit(c, kept, message.MaxLine, func(m *message.Message) int { return len(message.Append(nil, m)) })
+	return c.fitted(&kept, inBlobs)
+}
+
+func (c *Call) large(m *message.Message) bool {
+	return len(m.Data) > message.MaxLine && c.k.opts.Blobs != nil && c.syscall.Answers != FromJournal
+}
+
+// fitted returns a message whose data is in a blob, or the message itself if it can't be made small. The data has no
+// secrets, except for those that how takes for some.
+func (c *Call) fitted(m *message.Message, how secret.Strictness) *message.Message {
+	fitted := c.k.fit(c, *m, message.MaxLine, how, func(m *message.Message) int { return len(message.Append(nil, m)) })
 	if fitted.Kind != m.Kind {
-		return &kept // the message can't be made small, and is recorded whole
+		return m
 	}
 	return &fitted
 }

@@ -12,6 +12,7 @@ import (
 
 	"kernos/internal/jsonscan"
 	"kernos/internal/jsonvalue"
+	"kernos/internal/secret"
 	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
@@ -68,6 +69,15 @@ const tooLong = "The answer does not fit into a line"
 // declares together with a reference (body and bodyRef) goes to a blob, the largest
 // first; if that is not enough, all of the data does, as dataRef.
 func (k *Kernel) Fit(ctx context.Context, m message.Message, limit int, length func(*message.Message) int) message.Message {
+	return k.fit(ctx, m, limit, inBlobs, length)
+}
+
+// inBlobs is how data is looked at that is moved to a blob so that it can be sent. A text that merely has the name of a
+// header somewhere in it isn't a secret.
+var inBlobs = secret.Strictness{Place: secret.Data, Clear: true, Lines: true}
+
+// fit is [Kernel.Fit] for data that has a secret if how finds one.
+func (k *Kernel) fit(ctx context.Context, m message.Message, limit int, how secret.Strictness, length func(*message.Message) int) message.Message {
 	if length(&m) <= limit || m.Kind == message.KindError { // an error's texts are cut to fit
 		return m
 	}
@@ -79,9 +89,9 @@ func (k *Kernel) Fit(ctx context.Context, m message.Message, limit int, length f
 	if k.opts.Blobs == nil {
 		return k.unfit(s, &m, message.Errorf(413, tooLong+" of %d bytes, and this kernel has no place for blobs", limit))
 	}
-	secret := message.Errorf(413, tooLong+" of %d bytes, and it holds secrets, which are not written to disk; ask for less at a time", limit)
+	hasSecret := message.Errorf(413, tooLong+" of %d bytes, and it holds secrets, which are not written to disk; ask for less at a time", limit)
 	if s != nil && m.Kind == message.KindReply && s.Output.Sensitive() {
-		return k.unfit(s, &m, secret)
+		return k.unfit(s, &m, hasSecret)
 	}
 	fitted := m
 	var declared jsonvalue.Object
@@ -101,8 +111,11 @@ func (k *Kernel) Fit(ctx context.Context, m message.Message, limit int, length f
 		}
 	}
 	// What was kept before it was asked for may be kept once more.
-	if (s == nil || s.Answers == Fresh) && holdsSecrets(&m, s) {
-		return k.unfit(s, &m, secret)
+	if s == nil || s.Answers == Fresh {
+		r := Record{Message: &m, Syscall: s}
+		if _, found := r.redact(how); found {
+			return k.unfit(s, &m, hasSecret)
+		}
 	}
 	p, err := k.put(ctx, m.Data)
 	if err != nil {

@@ -321,22 +321,24 @@ func TestSecretsAreNotKeptWithAnOutcome(t *testing.T) {
 func TestALargeOutcomeIsKeptWithoutItsSecrets(t *testing.T) {
 	large := strings.Repeat("x", message.MaxLine)
 	for _, c := range []struct {
-		name, reply, again string
-		blobs              *memoryBlobs
+		name, pin, reply, again string
+		blobs                   *memoryBlobs
 	}{
-		{"as a blob", `{"cookie":"hunter2","page":"` + large + `"}`, `{"dataRef":{"scheme":"file","path":"/blobs/1"},"size":16417,"mediaType":"application/json"}`, new(memoryBlobs)},
-		{"small without them", `{"cookie":"hunter2` + large + `"}`, `{"cookie":"[redacted]"}`, new(memoryBlobs)},
-		{"where no blob can be", `{"cookie":"hunter2","page":"` + large + `"}`, `{"cookie":"[redacted]","page":"` + large + `"}`, &memoryBlobs{err: store.Errorf(507, nil, "full")}},
+		{"as a blob", "hunter2", `{"cookie":"hunter2","page":"` + large + `"}`, `{"dataRef":{"scheme":"file","path":"/blobs/1"},"size":16417,"mediaType":"application/json"}`, new(memoryBlobs)},
+		{"small without them", "hunter2" + large, `{"cookie":"hunter2` + large + `"}`, `{"cookie":"[redacted]"}`, new(memoryBlobs)},
+		{"where no blob can be", "hunter2", `{"cookie":"hunter2","page":"` + large + `"}`, `{"cookie":"[redacted]","page":"` + large + `"}`, &memoryBlobs{err: store.Errorf(507, nil, "full")}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := storetest.NewMemory()
 			var log testkit.Notes
 			sys := kerneltest.AsCommand(kerneltest.Raw("Test.Large", func(_ context.Context, m message.Message, emit kernel.Emit) { emit(m.Reply([]byte(c.reply))) }))
+			sys.Input = parsed(t, `{"properties":{"pin":{"writeOnly":true}}}`)
+			asked := `{"pin":"` + c.pin + `"}`
 			k := kerneltest.New(t, &kernel.Options{Store: s, Blobs: c.blobs, Log: log.Logger()}, sys)
-			if got := kerneltest.Ask(k, keyed("a", "Test.Large", `0`, "k")); string(got[0].Data) != c.reply {
+			if got := kerneltest.Ask(k, keyed("a", "Test.Large", asked, "k")); string(got[0].Data) != c.reply {
 				t.Errorf("got %.100s", got[0].Data)
 			}
-			got := kerneltest.Ask(k, keyed("b", "Test.Large", `0`, "k"))
+			got := kerneltest.Ask(k, keyed("b", "Test.Large", asked, "k"))
 			if got[0].Kind != message.KindReply || string(got[0].Data) != c.again {
 				t.Errorf("the retry got the %s %.100s", got[0].Kind, got[0].Data)
 			}
@@ -344,6 +346,29 @@ func TestALargeOutcomeIsKeptWithoutItsSecrets(t *testing.T) {
 				t.Errorf("a blob holds the secret")
 			}
 		})
+	}
+}
+
+// A retry gets what the first call got, also if a part of it has the name of a credential and no schema marks it.
+func TestWhatSoundsLikeACredentialIsKeptWithAnOutcome(t *testing.T) {
+	for _, page := range []string{"a page", strings.Repeat("x", message.MaxLine)} {
+		data := `{"key":"bank password","value":"hunter2","headers":{"Cookie":"hunter3"},"page":"` + page + `"}`
+		blobs := new(memoryBlobs)
+		rec := new(discreet)
+		k := kerneltest.New(t, &kernel.Options{Store: storetest.NewMemory(), Blobs: blobs, Recorder: rec}, kerneltest.AsCommand(kerneltest.Echo("Test.Echo")))
+		kerneltest.Ask(k, keyed("a", "Test.Echo", data, "k"))
+		again := string(kerneltest.Ask(k, keyed("b", "Test.Echo", data, "k"))[0].Data)
+		if len(blobs.kept) > 0 {
+			again = blobs.kept[len(blobs.kept)-1]
+		}
+		if again != data {
+			t.Errorf("the retry got %.200s", again)
+		}
+		for _, line := range rec.all {
+			if strings.Contains(line, "hunter") {
+				t.Errorf("recorded %.200s", line)
+			}
+		}
 	}
 }
 

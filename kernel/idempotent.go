@@ -160,24 +160,26 @@ func (c *Call) keepOutcome(b *store.Batch, m *message.Message) {
 	}
 }
 
-// kept returns an outcome as it is kept to be given out later: without secrets, and what is too
-// large for a line by pointer.
+// kept returns an outcome as it is kept to be given out later: without what definitions mark as secret, and what is too large
+// for a line by pointer.
 func (c *Call) kept(m *message.Message) *message.Message {
 	kept := *m
 	c.strip(&kept)
 	return &kept
 }
 
-// strip takes out of a message what must not be kept.
+// strip takes out of a message what must not be stored.
 func (c *Call) strip(m *message.Message) {
 	if c.syscall.Answers == FromJournal {
 		return // recorded messages have no secrets
 	}
-	data, changed := Redact(Record{Message: m, Syscall: c.syscall, call: c})
+	data, changed := c.withoutMarked(m)
 	if m.Data = data; changed {
 		m.Err = nil // Err holds the text before it was redacted
 	}
-	m.Data = c.small(m).Data
+	if c.large(m) {
+		m.Data = c.fitted(m, marked).Data
+	}
 }
 
 // Sweep forgets the outcomes that have expired and returns how many there were.

@@ -95,7 +95,8 @@ func (c *Call) Log(event message.Message) {
 	c.k.Stamp(&event)
 	c.Record(event, Within)
 	if o, ok := c.Root().origin.(*workOrigin); ok && o.event != nil {
-		c.strip(&event)
+		event.Data = c.small(&event).Data
+		event.Data, _ = Redact(Record{Message: &event, Syscall: c.syscall, call: c})
 		o.event(event)
 	}
 }

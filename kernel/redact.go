@@ -35,10 +35,14 @@ func Without(names ...string) func(json.RawMessage) json.RawMessage {
 	}
 }
 
-// anything is how messages are looked at that are kept.
-var anything = secret.Strictness{Place: secret.Data, Clear: true}
+// How messages are looked at that are recorded, and those that are stored to be used later: in these, what only has the name
+// of a credential may be what a user wants to be kept.
+var (
+	anything = secret.Strictness{Place: secret.Data, Clear: true}
+	marked   = secret.Strictness{Place: secret.Unnamed, Clear: true}
+)
 
-// Redact returns the data of a record as it may be kept, and whether it differs from the
+// Redact returns the data of a record as it may be recorded, and whether it differs from the
 // message's. It leaves out what a schema marks as secret (writeOnly, or the format password),
 // what the definition's Redact takes out, what has the name of a credential ([secret.Named]),
 // every string that is clear text in a message about encryption, and whatever of all this the
@@ -72,17 +76,31 @@ func Redact(r Record) (data json.RawMessage, changed bool) {
 	return data, changed || found
 }
 
-func (r *Record) encrypts() bool {
-	return isCrypto(r.Message.Type) || r.Syscall != nil && isCrypto(r.Syscall.Type)
+// withoutMarked returns the data of a message of the call as it may be stored to be used later, and whether it differs. It
+// leaves out what [Redact] does, except for what only has the name of a credential. An error is made to be shown, and has
+// nothing of either.
+func (c *Call) withoutMarked(m *message.Message) (data json.RawMessage, changed bool) {
+	r := Record{Message: m, Syscall: c.syscall, call: c}
+	if m.Kind == message.KindError {
+		return Redact(r)
+	}
+	data, changed = r.redact(marked)
+	data, found := c.markedSecrets().HideJSON(data)
+	return data, changed || found
 }
 
-// holdsSecrets reports whether a message must not be written to disk as it is, since
-// something in it is meant to be a secret. A text that merely has the name of a header
-// somewhere in it is not.
-func holdsSecrets(m *message.Message, s *Syscall) bool {
-	r := Record{Message: m, Syscall: s}
-	_, found := r.redact(secret.Strictness{Place: secret.Data, Clear: true, Lines: true})
-	return found
+// markedSecrets returns the secrets that the definition marks in the call's request, nil if there are none.
+func (c *Call) markedSecrets() *secret.Values {
+	r := Record{Message: &c.request, Way: In, Syscall: c.syscall}
+	left, changed := r.redact(secret.Strictness{Place: secret.Unnamed})
+	if !changed || !jsonscan.Valid(c.request.Data) {
+		return nil
+	}
+	return secret.Taken(c.request.Data, left, nil)
+}
+
+func (r *Record) encrypts() bool {
+	return isCrypto(r.Message.Type) || r.Syscall != nil && isCrypto(r.Syscall.Type)
 }
 
 // redact takes out what can be known from the message and its definition.
@@ -106,7 +124,7 @@ func (r *Record) redact(how secret.Strictness) (data json.RawMessage, changed bo
 		data, changed = callRedact(s.Redact, data)
 	}
 	first, second := r.marks()
-	named := secret.MayHold(data)
+	named := how.Place < secret.Unnamed && secret.MayHold(data)
 	if !named && !how.Clear && first == nil && second == nil || len(data) == 0 {
 		return data, changed
 	}
@@ -233,10 +251,19 @@ func (c *Call) hideSecrets(m *message.Message) {
 	}
 }
 
-// WithoutSecrets returns the data of a request to a syscall, or of its reply, as it may be written to
-// disk, and whether it differs: something in it is meant to be a secret.
+// WithoutSecrets returns the data of a request to a syscall, or of its reply, as it may be recorded, and whether it
+// differs: something in it seems to be a secret.
 func WithoutSecrets(s *Syscall, kind message.Kind, data []byte) (kept []byte, changed bool) {
+	return without(s, kind, data, anything)
+}
+
+// WithoutMarked is [WithoutSecrets] for data that is sent: what only has the name of a credential stays.
+func WithoutMarked(s *Syscall, kind message.Kind, data []byte) (kept []byte, changed bool) {
+	return without(s, kind, data, marked)
+}
+
+func without(s *Syscall, kind message.Kind, data []byte, how secret.Strictness) (kept []byte, changed bool) {
 	m := message.Message{Kind: kind, Type: s.Type, Data: data}
 	r := Record{Message: &m, Syscall: s}
-	return r.redact(anything)
+	return r.redact(how)
 }

@@ -135,9 +135,11 @@ func TestAnErrorDoesNotRepeatASecret(t *testing.T) {
 func TestCredentialsOfARequestAreNotKeptWithItsOutcome(t *testing.T) {
 	s := storetest.NewMemory()
 	rec := new(discreet)
-	k := kerneltest.New(t, &kernel.Options{Store: s, Recorder: rec}, kerneltest.AsCommand(kerneltest.Raw("Test.Fetch", func(_ context.Context, m message.Message, emit kernel.Emit) {
+	fetch := kerneltest.AsCommand(kerneltest.Raw("Test.Fetch", func(_ context.Context, m message.Message, emit kernel.Emit) {
 		emit(m.Reply([]byte(`{"body":"you are Bearer abcdef12345, with sid 0123456789 in en, and ada has the password hunter2"}`)))
-	})))
+	}))
+	fetch.Redact = kernel.Without("headers")
+	k := kerneltest.New(t, &kernel.Options{Store: s, Recorder: rec}, fetch)
 	m := keyed("a", "Test.Fetch", `{"headers":{"Authorization":"Bearer abcdef12345","Cookie":"lang=en; sid=0123456789","Proxy-Authorization":"Basic YWRhOmh1bnRlcjI="}}`, "k")
 	kerneltest.Ask(k, m)
 	const want = `{"body":"you are [redacted], with sid [redacted] in en, and ada has the password [redacted]"}`

@@ -18,8 +18,8 @@ type Work interface {
 	Held() error
 
 	// Settle adds to a batch what the outcome of the call means for the work, and returns
-	// the events to be recorded with it. The outcome has no secrets, and is small enough for a
-	// line. If Settle fails, nothing happens, and its error becomes the
+	// the events to be recorded with it. The outcome has nothing that a definition marks as secret, and is small enough
+	// for a line. If Settle fails, nothing happens, and its error becomes the
 	// outcome. It may be called again, with another batch, if a condition did not hold.
 	Settle(b *store.Batch, outcome *message.Message) (events []message.Message, err error)
 
@@ -74,7 +74,10 @@ type WorkCall struct {
 	Sender   Sender           // the sender of the call
 	Timeout  time.Duration    // how long it may take; 0 means the syscall's own limit
 	Work     Work
-	Event    Emit // gets the events of the call, and what it logs, without secrets; nil means that they are only recorded
+
+	// Event gets the events of the call, without what definitions mark as secret, and what it logs, as it is recorded. Nil
+	// means that they are only recorded.
+	Event Emit
 
 	// Brief returns what is recorded of the request or of its reply in place of its data, which the work keeps. Nil
 	// means what the definition has.

@@ -20,6 +20,7 @@ import (
 	"kernos/kernel/kerneltest"
 	"kernos/kernel/principal"
 	"kernos/message"
+	"kernos/schema"
 	"kernos/store"
 	"kernos/store/storetest"
 )
@@ -98,6 +99,16 @@ func (w *world) open() {
 		}
 		return in, ctx.Err()
 	})
+	// Answers with what sounds like a credential, after an event with it.
+	login := kernel.DefineCommand[countData, kernel.Raw](kernel.Definition{Type: "Test.Login", Summary: "Log in.", Input: schema.Any,
+		Emits: []kernel.EventDefinition{{Type: "Session.Asked"}}, Behavior: kernel.Behavior{Runs: kernel.Slow}}).BindStream(func(_ context.Context, in countData, s *kernel.Stream) (kernel.Raw, error) {
+		const said = `{"key":"password","value":"swordfish"}`
+		s.EmitText("Session.Asked", []byte(`{"call":"c","args":`+said+`}`))
+		if in.Key == "wait" {
+			time.Sleep(time.Minute)
+		}
+		return kernel.Raw(said), nil
+	})
 	when := kernel.Query(kernel.Definition{Type: "Test.When", Summary: "Note the time."}, func(_ context.Context, in countData) (countData, error) {
 		now := w.clock.Now()
 		w.mu.Lock()
@@ -108,7 +119,7 @@ func (w *world) open() {
 		w.times[in.Key] = append(w.times[in.Key], now)
 		return in, nil
 	})
-	w.kernel = kerneltest.Of(w.t, &kernel.Options{Store: w.store}, w.Module(), kerneltest.Module("test", count, outside, progress, when))
+	w.kernel = kerneltest.Of(w.t, &kernel.Options{Store: w.store}, w.Module(), kerneltest.Module("test", count, outside, progress, login, when))
 	ctx, cancel := context.WithCancel(w.t.Context())
 	ended := make(chan struct{})
 	go func() { w.Run(ctx, w.kernel); close(ended) }()

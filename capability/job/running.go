@@ -128,9 +128,12 @@ func (l *liveJob) next() (<-chan struct{}, *progress, map[string][]byte) {
 	return l.changes, l.progress, maps.Clone(l.asked)
 }
 
-// event takes an event of the syscall that the job calls.
+// event takes an event of the syscall that the job calls. The log has it as it would be recorded; a caller that waits for a
+// decision is sent what is decided about.
 func (l *liveJob) event(m message.Message) {
 	now := l.j.opts.Now()
+	whole := m.Data
+	m.Data, _ = kernel.Redact(kernel.Record{Message: &m})
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch m.Type {
@@ -143,7 +146,7 @@ func (l *liveJob) event(m message.Message) {
 		if l.asked == nil {
 			l.asked = make(map[string][]byte)
 		}
-		l.asked[jsonscan.Unquote(jsonscan.Member(m.Data, "call"))] = bytes.Clone(m.Data)
+		l.asked[jsonscan.Unquote(jsonscan.Member(whole, "call"))] = bytes.Clone(whole)
 		l.add(string(m.Type)+" "+string(m.Data), now)
 	case decidedEvent:
 		delete(l.asked, jsonscan.Unquote(jsonscan.Member(m.Data, "call")))

@@ -11,6 +11,7 @@ import (
 
 	"kernos/internal/jsonscan"
 	"kernos/internal/sealed"
+	"kernos/internal/secret"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/schema"
@@ -30,6 +31,7 @@ type setInput struct {
 type setOutput struct {
 	Success  bool   `json:"success" jsonschema_description:"True: the value is stored and durable. A failure is an error message."`
 	Revision uint64 `json:"revision,omitzero" jsonschema_description:"The new revision of the key, if ifRevision was given."`
+	Note     string `json:"note,omitzero" jsonschema_description:"How to keep the value encrypted, if it sounds like a credential. It is stored as it is."`
 }
 
 var set = kernel.DefineCommand[setInput, kernel.Raw](kernel.Definition{
@@ -41,7 +43,7 @@ var set = kernel.DefineCommand[setInput, kernel.Raw](kernel.Definition{
 	Presentation: kernel.Presentation{
 		Title: "Set a value",
 		Words: "remember, take a note, note, put, save, write down, keep, kv, storage, store, cache, redis, db, database, state, variable, setting, config",
-		Stdin: "value", Result: "Set {request.key}[ (version {revision})]",
+		Stdin: "value", Result: "Set {request.key}[ (version {revision})][. {note}]",
 		Arguments: []string{"key", "value"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the key can't be written"},
@@ -60,11 +62,34 @@ var success = kernel.Raw(`{"success":true}`)
 
 func (m *Memory) set(ctx context.Context, in setInput) (kernel.Raw, error) {
 	revision, err := m.write(ctx, &in, string(kernel.RequestOf(ctx).Metadata.ID))
-	reply := success
-	if in.IfRevision != nil {
-		reply = fmt.Appendf(nil, `{"success":true,"revision":%d}`, revision)
+	sounds := err == nil && soundsSecret(&in, kernel.RequestOf(ctx).Data)
+	if in.IfRevision == nil && !sounds {
+		return success, m.backend(err)
 	}
-	return reply, m.backend(err)
+	reply := []byte(`{"success":true`)
+	if in.IfRevision != nil {
+		reply = fmt.Appendf(reply, `,"revision":%d`, revision)
+	}
+	if sounds {
+		reply = append(reply, `,"note":"`+soundsLikeACredential+`"`...)
+	}
+	return append(reply, '}'), m.backend(err)
+}
+
+const soundsLikeACredential = "The value sounds like a credential, and is stored as it is. " +
+	"To keep it encrypted, seal it with Crypto.Seal, and set the sealed string under vault/"
+
+// soundsSecret reports whether something in a request that isn't sealed has the name of a credential. What goes to the vault is
+// sealed, and the settings of a model are checked.
+func soundsSecret(in *setInput, request []byte) bool {
+	if in.Value == nil || !secret.MayHold(request) {
+		return false
+	}
+	if key, err := parseKey(in.Key); err != nil || key.space() == vault || key.isModel() || secret.IsSealed(jsonscan.Content(in.Value)) {
+		return false
+	}
+	_, found := secret.Strictness{Place: secret.Data}.Redact(request)
+	return found
 }
 
 // write stages the new version of a key that the message of an id brings, and returns its revision.

@@ -22,6 +22,25 @@ func sealedWith(members string) string {
 	return secret.SealedPrefix + base64.RawURLEncoding.EncodeToString([]byte("{"+members+"}"))
 }
 
+// A value that sounds like a credential is stored as it is, and the reply has a word about it.
+func TestASetOfACredentialHasANote(t *testing.T) {
+	w := newWorld(t, Options{})
+	const noted = `{"success":true,"note":"` + soundsLikeACredential + `"}`
+	for _, c := range []struct{ key, value, want string }{
+		{"notes/bank-password", `"swordfish"`, noted},
+		{"notes/1", `"password: swordfish"`, noted},
+		{"settings", `{"api_key":"swordfish"}`, noted},
+		{"notes/passwords", `"I change them often"`, ok},
+		{"api/token", `"token123"`, ok},
+		{"notes/password", `"` + wellFormed + `"`, ok},
+		{"vault/password", `"` + wellFormed + `"`, ok},
+	} {
+		w.reply("Set", `{"key":"`+c.key+`","value":`+c.value+`}`, c.want)
+		w.reply("Get", `{"key":"`+c.key+`"}`, c.value)
+	}
+	w.reply("Set", `{"key":"password","value":"a","ifRevision":0}`, `{"success":true,"revision":1,"note":"`+soundsLikeACredential+`"}`)
+}
+
 func TestVaultTakesOnlySealedStrings(t *testing.T) {
 	w := newWorld(t, Options{})
 	for _, value := range []string{

@@ -182,10 +182,11 @@ func (t *trial) Call(ctx context.Context, typ string, data json.RawMessage) (jso
 	return reply, err
 }
 
-// shown returns the data of a call, or of its reply, without its secrets: the reply of the test is recorded.
+// shown returns the data of a call, or of its reply, without what the syscall marks as secret: the reply of the test is
+// recorded.
 func shown(s *kernel.Syscall, kind message.Kind, data json.RawMessage) jsontext.Value {
 	if s != nil && s.Answers != kernel.FromJournal { // the journal has no secrets
-		data, _ = kernel.WithoutSecrets(s, kind, data)
+		data, _ = kernel.WithoutMarked(s, kind, data)
 	}
 	return jsontext.Value(data)
 }

@@ -105,8 +105,9 @@ func newWorld(t *testing.T) *world {
 }
 
 type keyData struct {
-	Key string `json:"key" jsonschema_description:"A key."`
-	N   int    `json:"n,omitzero" jsonschema_description:"Anything."`
+	Key   string `json:"key" jsonschema_description:"A key."`
+	Value string `json:"value,omitzero" jsonschema_description:"A value."`
+	N     int    `json:"n,omitzero" jsonschema_description:"Anything."`
 }
 
 // outsideOf opens a pointer to a file that isn't a blob.
@@ -144,7 +145,7 @@ func (w *world) open() {
 	count := kernel.Command(kernel.Definition{Type: "Test.Count", Summary: "Count."}, w.count)
 	// Outside of the store: notes a key.
 	outside := kernel.Command(kernel.Definition{Type: "Test.Outside", Summary: "Act.", Behavior: kernel.Behavior{Effect: kernel.External, Runs: kernel.Slow}}, func(ctx context.Context, in keyData) (keyData, error) {
-		seen := in.Key
+		seen := in.Key + in.Value
 		if blobs.RemoteOf(ctx) != nil {
 			seen += " for a remote caller"
 		}
@@ -254,8 +255,8 @@ func (w *world) Record(r kernel.Record) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	m := r.Message.Clone()
-	data, _ := r.Brief(m.Data)
-	m.Data = data
+	data, _ := kernel.Redact(r)
+	m.Data, _ = r.Brief(data)
 	w.messages = append(w.messages, m)
 }
 

@@ -42,9 +42,9 @@ func TestTwentyTasks(t *testing.T) {
 		// The memory, and the journal.
 		{says: "Remember that the door code is 4711.", calls: "Memory.Set", reply: "I will remember that the door code is 4711.", query: "Memory.Get", data: `{"key":"/door-code"}`, has: `"4711"`},
 		{says: "What's the door code?", calls: "Memory.Get", reply: "The door code is 4711."},
-		{says: "remember that tea is green and salt is white", calls: "Memory.Set Memory.Set", reply: "tea is green and salt is white", query: "Memory.Get", data: `{"key":"/salt"}`, has: `"white"`},
-		{says: "Please forget tea.", calls: "Memory.Delete", reply: "I have forgotten tea.", query: "Memory.List", data: `{"prefix":"/"}`, has: `{"keys":["door-code","salt"]}`},
-		{says: "What do you know about me?", calls: "Memory.List", reply: "I know /door-code, /salt."},
+		{says: "remember that tea is green and my bank password is swordfish", calls: "Memory.Set Memory.Set", reply: "swordfish", query: "Memory.Get", data: `{"key":"/bank-password"}`, has: `"swordfish"`},
+		{says: "Please forget tea.", calls: "Memory.Delete", reply: "I have forgotten tea.", query: "Memory.List", data: `{"prefix":"/"}`, has: `{"keys":["bank-password","door-code"]}`},
+		{says: "What do you know about me?", calls: "Memory.List", reply: "I know /bank-password, /door-code."},
 		{says: "Use Message.Stats.", calls: "Syscall.Call", reply: "Stats answered: {\"messages\": "},
 
 		// The web, which asks for an approval.

@@ -17,7 +17,7 @@ type Strictness struct {
 // Redact returns data, which must be valid JSON, without credentials, and whether there were
 // any.
 func (s Strictness) Redact(data []byte) ([]byte, bool) {
-	r := redactor{Strictness: s, Rewriter: jsonscan.Rewrite(data), src: data, named: s.Place < Data || MayHold(data)}
+	r := redactor{Strictness: s, Rewriter: jsonscan.Rewrite(data), src: data, named: s.Place < Data || s.Place < Unnamed && MayHold(data)}
 	r.value(jsonscan.Space(data, 0))
 	return r.Result()
 }

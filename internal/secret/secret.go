@@ -40,6 +40,7 @@ const (
 	Body             // a field in the body of a web request
 	Data             // a member of any data
 	Text             // the middle of any text
+	Unnamed          // where no name denotes a credential
 )
 
 // A noun ends the name of a credential, as token does in X-Vault-Token.

@@ -27,7 +27,7 @@ type trainedTool struct {
 // trainedTools are those that the model was trained with. Those without about come first, so that most prompts
 // begin alike.
 var trainedTools = []trainedTool{
-	{name: "Memory.Set"},
+	{name: "Memory.Set", results: []string{"success"}},
 	{name: "Memory.Get"},
 	{name: "Memory.Delete"},
 	{name: "Memory.List", parameters: "prefix:string", results: []string{"keys"}, element: func(key []byte) []byte { return append([]byte(`"/`), key[1:]...) }},
