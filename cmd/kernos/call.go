@@ -70,7 +70,7 @@ These flags are not parameters either, unless the method has a parameter of that
 	return c
 }
 
-// methodCommand completes a command that makes a call: words returns the words of the call for those of the
+// methodCommand completes a command that makes a call: words returns the words of the call for the arguments of the
 // command.
 func methodCommand(c *cobra.Command, words func(args []string) []string) *cobra.Command {
 	c.DisableFlagParsing, c.DisableFlagsInUseLine = true, true

@@ -75,8 +75,8 @@ var flagsOfCalls = []struct {
 	{[]string{"--dry-run", "--background", "--schedule", "@every 1h"}, `"schedule":"@every 1h"`},
 }
 
-// checkFlags runs a command with each flag of every call, which stands before the words after. A reply with a secret
-// can't be that of a job.
+// checkFlags runs a command with each flag of every call, which stands before the words after. No job may have a
+// reply with a secret.
 func checkFlags(t *testing.T, command, after []string, d kernel.Definition, ownFlags func(name string) bool) {
 	t.Helper()
 	module, method := kernel.Method(d.Type)
@@ -220,7 +220,7 @@ func TestEveryCommandThatCallsTakesEveryFlag(t *testing.T) {
 	visit(rootCommand())
 }
 
-// isCallFlag reports whether a flag of a command is that of every call.
+// isCallFlag reports whether every call has the flag.
 func isCallFlag(c *cobra.Command, name string) bool {
 	_, rest, _ := strings.Cut(c.UsageString(), "Flags of every call:")
 	return strings.Contains(rest, "--"+name+" ") || strings.Contains(rest, "--"+name+"\n")

@@ -146,7 +146,7 @@ kernos stop, or an interrupt, ends it.
 // guardPath takes what a repository could bring out of the PATH of this process, by which its kernel finds tools and servers.
 func guardPath() error { return os.Setenv("PATH", settings.Path(os.Getenv("PATH"))) }
 
-// OpenInProcess opens a kernel for a short command, which records nothing. The version is that of the program.
+// OpenInProcess opens a kernel for a short command, which records nothing. The version is the program's.
 func OpenInProcess(version string) (*daemon.Daemon, error) {
 	if err := guardPath(); err != nil {
 		return nil, err
