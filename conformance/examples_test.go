@@ -15,6 +15,7 @@ import (
 var notRun = map[message.Type]string{
 	"Agent.Ask": "a file of an agent", "Blob.Read": "a blob",
 	"Mcp.Add": "a server", "Model.Add": "a server of models", "Mcp.Allow": "a mounted server", "Mcp.Ask": "a client of the Model Context Protocol",
+	"Token.Revoke": "a token that no later example names",
 }
 
 // TestExamplesRun runs the examples that schemas of parameters show as a whole.

@@ -24,6 +24,7 @@ func TestAReplayFindsNoDifferenceWhereThereIsNone(t *testing.T) {
 		"VFS.Write": `{"uri":"os://notes.txt","content":"milk"}`, "VFS.Read": `{"uri":"os://notes.txt"}`, "VFS.List": `{"uri":"os://"}`,
 		"Message.Get": `{"id":"known"}`, "Message.List": `{"correlation":"flow"}`, "Message.Graph": `{"correlation":"flow"}`,
 		"Message.Search": `{"query":"note","until":1}`,
+		"Token.Revoke":   `{"name":"absent"}`, "Token.Rotate": `{"name":"absent"}`, // which would change what the others see
 	}
 	ran := 0
 	first := []message.Type{"VFS.Write", "Token.Create", "Token.Update", "Vector.Upsert"} // before others see what they change
