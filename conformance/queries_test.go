@@ -153,6 +153,9 @@ func askAll(t *testing.T, w *whole, g generator, dir, files string, many bool) m
 				if s.Type == "Vector.Query" && i%10 == 0 { // whose input seldom fits by chance
 					request.Data = fmt.Appendf(nil, `{"collection":"docs","text":%s}`, g.texts[i%len(g.texts)])
 				}
+				if s.Type == "Memory.History" && i%10 == 0 {
+					request.Data = []byte(`{"key":"notes/0/3"}`)
+				}
 				if s.Type == "Session.Watch" { // which never ends either
 					request.Data = fmt.Appendf(request.Data[:0], `{"session":%s,"limit":1}`, g.texts[i%len(g.texts)])
 				}
