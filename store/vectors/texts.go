@@ -48,15 +48,15 @@ type Options struct {
 type Texts struct {
 	o Options
 
-	growing  sync.Mutex
-	unpacked int // rows that were added since the last packing
+	growing  chan struct{} // holds one value while texts grow, which can wait for a model
+	unpacked int           // rows that were added since the last packing; of who grows them
 
 	mu      sync.Mutex
 	failure error // why the last attempt to embed failed, or nil
 }
 
 // NewTexts returns the texts under a prefix. It reads nothing.
-func NewTexts(o Options) *Texts { return &Texts{o: o} }
+func NewTexts(o Options) *Texts { return &Texts{o: o, growing: make(chan struct{}, 1)} }
 
 // The keys of texts, after their prefix.
 const (
@@ -166,8 +166,12 @@ func (t *Texts) CatchUp(ctx context.Context) error {
 }
 
 func (t *Texts) grow(ctx context.Context, all bool) (more bool, err error) {
-	t.growing.Lock()
-	defer t.growing.Unlock()
+	select {
+	case t.growing <- struct{}{}:
+		defer func() { <-t.growing }()
+	case <-ctx.Done(): // a search doesn't wait for the step of another, whose model may take minutes
+		return false, ctx.Err()
+	}
 	defer func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()

@@ -26,12 +26,21 @@ type fake struct {
 	dimensions int
 	fail       atomic.Pointer[error]
 	embedded   atomic.Int32
+	held       chan struct{} // Embed waits until it is closed; nil means that it doesn't
+	waits      chan struct{} // receives when it has begun to wait
 }
 
 func (f *fake) ID() string      { return f.id }
 func (f *fake) Dimensions() int { return f.dimensions }
 
 func (f *fake) Embed(_ context.Context, texts []string) ([][]float32, error) {
+	if f.held != nil {
+		select {
+		case f.waits <- struct{}{}:
+		default:
+		}
+		<-f.held
+	}
 	if err := f.fail.Load(); err != nil {
 		return nil, *err
 	}
@@ -277,6 +286,50 @@ func TestAModelThatFails(t *testing.T) {
 	if p, err := o.Progress(); err != nil || p.Waiting != "" || p.Entries != 1 {
 		t.Errorf("Progress: %+v, %v", p, err)
 	}
+}
+
+// Who can wait no longer than its context isn't kept by a step of another that waits for its model.
+func TestAModelThatIsSlow(t *testing.T) {
+	old, chosen := small(), large()
+	s := storetest.NewMemory()
+	o := owns(s, old)
+	if _, err := o.set(map[string]string{"a": "one"}); err != nil {
+		t.Fatal(err)
+	}
+	o.grow(t)
+	chosen.held, chosen.waits = make(chan struct{}), make(chan struct{}, 1)
+	o = owns(s, chosen, old)
+	grown := make(chan error)
+	go func() {
+		for more := true; more; {
+			var err error
+			if more, err = o.Grow(t.Context()); err != nil {
+				grown <- err
+				return
+			}
+		}
+		grown <- nil
+	}()
+	<-chosen.waits
+	if _, err := o.set(map[string]string{"b": "two"}); err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if err := o.CatchUp(short); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("CatchUp: %v", err)
+	}
+	if hits, err := o.Search(t.Context(), vectors.KeyQuery{Text: "one", Limit: 1}); err != nil || len(hits) != 1 || string(hits[0].Key) != "a" {
+		t.Errorf("a search: %v, %v", hits, err)
+	}
+	if p, err := o.Progress(); err != nil || p.Waiting != "" {
+		t.Errorf("Progress: %+v, %v", p, err)
+	}
+	close(chosen.held)
+	if err := <-grown; err != nil {
+		t.Error(err)
+	}
+	o.complete(t, chosen)
 }
 
 // After a crash at any moment, and with a store that fails at any moment, the index has what its batches had, and gets the rest.
