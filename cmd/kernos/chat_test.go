@@ -439,7 +439,7 @@ See the book (https://example.com/tea).
 			{"chat --last --agent os://a.md -p x", "--agent is for a new session", 2},
 			{"chat --resume 01ABC…ZZZZZZ -p x", "Session not found: 01ABC…ZZZZZZ (Session.List lists the sessions: kernos session list)", 1},
 			{"chat --model nosuch -p x", "nosuch", 1},
-			{"session show", "name the session", 2},
+			{"session show", "name the session", 5},
 			{"session export " + session + " --jq .info.turns", "2\n", 0},
 			{"session list", session, 0},
 			{"__complete session show 01", session, 0},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -148,7 +149,7 @@ the search.
   kernos search 'order 4711' --json | jq .metadata.correlation`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if strings.TrimSpace(strings.Join(args, " ")) == "" {
-				return fmt.Errorf("say what to look for: kernos search WORDS…")
+				return missing{errors.New("say what to look for: kernos search WORDS…")}
 			}
 			if count < 1 || count > maxFound {
 				return fmt.Errorf("-n must be from 1 to %d, got %d", maxFound, count)

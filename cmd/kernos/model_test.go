@@ -40,7 +40,7 @@ func TestModelsAreFoundAndConnected(t *testing.T) {
 		{args: "model add ollama --model gemma3", want: "ollama is connected: gemma3 at http://" + host + "/v1\n"},
 		{args: "model add ollama", want: "model ollama is configured already", status: 1},
 		{args: "model add olama", want: "did you mean ollama?", status: 2},
-		{args: "model add", want: "name the model", status: 2},
+		{args: "model add", want: "name the model", status: 5},
 		{args: "model add mine --url " + provider.URL + "/v1", want: "--model NAME", status: 2},
 		{args: "model add mine --key --model m --url " + provider.URL + "/v1", want: "no key for", status: 2},
 		{args: "model add mine --key --model m --url " + provider.URL + "/v1", in: "sk-0123456789abcdef\n", want: "mine is connected: m at "},

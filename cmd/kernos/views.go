@@ -62,6 +62,15 @@ func completesFirst(values line.Known) cobra.CompletionFunc {
 // views completes a command that makes calls and shows what comes back; see [line.Command] for the forms.
 func views(c *cobra.Command, open server.Options, run func(context.Context, *line.View) error, forms ...string) *cobra.Command {
 	(&line.Command{Forms: forms, Open: open, Run: run}).AddTo(c)
+	if check := c.Args; check != nil {
+		c.Args = func(c *cobra.Command, args []string) error {
+			err := check(c, args)
+			if _, ok := errors.AsType[missing](err); ok { // as a parameter would be
+				return &exit.Error{Status: exit.Invalid, Cause: err}
+			}
+			return err
+		}
+	}
 	return c
 }
 
@@ -108,13 +117,16 @@ func arguments(least, most int, text string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		switch {
 		case len(args) < least:
-			return errors.New(text)
+			return missing{errors.New(text)}
 		case len(args) > most:
 			return fmt.Errorf("%d arguments are too many: %s", len(args), text)
 		}
 		return nil
 	}
 }
+
+// missing is the error of an argument that is missing.
+type missing struct{ error }
 
 // one wants one argument; the text names which.
 func one(text string) cobra.PositionalArgs { return arguments(1, 1, text) }

@@ -58,12 +58,17 @@ type call struct {
 	method   *client.Method // nil if its schema can't be had
 	unlisted bool           // the catalog does not list it
 
+	bar     *terminal.Bar               // the progress of what is called
 	command *Command                    // the command whose call this is; nil if the command line names the method
 	show    func(json.RawMessage) error // writes the data of its reply for people; nil if it has no form of its own
 }
 
 func newCall(c *cobra.Command, line *Line) *call {
-	return &call{Line: line, root: c.Root(), screen: terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr()), in: c.InOrStdin(), cache: client.OpenCache("")}
+	screen := terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr())
+	return &call{
+		Line: line, root: c.Root(), screen: screen, in: c.InOrStdin(), cache: client.OpenCache(""),
+		bar: terminal.NewBar(screen.Err),
+	}
 }
 
 // Call makes a call. Its command is a command of the root whose names are suggested after a typo.
@@ -250,7 +255,9 @@ func (c *call) sending() server.Options {
 	if c.command == nil || c.Background { // a job needs a kernel that stays
 		return server.Options{Start: true}
 	}
-	return c.command.Open
+	how := c.command.Open
+	how.Progress = func(item *client.Item) { c.bar.Show(item.Message, item.Percentage) }
+	return how
 }
 
 // readsOnly reports whether the command line asks for help or for a list, and sends nothing. A lone word that

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"kernos/client"
 	"kernos/cmd/kernos/server"
@@ -33,7 +34,14 @@ func (d *Command) AddTo(c *cobra.Command) {
 	if len(forms) == 1 {
 		forms = append(forms, slices.DeleteFunc(slices.Clone(terminal.Modes), func(mode string) bool { return mode == forms[0] })...)
 	}
-	d.flags.AddTo(c, forms...)
+	ofEveryCall := d.flags.AddTo(c, forms...)
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		explained := c.Root().FlagErrorFunc()(c, err)
+		if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok && slices.Contains(ofEveryCall, wrong.GetFlag().Name) {
+			return explained
+		}
+		return &exit.Error{Status: exit.Invalid, Cause: explained} // it would have been a parameter
+	})
 	c.RunE = func(c *cobra.Command, args []string) error {
 		l, err := d.flags.line()
 		if err != nil {
@@ -75,6 +83,11 @@ func (v *View) Call(ctx context.Context, m message.Message, event func(json.RawM
 	if err := c.mayRepeat(); err != nil {
 		return nil, &exit.Error{Status: exit.Usage, Cause: err}
 	}
+	if route, ok := builtIn(c.fullName()); ok {
+		if err := route.Syscall.Input.Validate(m.Data); err != nil {
+			return nil, &message.Error{Code: 422, Message: err.Error()}
+		}
+	}
 	own := c.metadata()
 	m.Metadata = message.Metadata{ID: message.ID(own.ID), Correlation: own.Correlation, Causation: message.ID(own.Causation), IdempotencyKey: own.IdempotencyKey}
 	ctx, cancel := c.limited(ctx)
@@ -85,7 +98,14 @@ func (v *View) Call(ctx context.Context, m message.Message, event func(json.RawM
 	if err := c.open(ctx); err != nil {
 		return nil, exit.Wrap(ended(ctx, err))
 	}
-	data, err := c.kernel.Call(ctx, m, event)
+	data, err := c.kernel.Call(ctx, m, func(data json.RawMessage) error {
+		c.bar.Clear()
+		if event == nil {
+			return nil
+		}
+		return event(data)
+	})
+	c.bar.Clear()
 	return data, ended(ctx, err)
 }
 

@@ -78,8 +78,8 @@ func newSet() *pflag.FlagSet {
 }
 
 // AddTo gives a command that makes calls the flags of every call: those that it doesn't have itself, and not those for
-// parameters. The first of the forms is the one for people.
-func (f *Flags) AddTo(c *cobra.Command, forms ...string) {
+// parameters. The first of the forms is the one for people. It returns the names of the flags of every call.
+func (f *Flags) AddTo(c *cobra.Command, forms ...string) (names []string) {
 	var added []string
 	c.SetUsageFunc(func(c *cobra.Command) error {
 		var own []string
@@ -91,7 +91,11 @@ func (f *Flags) AddTo(c *cobra.Command, forms ...string) {
 		return settings.Usage(c, []settings.Group{{Title: "Flags", Names: own}}, "Flags of every call")
 	})
 	f.define(forms...).VisitAll(func(own *pflag.Flag) {
-		if slices.Contains([]string{"data", "no-prompt", "help", PeopleFlag}, own.Name) || c.Flags().Lookup(own.Name) != nil {
+		if slices.Contains([]string{"data", "no-prompt", "help", PeopleFlag}, own.Name) {
+			return
+		}
+		names = append(names, own.Name)
+		if c.Flags().Lookup(own.Name) != nil {
 			return
 		}
 		if own.Shorthand != "" && c.Flags().ShorthandLookup(own.Shorthand) != nil {
@@ -107,6 +111,7 @@ func (f *Flags) AddTo(c *cobra.Command, forms ...string) {
 		})
 	})
 	f.set = c.Flags()
+	return names
 }
 
 // line returns the command line of a call with these flags, whose words are still missing.

@@ -29,18 +29,17 @@ func (c *call) send(ctx context.Context, params json.RawMessage) error {
 	write := c.printer(ctx, out)
 	ctx, cancel := c.limited(ctx)
 	defer cancel()
-	bar := terminal.NewBar(c.screen.Err)
-	defer bar.Clear()
+	defer c.bar.Clear()
 	var guidance *client.Guidance
 	var failure *client.Item
 	var unsuccessful error
 	err = c.kernel.Stream(ctx, client.Request{Method: c.fullName(), Params: []any{params}, Metadata: c.metadata()}, func(item *client.Item) error {
 		switch item.Type {
 		case client.Progress:
-			bar.Show(item.Message, item.Percentage)
+			c.bar.Show(item.Message, item.Percentage)
 		case client.Data:
 			failure = nil
-			bar.Clear()
+			c.bar.Clear()
 			if streamed, err := c.stream(ctx, out, item.Data); streamed || err != nil {
 				return c.server.Explain(err)
 			}
@@ -62,7 +61,7 @@ func (c *call) send(ctx context.Context, params json.RawMessage) error {
 	if err != nil {
 		return ended(ctx, err)
 	}
-	bar.Clear()
+	c.bar.Clear()
 	if failure != nil {
 		return c.failed(failure, guidance, params)
 	}

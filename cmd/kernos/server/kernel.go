@@ -39,6 +39,9 @@ type Options struct {
 	// data as a stream.
 	References bool
 
+	// Progress is given what a call made with [Kernel.Call] reports of its progress; it may be nil.
+	Progress func(*client.Item)
+
 	// Alone opens the kernel in this process also while the daemon of this user is running, for a
 	// command that has to work when the daemon hangs.
 	Alone bool
@@ -335,6 +338,10 @@ func (k *Kernel) Call(ctx context.Context, m message.Message, event func(json.Ra
 		},
 	}, func(item *client.Item) (err error) {
 		switch item.Type {
+		case client.Progress:
+			if k.opts.Progress != nil {
+				k.opts.Progress(item)
+			}
 		case client.Error:
 			failure = &message.Error{Code: item.Code, Message: item.Error}
 		case client.Data:

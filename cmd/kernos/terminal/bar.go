@@ -74,8 +74,10 @@ func barLine(note string, fraction *float64, left time.Duration, width int) stri
 	return Clip(fmt.Sprintf("[%s%s] %3.0f%% %s", strings.Repeat("█", full), strings.Repeat("░", barCells-full), part*100, note), width)
 }
 
-// Clear removes the bar, so that something else can be written in its place.
+// Clear removes the bar, so that something else can be written in its place. What is shown later is the progress of
+// something else.
 func (b *Bar) Clear() {
+	b.started = time.Time{}
 	if b.drawn {
 		fmt.Fprint(b.out, "\r\x1b[K")
 		b.drawn = false
