@@ -116,8 +116,8 @@ func (c *Catalog) Method(ctx context.Context, namespace, name string) (*Method, 
 	return m, nil
 }
 
-// document returns the schema of a module. The error is an *Unknown if there is no such module, or if its schema can't be had
-// and it doesn't list the method. The caller holds the lock.
+// document returns the schema of a module. It fails with an *Unknown if the module doesn't exist, or if its schema can't
+// be read and it doesn't list the method. The caller holds the lock.
 func (c *Catalog) document(ctx context.Context, namespace, method string) (*document, error) {
 	if known := c.documents[namespace]; known != nil {
 		return known, nil

@@ -54,8 +54,8 @@ func (w *writers) ahead(first uint64, b *store.Batch) bool {
 	return false
 }
 
-// enter waits until a writer that is first in some queues is also first in those of a batch, and returns all of
-// them. If ctx ends before that, the writer is in no queue.
+// enter waits until a writer that is first in some queues is also first in the queues of a batch, and returns all
+// queues. If ctx ends before that, the writer is in no queue.
 func (w *writers) enter(ctx context.Context, first uint64, b *store.Batch) (uint64, error) {
 	all := first | w.of(b)
 	if all == first {

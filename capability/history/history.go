@@ -56,8 +56,8 @@ type Options struct {
 	// principal has sent with its rights. Nil means that the owner is the only principal.
 	Find func(principal.ID) (*principal.Principal, error)
 
-	// Transient reports whether the effect of a request is in the connection that it came over, although that of other
-	// requests of its syscall isn't: a replay skips the request. Nil means that no request is such an exception.
+	// Transient reports whether a request has its effect in the connection that it came over, where other requests of
+	// its syscall don't: a replay skips it. Nil means that no request does.
 	Transient func(*message.Message) bool
 }
 

@@ -70,8 +70,8 @@ func (m *Memory) Secret(key string) bool {
 	return err != nil || k.space() == vault
 }
 
-// Put stages a value of a key in the call of ctx, whose definition names Memory.Changed. The errors are those of
-// Memory.Set; one is a 409 if the key is to be new, and exists.
+// Put stages a value of a key in the call of ctx, whose definition names Memory.Changed. It fails as
+// Memory.Set does, with a 409 if the key is to be new, and exists.
 func (m *Memory) Put(ctx context.Context, key string, value []byte, isNew bool) error {
 	in := setInput{Key: key, Value: value}
 	if isNew {
@@ -81,7 +81,7 @@ func (m *Memory) Put(ctx context.Context, key string, value []byte, isNew bool) 
 	return m.backend(err)
 }
 
-// Delete stages in the call of ctx that a key is deleted, as Put does. The errors are those of Memory.Delete.
+// Delete stages in the call of ctx that a key is deleted, as Put does. It fails as Memory.Delete does.
 func (m *Memory) Delete(ctx context.Context, key string) error {
 	return m.backend(m.remove(ctx, &deleteInput{Key: key}))
 }

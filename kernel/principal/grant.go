@@ -15,7 +15,7 @@ import (
 // A Grant is what the owner has given a token.
 type Grant struct {
 	Preset   Preset   `json:"preset,omitzero" jsonschema:"enum=agent,enum=handler,enum=viewer,enum=console" jsonschema_description:"What the token may do to begin with. Default: agent; or nothing, if allow is given."`
-	Allow    []string `json:"allow,omitzero" jsonschema:"maxItems=256,format=word" jsonschema_description:"Patterns of syscalls that the token may call beside those of its preset: Memory.*, *.Get, Http.Fetch."`
+	Allow    []string `json:"allow,omitzero" jsonschema:"maxItems=256,format=word" jsonschema_description:"Patterns of syscalls that the token may call besides what its preset allows: Memory.*, *.Get, Http.Fetch."`
 	Deny     []string `json:"deny,omitzero" jsonschema:"maxItems=256,format=word" jsonschema_description:"Patterns of syscalls that the token may not call, whatever else allows them."`
 	ReadOnly bool     `json:"readOnly,omitzero" jsonschema_description:"Whether the token may call queries only."`
 	Memory   []string `json:"memory,omitzero" jsonschema:"maxItems=256,format=word" jsonschema_description:"Prefixes of the keys that the token reaches. Default: all."`

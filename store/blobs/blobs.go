@@ -11,7 +11,7 @@
 //
 // # Goroutines
 //
-//   - What the end of a context causes: a read of a file that blocks, such as that of a pipe, is interrupted.
+//   - What the end of a context causes: a read that blocks, as of a pipe, is interrupted.
 package blobs
 
 import (

@@ -18,7 +18,7 @@ import (
 	"kernos/transport/mcp/jsonrpc"
 )
 
-// Module returns the module. The tasks are those of the server.
+// Module returns the module, whose tasks belong to the server.
 func Module(t *Tasks) kernel.Module {
 	return kernel.Module{
 		Name:     "mcpclient",

@@ -32,8 +32,8 @@
 //
 // # Goroutines
 //
-//   - Watching the peer of a stopped connection, one per connection: it ends when the connection has ended. The loop is
-//     that of package connection.
+//   - Watching the peer of a stopped connection, one per connection: it ends when the connection has ended. Package
+//     connection has the loop.
 //   - The timer of lost streams, for a moment, one per service; what the end of a principal or of a context causes.
 package rpc
 

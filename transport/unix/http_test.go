@@ -118,7 +118,7 @@ func TestTheFirstByteSaysWhatIsSpoken(t *testing.T) {
 	}
 }
 
-// A connection of HTTP has no place among those of lines.
+// A connection of HTTP takes no place of a connection that carries lines.
 func TestHTTPHasNoPlace(t *testing.T) {
 	w := new(site)
 	d := start(t, kerneltest.Around(t, nil, introspect.Module, overseen()...), &Options{MaxConnections: 1}, w.serve(t), func(s *Server) { s.operatorTime = time.Hour })

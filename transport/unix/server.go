@@ -61,7 +61,7 @@ const (
 
 // Options are the settings of a Server. The zero value is usable.
 type Options struct {
-	// MaxConnections is how many connections there may be at a time, without those of HTTP. One more is refused with a
+	// MaxConnections is how many connections that carry lines there may be at a time. One more is refused with a
 	// 429, unless it asks for Kernel.Status or Syscall.Shutdown: a few can always do that. There
 	// are fewer if the process may not have so many files open. 0 means DefaultMaxConnections.
 	MaxConnections int

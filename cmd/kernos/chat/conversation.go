@@ -332,7 +332,7 @@ func (c *client) last(ctx context.Context, i *info, most uint64) ([]entry, error
 	return c.path(ctx, all, i.Leaf)
 }
 
-// path returns those of some messages that lead to a leaf, in their order.
+// path returns the messages that lead to a leaf, in their order.
 func (c *client) path(ctx context.Context, messages []json.RawMessage, leaf uint64) (path []entry, err error) {
 	bySeq := make(map[uint64]entry, len(messages))
 	for _, data := range messages {

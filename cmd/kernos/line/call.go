@@ -413,8 +413,8 @@ func (c *call) noCommand(word string) error {
 	return fmt.Errorf("there is no command %q; %skernos help lists them, and kernos call the modules", word, hint)
 }
 
-// meant returns the commands that call methods of this name, of any module, or else those of the kernel's own that people
-// call so. Where a lone word follows it, that may be a method which isn't listed, of a module with such a name.
+// meant returns the commands that call methods of this name, of any module, or else the kernel's own methods that people
+// call by this word. A lone word that follows may name an unlisted method of a module with such a name.
 func (c *call) meant(method string) (commands []string) {
 	if c.catalog == nil {
 		return nil

@@ -20,7 +20,7 @@ import (
 // A Command is a command that makes calls: its arguments and some of its flags are its own, and everything else is as
 // for every call.
 type Command struct {
-	Forms []string       // the form for people, to which those of every call are added; several are all there are
+	Forms []string       // one: the form for people, besides the forms of every call; several: the only forms
 	Open  server.Options // how the kernel is opened if a call is sent
 	Run   func(context.Context, *View) error
 

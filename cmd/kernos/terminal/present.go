@@ -67,8 +67,8 @@ func Failure(p *client.Presentation, reply json.RawMessage) string {
 // widestCell is how wide a cell of such a table may be. Other forms of the output show all of it.
 const widestCell = 400
 
-// values returns the function that finds and writes the values of a phrase: members of an object, those of request, or the
-// whole, if that is a text or a number, for the path "." alone. between stands between the elements of a list.
+// values returns the function that finds and writes the values of a phrase: members of object and of request, or, for the
+// path ".", the whole object if it is a text or a number. between separates the elements of a list.
 func (s *Screen) values(object, request json.RawMessage, between string) func(path, form string) string {
 	return func(path, form string) string {
 		value, inside := object, path
