@@ -39,6 +39,7 @@ func (d *directory) registerCode(ctx context.Context, in *registerInput) (out re
 	prepared, err := d.opts.Scripts.Prepare(ctx, author, script.Source{
 		Name: t, Kind: in.kind(), Input: in.InputSchema, Output: in.outputSchema(), Description: in.Description, Version: in.Version,
 		Code: in.Code, CodeRef: in.CodeRef, Language: in.Language, Emits: in.Emits, Limits: limits, SafeToRepeat: in.SafeToRepeat, Weights: in.Weights,
+		Presentation: in.Presentation,
 	})
 	if err != nil {
 		return out, err

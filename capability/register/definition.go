@@ -16,20 +16,21 @@ import (
 )
 
 type registerInput struct {
-	Name         string         `json:"name" jsonschema_description:"The type to serve: Domain.Action in PascalCase, such as Text.Count. The domains of built-in syscalls are reserved."`
-	Kind         message.Kind   `json:"kind,omitempty" jsonschema:"enum=command,enum=query" jsonschema_description:"command if the syscall may change something, query if not. Required, unless code exports it."`
-	Type         message.Kind   `json:"type,omitempty" jsonschema:"enum=command,enum=query" jsonschema_description:"The name of kind in the older dialect."`
-	Description  string         `json:"description,omitempty" jsonschema:"maxLength=1024" jsonschema_description:"One sentence that says what the syscall does; callers choose by it."`
-	InputSchema  jsontext.Value `json:"inputSchema,omitempty" jsonschema_description:"JSON Schema of the request's data. The kernel checks requests before they are sent to you. Fields that are writeOnly are not recorded. Required, unless code exports InputSchema."`
-	OutputSchema jsontext.Value `json:"outputSchema,omitempty" jsonschema_description:"JSON Schema of the reply's data. A reply that breaks it becomes a 502. Required, unless code exports OutputSchema."`
-	Handler      string         `json:"handler,omitempty" jsonschema_description:"What answers the requests: connection, the one that sends this. Default: connection."`
-	Emits        []script.Event `json:"emits,omitempty" jsonschema:"maxItems=100" jsonschema_description:"The events that may come before the outcome. Events that are not listed may come too."`
-	Exclusive    bool           `json:"exclusive,omitempty" jsonschema_description:"Whether this connection is to be the only one that serves the type. Otherwise connections of the same caller share the requests."`
-	Timeout      int64          `json:"timeout,omitempty" jsonschema:"minimum=1,maximum=86400000" jsonschema_extras:"format=ms" jsonschema_description:"How long an answer may take, in milliseconds. Default: the kernel's timeout."`
-	SafeToRepeat bool           `json:"safeToRepeat,omitempty" jsonschema_description:"Whether a command may run twice for one idempotency key: a retry after an unknown outcome is sent to you again. Otherwise it is answered with 409."`
-	Version      string         `json:"version,omitempty" jsonschema:"maxLength=64,pattern=^[0-9]+\\.[0-9]+\\.[0-9]+[0-9A-Za-z.+-]*$" jsonschema_description:"The semantic version of code; the default is the next one. Without code: that of the module that the syscall is listed in, if it is the first of its domain; the default is 1.0.0."`
+	Name         string              `json:"name" jsonschema_description:"The type to serve: Domain.Action in PascalCase, such as Text.Count. The domains of built-in syscalls are reserved."`
+	Kind         message.Kind        `json:"kind,omitempty" jsonschema:"enum=command,enum=query" jsonschema_description:"command if the syscall may change something, query if not. Required, unless code exports it."`
+	Type         message.Kind        `json:"type,omitempty" jsonschema:"enum=command,enum=query" jsonschema_description:"The name of kind in the older dialect."`
+	Description  string              `json:"description,omitempty" jsonschema:"maxLength=1024" jsonschema_description:"One sentence that says what the syscall does; callers choose by it."`
+	InputSchema  jsontext.Value      `json:"inputSchema,omitempty" jsonschema_description:"JSON Schema of the request's data. The kernel checks requests before they are sent to you. Fields that are writeOnly are not recorded. Required, unless code exports InputSchema."`
+	OutputSchema jsontext.Value      `json:"outputSchema,omitempty" jsonschema_description:"JSON Schema of the reply's data. A reply that breaks it becomes a 502. Required, unless code exports OutputSchema."`
+	Handler      string              `json:"handler,omitempty" jsonschema_description:"What answers the requests: connection, the one that sends this. Default: connection."`
+	Emits        []script.Event      `json:"emits,omitempty" jsonschema:"maxItems=100" jsonschema_description:"The events that may come before the outcome. Events that are not listed may come too."`
+	Exclusive    bool                `json:"exclusive,omitempty" jsonschema_description:"Whether this connection is to be the only one that serves the type. Otherwise connections of the same caller share the requests."`
+	Timeout      int64               `json:"timeout,omitempty" jsonschema:"minimum=1,maximum=86400000" jsonschema_extras:"format=ms" jsonschema_description:"How long an answer may take, in milliseconds. Default: the kernel's timeout."`
+	SafeToRepeat bool                `json:"safeToRepeat,omitempty" jsonschema_description:"Whether a command may run twice for one idempotency key: a retry after an unknown outcome is sent to you again. Otherwise it is answered with 409."`
+	Presentation kernel.Presentation `json:"presentation,omitzero" jsonschema_description:"How people see the syscall. Code may export it."`
+	Version      string              `json:"version,omitempty" jsonschema:"maxLength=64,pattern=^[0-9]+\\.[0-9]+\\.[0-9]+[0-9A-Za-z.+-]*$" jsonschema_description:"The semantic version of code; the default is the next one. Without code: that of the module that the syscall is listed in, if it is the first of its domain; the default is 1.0.0."`
 
-	Code     string               `json:"code,omitempty" jsonschema_description:"TypeScript or JavaScript that exports handler, a function of the request's data; then the kernel runs it, and keeps it until Syscall.Unregister. It may export InputSchema, OutputSchema, kind, description and version instead of giving them here. Beside JavaScript it has await kernos.call(type, data) for every syscall, such as Memory.Get and Memory.Set (a query calls queries only), kernos.progress(note, fraction), throw new kernos.Error(code, message), fetch (Http.Fetch: sealed strings in headers are opened), console, crypto, URL and timers; no files, no processes, no require, and nothing stays from one call to the next: state belongs into Memory. Example: export async function handler({city}) { const key = await kernos.call('Memory.Get', {key: 'vault/weather'}); const reply = await fetch('https://api.example.com/now?q=' + encodeURIComponent(city), {headers: {Authorization: 'Bearer ' + key}}); return reply.json(); }"`
+	Code     string               `json:"code,omitempty" jsonschema_description:"TypeScript or JavaScript that exports handler, a function of the request's data; then the kernel runs it, and keeps it until Syscall.Unregister. It may export InputSchema, OutputSchema, kind, description, version and presentation instead of giving them here. Beside JavaScript it has await kernos.call(type, data) for every syscall, such as Memory.Get and Memory.Set (a query calls queries only), kernos.progress(note, fraction), throw new kernos.Error(code, message), fetch (Http.Fetch: sealed strings in headers are opened), console, crypto, URL and timers; no files, no processes, no require, and nothing stays from one call to the next: state belongs into Memory. Example: export async function handler({city}) { const key = await kernos.call('Memory.Get', {key: 'vault/weather'}); const reply = await fetch('https://api.example.com/now?q=' + encodeURIComponent(city), {headers: {Authorization: 'Bearer ' + key}}); return reply.json(); }"`
 	CodeRef  *message.BlobPointer `json:"codeRef,omitempty" jsonschema_description:"A pointer to the code if it is too large for a message: at most 4 MB."`
 	Language string               `json:"language,omitempty" jsonschema:"enum=ts,enum=js,enum=wasm" jsonschema_description:"Of code: ts, which includes js, or wasm, a WASI module in base64 that reads JSON from stdin and writes JSON to stdout. Default: ts."`
 	Limits   script.Limits        `json:"limits,omitzero" jsonschema_description:"Of each call of code."`
@@ -67,9 +68,10 @@ func (in *registerInput) read(r *kernel.Registry) (*definition, error) {
 		summary = fmt.Sprintf("%s, served by a program that doesn't describe it.", t)
 	}
 	def := &definition{exclusive: in.Exclusive, version: cmp.Or(in.Version, "1.0.0"), Definition: kernel.Definition{
-		Type:    t,
-		Kind:    in.kind(),
-		Summary: summary,
+		Type:         t,
+		Kind:         in.kind(),
+		Summary:      summary,
+		Presentation: in.Presentation,
 		Behavior: kernel.Behavior{
 			Repeat:  kernel.RetriedIf(in.SafeToRepeat),
 			Runs:    kernel.Slow,
@@ -87,6 +89,9 @@ func (in *registerInput) read(r *kernel.Registry) (*definition, error) {
 	}
 	if def.Output, def.output, err = script.ReadSchema("outputSchema", in.outputSchema()); err != nil {
 		return nil, err
+	}
+	if err := in.Presentation.Check(def.input); err != nil {
+		return nil, message.Invalid("presentation", "presentation: %v", err)
 	}
 	return def, nil
 }

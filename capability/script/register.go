@@ -9,12 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"deps.dev/util/semver"
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/time/rate"
 
@@ -44,7 +46,8 @@ type Source struct {
 	Kind          message.Kind   // "" means what the code exports
 	Input, Output jsontext.Value // nil means what the code exports
 	Description   string
-	Version       string // "" means the next one
+	Presentation  kernel.Presentation // what it leaves out is what the code exports
+	Version       string              // "" means the next one
 	Code          string
 	CodeRef       *message.BlobPointer // replaces Code
 	Language      string               // ts, js or wasm; "" means ts
@@ -124,8 +127,24 @@ func (s *Scripts) edition(ctx context.Context, src *Source) (e edition, program 
 	if e.Output, err = chooseSchema("outputSchema", "OutputSchema", src.Output, jsontext.Value(program.OutputSchema)); err != nil {
 		return e, nil, err
 	}
+	if e.Presentation, err = choosePresentation(src.Presentation, jsontext.Value(program.Presentation), e.Input); err != nil {
+		return e, nil, err
+	}
 	e.Hash, err = e.fingerprint(src.Code)
 	return e, program, err
+}
+
+// choosePresentation returns the presentation that is given, or else the one that the code exports.
+func choosePresentation(given kernel.Presentation, exported jsontext.Value, input []byte) (kernel.Presentation, error) {
+	if reflect.ValueOf(given).IsZero() && exported != nil {
+		if err := jsonv2.Unmarshal(exported, &given, jsonv2.RejectUnknownMembers(true)); err != nil {
+			return given, message.Invalid("presentation", "presentation: what the code exports isn't one: %v", err)
+		}
+	}
+	if err := given.Check(input); err != nil {
+		return given, message.Invalid("presentation", "presentation: %v", err)
+	}
+	return given, nil
 }
 
 // compile compiles code, which must export a handler.

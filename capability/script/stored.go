@@ -46,18 +46,19 @@ type head struct {
 
 // An edition is a version without its code.
 type edition struct {
-	Version      string         `json:"version"`
-	Kind         message.Kind   `json:"kind"`
-	Description  string         `json:"description"`
-	Input        jsontext.Value `json:"input"`
-	Output       jsontext.Value `json:"output"`
-	Emits        []Event        `json:"emits,omitzero"`
-	Language     string         `json:"language"`
-	Limits       Limits         `json:"limits,omitzero"`
-	SafeToRepeat bool           `json:"safeToRepeat,omitzero"`
-	Registered   int64          `json:"registered"` // milliseconds since 1970
-	Bytes        int            `json:"bytes"`      // bytes of code
-	Hash         string         `json:"hash"`       // hash of everything but the version, the time and the scope
+	Version      string              `json:"version"`
+	Kind         message.Kind        `json:"kind"`
+	Description  string              `json:"description"`
+	Presentation kernel.Presentation `json:"presentation,omitzero"`
+	Input        jsontext.Value      `json:"input"`
+	Output       jsontext.Value      `json:"output"`
+	Emits        []Event             `json:"emits,omitzero"`
+	Language     string              `json:"language"`
+	Limits       Limits              `json:"limits,omitzero"`
+	SafeToRepeat bool                `json:"safeToRepeat,omitzero"`
+	Registered   int64               `json:"registered"` // milliseconds since 1970
+	Bytes        int                 `json:"bytes"`      // bytes of code
+	Hash         string              `json:"hash"`       // hash of everything but the version, the time and the scope
 
 	// Scope is the scope of the sender that registered the code, see [kernel.Sender.Scope]: the rules of these
 	// sessions decide about what it calls, until its author or the owner adopts it.
@@ -115,13 +116,15 @@ const stopTime = time.Second
 
 // newVersion makes a version of a script from an edition.
 func newVersion(t message.Type, e edition) *version {
+	shown := e.Presentation
+	shown.Errors = failures
 	d := kernel.Definition{
 		Type:         t,
 		Kind:         e.Kind,
 		Summary:      e.Description,
 		Input:        parsed(e.Input),
 		Output:       parsed(e.Output),
-		Presentation: kernel.Presentation{Errors: failures},
+		Presentation: shown,
 		Behavior: kernel.Behavior{
 			Repeat:  kernel.RetriedIf(e.SafeToRepeat),
 			Runs:    kernel.Slow,

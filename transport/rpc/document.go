@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -91,7 +92,7 @@ func variant(r *kernel.Route, input json.RawMessage) json.RawMessage {
 	if title := r.Syscall.Title; title != "" {
 		out = out.Set("title", jsonString(title))
 	}
-	if shown := marshal(presented(&r.Syscall.Presentation)); string(shown) != "{}" {
+	if shown := marshal(presented(r.Syscall.Presentation)); string(shown) != "{}" {
 		out = out.Set("x-presentation", shown)
 	}
 	for _, m := range in {
@@ -102,22 +103,13 @@ func variant(r *kernel.Route, input json.RawMessage) json.RawMessage {
 	return out.Text()
 }
 
-// A presentation is what the schema of a method has of how people see it, beside its title.
-type presentation struct {
-	Words     string   `json:"words,omitempty"`
-	Arguments []string `json:"arguments,omitempty"`
-	Stdin     string   `json:"stdin,omitempty"`
-	Columns   []string `json:"columns,omitempty"`
-	Result    string   `json:"result,omitempty"`
-	Failure   string   `json:"failure,omitempty"`
-}
-
-func presented(p *kernel.Presentation) presentation {
-	shown := presentation{Words: p.Words, Stdin: variantField(p.Stdin), Columns: p.Columns, Result: p.Result, Failure: p.Failure}
-	for _, name := range p.Arguments {
-		shown.Arguments = append(shown.Arguments, variantField(name))
+// presented returns what the schema of a method has of how people see it, beside its title.
+func presented(p kernel.Presentation) kernel.Presentation {
+	p.Title, p.Stdin, p.Arguments = "", variantField(p.Stdin), slices.Clone(p.Arguments)
+	for i, name := range p.Arguments {
+		p.Arguments[i] = variantField(name)
 	}
-	return shown
+	return p
 }
 
 func variantField(name string) string {

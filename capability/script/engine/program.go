@@ -37,6 +37,7 @@ type Program struct {
 	Handler                   bool            // a function with the name handler
 	Stream                    bool            // the handler is a generator, whose items are events
 	InputSchema, OutputSchema json.RawMessage // nil if the code doesn't export them
+	Presentation              json.RawMessage // as above
 
 	Kind, Description, Version string // "" if the code doesn't export them
 
@@ -105,6 +106,8 @@ func (e *Engine) Compile(ctx context.Context, src Source) (*Program, error) {
 		Input   json.RawMessage `json:"input"`
 		Output  json.RawMessage `json:"output"`
 
+		Presentation json.RawMessage `json:"presentation"`
+
 		Kind        string `json:"kind"`
 		Description string `json:"description"`
 		Version     string `json:"version"`
@@ -113,6 +116,7 @@ func (e *Engine) Compile(ctx context.Context, src Source) (*Program, error) {
 		return nil, fmt.Errorf("read what the code exports: %w", err)
 	}
 	p.Handler, p.Stream, p.InputSchema, p.OutputSchema = exports.Handler, exports.Stream, exports.Input, exports.Output
+	p.Presentation = exports.Presentation
 	p.Kind, p.Description, p.Version = exports.Kind, exports.Description, exports.Version
 	return p, nil
 }

@@ -137,7 +137,7 @@ function load(loading) {
     finish({
       handler: typeof handler === "function",
       stream: tag === "AsyncGeneratorFunction" || tag === "GeneratorFunction",
-      input: module.InputSchema, output: module.OutputSchema,
+      input: module.InputSchema, output: module.OutputSchema, presentation: module.presentation,
       kind: word(module.kind), description: word(module.description), version: word(module.version),
     });
   }).catch(failed);
