@@ -155,10 +155,16 @@ const (
 	InWorkflows
 )
 
-// unrecorded reports whether a request for the syscall, and what answers it, isn't recorded.
+// unrecorded reports whether a request for the syscall, and the reply to it, isn't recorded: see [Recording]. A query
+// of any syscall that a client of the owner repeats by itself isn't recorded either.
 func (s *Syscall) unrecorded(m *message.Message, from Sender) bool {
-	return s != nil && s.Recording == InWorkflows && m.Kind == message.KindQuery &&
-		m.Metadata.Correlation == "" && m.Metadata.Causation == "" && from.Principal().IsPerson()
+	switch {
+	case s == nil || m.Kind != message.KindQuery:
+		return false
+	case m.Metadata.Repeated && from.Principal() == principal.TheOwner():
+		return true
+	}
+	return s.Recording == InWorkflows && m.Metadata.Correlation == "" && m.Metadata.Causation == "" && from.Principal().IsPerson()
 }
 
 // An EventDefinition describes an event that a syscall emits.
