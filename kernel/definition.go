@@ -150,7 +150,7 @@ const (
 
 	// InWorkflows: all but the queries that the owner sends, also from the console, without a
 	// correlation and without a causation. It is for syscalls that only read, so
-	// that looking doesn't fill the journal. Commands, nested calls, and what other tokens send are
+	// that looking doesn't fill the journal. Commands, nested calls, what other tokens send, and what fails are
 	// always recorded.
 	InWorkflows
 )
