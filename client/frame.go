@@ -75,6 +75,7 @@ type Metadata struct {
 	Correlation    string `json:"correlation,omitempty"`
 	Causation      string `json:"causation,omitempty"`
 	IdempotencyKey string `json:"idempotencyKey,omitempty"`
+	Repeated       bool   `json:"repeated,omitempty"` // a query that the client repeats by itself
 }
 
 // Frame writes the request as the frame that is sent for it.

@@ -24,18 +24,23 @@ func (k *Kernel) Refuse(m *message.Message, emit Emit, origin Origin, err error)
 // Reject answers a message that is recorded already, or must not be, and does not become a
 // call.
 func (k *Kernel) Reject(m *message.Message, emit Emit, origin Origin, err error) {
-	k.reject(m, emit, origin, senderOf(origin, m), nil, Out, err)
+	origin.Post(emit, k.refusal(m, senderOf(origin, m), Out, err), nil)
 }
 
-// reject is Reject for a message whose syscall may be known.
-func (k *Kernel) reject(m *message.Message, emit Emit, origin Origin, sender Sender, s *Syscall, way Way, err error) {
+// refusal returns the answer to a message that doesn't become a call, which it records.
+func (k *Kernel) refusal(m *message.Message, sender Sender, way Way, err error) message.Message {
 	e, _ := message.ErrorOf(err)
 	answer := m.Fail(e)
 	k.Stamp(&answer)
-	if !s.unrecorded(m, sender) {
-		k.recordCopy(answer, Record{Way: way, Refused: true, Sender: sender})
-	}
-	origin.Post(emit, answer, nil)
+	k.recordCopy(answer, Record{Way: way, Refused: true, Sender: sender})
+	return answer
+}
+
+// RecordRefused records a request that a wire answers itself, and the error that answers it. It stamps the request.
+func (k *Kernel) RecordRefused(m *message.Message, from Sender, err error) {
+	k.Stamp(m)
+	k.recordRefused(m, from)
+	k.refusal(m, from, Out, err)
 }
 
 // senderOf returns the sender of a message that comes through an origin.
@@ -99,10 +104,8 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origi
 	}
 	checked = true
 	if err != nil {
-		if !s.unrecorded(m, sender) {
-			k.recordCopy(*m, Record{Way: way, Syscall: s, Refused: true, Sender: sender})
-		}
-		k.reject(m, emit, origin, sender, s, answerWay, err)
+		k.recordCopy(*m, Record{Way: way, Syscall: s, Refused: true, Sender: sender})
+		origin.Post(emit, k.refusal(m, sender, answerWay, err), nil)
 		return nil
 	}
 	timeout := s.Timeout

@@ -150,15 +150,21 @@ const (
 
 	// InWorkflows: all but the queries that the owner sends, also from the console, without a
 	// correlation and without a causation. It is for syscalls that only read, so
-	// that looking doesn't fill the journal. Commands, nested calls, and what other tokens send are
+	// that looking doesn't fill the journal. Commands, nested calls, what other tokens send, and what fails are
 	// always recorded.
 	InWorkflows
 )
 
-// unrecorded reports whether a request for the syscall, and what answers it, isn't recorded.
+// unrecorded reports whether a request for the syscall, and the reply to it, isn't recorded: see [Recording]. A query
+// of any syscall that a client of the owner repeats by itself isn't recorded either.
 func (s *Syscall) unrecorded(m *message.Message, from Sender) bool {
-	return s != nil && s.Recording == InWorkflows && m.Kind == message.KindQuery &&
-		m.Metadata.Correlation == "" && m.Metadata.Causation == "" && from.Principal().IsPerson()
+	switch {
+	case s == nil || m.Kind != message.KindQuery:
+		return false
+	case m.Metadata.Repeated && from.Principal() == principal.TheOwner():
+		return true
+	}
+	return s.Recording == InWorkflows && m.Metadata.Correlation == "" && m.Metadata.Causation == "" && from.Principal().IsPerson()
 }
 
 // An EventDefinition describes an event that a syscall emits.

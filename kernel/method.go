@@ -50,6 +50,30 @@ func MethodName(t message.Type) string {
 	return namespace + "_" + method
 }
 
+// TypeOf returns the type that an unknown method is recorded under: Job.TreeCreate for job_tree_create. A name that no
+// type can have is [message.ValidationFailed].
+func TypeOf(method string) message.Type {
+	if t := message.Type(method); t.Valid() {
+		return t
+	}
+	namespace, name, _ := strings.Cut(method, "_")
+	t := pascal(namespace) + "." + pascal(name)
+	if !message.Type(t).Valid() {
+		return message.ValidationFailed
+	}
+	return message.Type(t)
+}
+
+// pascal is the way back from snake, except for rows of capitals.
+func pascal(s string) (name string) {
+	for word := range strings.SplitSeq(s, "_") {
+		if word != "" {
+			name += strings.ToUpper(word[:1]) + word[1:]
+		}
+	}
+	return name
+}
+
 // snake puts an underscore before each word of a name in PascalCase and makes it lower
 // case. A row of capitals is one word: GetURLOf is get_url_of.
 func snake(s string) string {

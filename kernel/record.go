@@ -136,9 +136,17 @@ func (k *Kernel) claims(m *message.Message) bool {
 	return m.Kind.Answers() || m.Kind == message.KindEvent && !Universal(m.Type) && k.registry.BuiltIn(m.Type)
 }
 
-// recordOutcome records the outcome of a call without an effect, and what it published.
+// cancelled is the code of the error for a call that its caller has cancelled.
+const cancelled = 499
+
+// recordOutcome records the outcome of a call without an effect, and what it published. The failure of a call that isn't
+// recorded is, with its request, unless the caller has cancelled it.
 func (c *Call) recordOutcome(m *message.Message) {
 	r := c.recorder()
+	if r == nil && m.Kind == message.KindError && m.Failure().Code != cancelled && c.k.opts.Recorder != nil {
+		r, c.published = c.k.opts.Recorder, nil
+		r.Record(Record{Message: &c.request, Way: c.way(In), Syscall: c.syscall, Sender: c.sender, call: c})
+	}
 	if r == nil {
 		return
 	}

@@ -20,8 +20,11 @@ func TestWhichCallsAreRecorded(t *testing.T) {
 	look.Recording = kernel.InWorkflows
 	picky := kerneltest.Echo("Test.Pick")
 	picky.Recording, picky.Input = kernel.InWorkflows, schema.Input[struct{ A int }]()
+	fails := kerneltest.Raw("Test.Fail", func(_ context.Context, m message.Message, emit kernel.Emit) { emit(m.Fail(message.Errorf(404, "No"))) })
+	cancels := kerneltest.Raw("Test.Cancel", func(_ context.Context, m message.Message, emit kernel.Emit) { emit(m.Fail(message.Errorf(499, "No"))) })
+	fails.Recording, cancels.Recording = kernel.InWorkflows, kernel.InWorkflows
 	records := new(senders)
-	k := kerneltest.New(t, &kernel.Options{Recorder: records}, look, picky, kerneltest.Echo("Test.Read"), calling("Test.Call", "Test.Look"))
+	k := kerneltest.New(t, &kernel.Options{Recorder: records}, look, picky, fails, cancels, kerneltest.Echo("Test.Read"), calling("Test.Call", "Test.Look"))
 	token := newToken(t, principal.Grant{Preset: principal.Agent})
 	for _, c := range []struct {
 		name   string
@@ -30,7 +33,13 @@ func TestWhichCallsAreRecorded(t *testing.T) {
 		want   string
 	}{
 		{"the owner looks", nil, func(*message.Message) {}, ""},
-		{"and is wrong", nil, func(m *message.Message) { m.Type = "Test.Pick" }, ""},
+		{"and is wrong", nil, func(m *message.Message) { m.Type = "Test.Pick" }, "query Test.Pick, error Test.Pick"},
+		{"and it fails", nil, func(m *message.Message) { m.Type = "Test.Fail" }, "query Test.Fail, error Test.Fail"},
+		{"and repeats it", nil, func(m *message.Message) { m.Metadata.Repeated = true }, ""},
+		{"and repeats what fails", nil, func(m *message.Message) { m.Type, m.Metadata.Repeated = "Test.Fail", true }, "query Test.Fail, error Test.Fail"},
+		{"and cancels it", nil, func(m *message.Message) { m.Type = "Test.Cancel" }, ""},
+		{"and repeats reading", nil, func(m *message.Message) { m.Type, m.Metadata.Repeated = "Test.Read", true }, ""},
+		{"a token repeats reading", token, func(m *message.Message) { m.Type, m.Metadata.Repeated = "Test.Read", true }, "query Test.Read, reply Test.Read"},
 		{"the owner reads", nil, func(m *message.Message) { m.Type = "Test.Read" }, "query Test.Read, reply Test.Read"},
 		{"in a workflow", nil, func(m *message.Message) { m.Metadata.Correlation = "w" }, "query Test.Look, reply Test.Look"},
 		{"with a cause", nil, func(m *message.Message) { m.Metadata.Causation = "c" }, "query Test.Look, reply Test.Look"},

@@ -55,7 +55,7 @@ type Metadata struct {
 	Correlation    string // the workflow that the message belongs to, or ""
 	Causation      ID     // the message that caused this one, or ""
 	IdempotencyKey string // a command with the same key runs once, or ""
-	Repeated       bool   // this is the answer of an earlier command with the same idempotency key
+	Repeated       bool   // this is the answer of an earlier command with the same idempotency key, or a query that its client repeats by itself
 	SchemaVersion  string // 0.1, 0.3 or ""
 
 	// Inherited is the workflow of the message that Causation names, if Correlation is "" and

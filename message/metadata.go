@@ -14,7 +14,7 @@ const (
 	memberCausation
 	memberIdempotencyKey
 	memberSchemaVersion
-	memberRepeated // answers only
+	memberRepeated // not for people to write
 	members
 )
 

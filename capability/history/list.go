@@ -85,7 +85,7 @@ type listInput struct {
 }
 
 type listOutput struct {
-	Messages []recorded      `json:"messages,omitempty" jsonschema_description:"The messages, as they were recorded."`
+	Messages []recorded      `json:"messages,omitempty" jsonschema_description:"The messages, as they were recorded. Queries that only look, such as Job.List, are recorded if they fail, belong to a workflow, have a cause, or aren't sent by the owner or a console."`
 	Failures []failedRequest `json:"failures,omitempty" jsonschema_description:"In place of messages, with failed."`
 	page
 }

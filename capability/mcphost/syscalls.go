@@ -347,7 +347,8 @@ var list = kernel.DefineQuery[struct{}, listOutput](kernel.Definition{
 		Reaches:  []kernel.Reach{kernel.ToProgram},
 		Volatile: []string{"servers.state", "servers.starts", "servers.error"},
 	},
-	Access: principal.OwnerOnly,
+	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},
+	Access:    principal.OwnerOnly,
 })
 
 func (h *Host) list(context.Context, struct{}) (listOutput, error) {
@@ -367,8 +368,9 @@ var show = kernel.DefineQuery[nameInput, serverInfo](kernel.Definition{
 		Title: "Show an MCP server", Words: "inspect a server, its tools",
 		Errors: []kernel.ErrorDefinition{{Code: 404, When: "no server has this name"}},
 	},
-	Behavior: kernel.Behavior{Reaches: []kernel.Reach{kernel.ToProgram}, Volatile: []string{"state", "starts", "error"}},
-	Access:   principal.OwnerOnly,
+	Behavior:  kernel.Behavior{Reaches: []kernel.Reach{kernel.ToProgram}, Volatile: []string{"state", "starts", "error"}},
+	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},
+	Access:    principal.OwnerOnly,
 })
 
 func (h *Host) show(_ context.Context, in nameInput) (out serverInfo, err error) {

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"bufio"
+	"errors"
+	"os"
 	"strings"
 	"testing"
 )
@@ -32,5 +35,38 @@ func TestReadingDoesNotFillTheJournal(t *testing.T) {
 	h.run("", "memory", "set", "--key", "a", "--value", "b")
 	if after := all(); !strings.Contains(after, "Memory.Set") {
 		t.Errorf("afterwards it is\n%s", after)
+	}
+}
+
+// What --watch repeats isn't in the journal, whether or not the first answer is.
+func TestWatchingDoesNotFillTheJournal(t *testing.T) {
+	h := newHouse(t)
+	h.must("", "memory", "set", "watched", "--value", "1")
+	for _, c := range []struct {
+		watch, change, typ string
+		records            int
+	}{
+		{"job list -w", "memory set watched --value 1 --background", "Job.List", 0},
+		{"job list -w -v", "memory set watched --value 1 --background", "Job.List", 2},
+		{"memory get watched -w", "memory set watched --value 2", "Memory.Get", 2},
+	} {
+		watch := h.command(strings.Fields(c.watch)...)
+		out, err := watch.StdoutPipe()
+		if err := errors.Join(err, watch.Start()); err != nil {
+			t.Fatal(err)
+		}
+		shown := bufio.NewReader(out)
+		if line, err := shown.ReadString('\n'); err != nil {
+			t.Fatalf("%s: %q, %v", c.watch, line, err)
+		}
+		h.must("", strings.Fields(c.change)...)
+		if line, err := shown.ReadString('\n'); err != nil { // a later round shows the change
+			t.Fatalf("%s: %q, %v", c.watch, line, err)
+		}
+		_ = watch.Process.Signal(os.Interrupt)
+		_ = watch.Wait()
+		if recorded := h.must("", "log", "type:"+c.typ, "--json", "-n", "0"); strings.Count(recorded, "\n") != c.records {
+			t.Errorf("%s: recorded is\n%s", c.watch, recorded)
+		}
 	}
 }

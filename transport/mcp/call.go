@@ -45,7 +45,7 @@ func callTool(x *exchange) {
 	if !ok { // the kernel reports why the caller may not call it
 		all, _ := x.s.toolsOf(principal.TheOwner())
 		if t, ok = all.byName[name]; !ok {
-			x.fail(jsonrpc.Invalid(set.unknown(name, x.s.k, caller)))
+			x.refuse(kernel.TypeOf(name), jsonrpc.Invalid(set.unknown(name, x.s.k, caller)))
 			return
 		}
 	}
@@ -53,11 +53,11 @@ func callTool(x *exchange) {
 		data = emptyObject
 	}
 	if data[0] != '{' {
-		x.fail(jsonrpc.Invalid("Invalid params: arguments must be an object"))
+		x.refuse(t.syscall.Type, jsonrpc.Invalid("Invalid params: arguments must be an object"))
 		return
 	}
 	if x.header != nil && !t.agrees(x.header, data) {
-		x.fail(mismatch("the headers " + mcp.HeaderParam + "* must repeat the parameters that the tool's schema marks with x-mcp-header"))
+		x.refuse(t.syscall.Type, mismatch("the headers "+mcp.HeaderParam+"* must repeat the parameters that the tool's schema marks with x-mcp-header"))
 		return
 	}
 	if t.wraps {
@@ -75,7 +75,7 @@ func callTool(x *exchange) {
 	}
 	support := x.s.taskSupport(m.Type)
 	if support == TaskRequired && !x.client.tasks() {
-		x.fail(needsTasks())
+		x.refuse(t.syscall.Type, needsTasks())
 		return
 	}
 	x.replied = support == TaskReplied && x.client.tasks()
@@ -83,7 +83,7 @@ func callTool(x *exchange) {
 		m, x.replied = asJob(m.Type, data), true
 	}
 	if wrong := x.describe(&m); wrong != "" {
-		x.fail(jsonrpc.Invalid("Invalid params: " + wrong))
+		x.refuse(t.syscall.Type, jsonrpc.Invalid("Invalid params: "+wrong))
 		return
 	}
 	x.s.k.Stamp(&m)
@@ -93,6 +93,16 @@ func callTool(x *exchange) {
 		x.s.opts.Tasks.expect(x.asked)
 	}
 	x.run(m, x.emit)
+}
+
+// refuse answers a call of a tool that doesn't become a message, and records it.
+func (x *exchange) refuse(t message.Type, f *jsonrpc.Failure) {
+	m := message.Message{Kind: message.KindQuery, Type: t, Data: emptyObject}
+	if s, ok := x.s.k.Registry().Lookup(t); ok {
+		m.Kind = s.Kind
+	}
+	x.s.k.RecordRefused(&m, kernel.SenderIn(x.ctx), &message.Error{Code: 422, Message: f.Text})
+	x.fail(f)
 }
 
 // through returns the arguments of [kernel.ThroughType] as the kernel takes them. Models name the tool in place

@@ -29,7 +29,7 @@ func (s *Service) task(st *stream, method string, params []byte) (t task) {
 	data, err := dataOf(route, params)
 	if err != nil {
 		t.run = func() { st.invalid(err) }
-		if no := st.caller.May(route.Syscall.Target()); no != nil { // a caller without the right doesn't learn the parameters
+		if no := st.from.Principal().May(route.Syscall.Target()); no != nil { // a caller without the right doesn't learn the parameters
 			t.run = func() { st.forbid(no) }
 		}
 		return t
@@ -58,7 +58,7 @@ type Call struct {
 // The error is a *message.Error: what the message of the call has is not valid.
 func (s *Service) Call(ctx context.Context, c Call, gone <-chan struct{}) (Outcome, error) {
 	var outcome Outcome
-	st := &stream{svc: s, caller: kernel.SenderIn(ctx).Principal(), outcome: &outcome}
+	st := &stream{svc: s, from: kernel.SenderIn(ctx), outcome: &outcome}
 	t, err := s.compose(st, c)
 	if err != nil {
 		return outcome, err
@@ -92,5 +92,10 @@ func (s *Service) compose(st *stream, c Call) (task, error) {
 		return t, nil
 	}
 	t.m.Metadata.Correlation, t.m.Metadata.Causation, t.m.Metadata.IdempotencyKey = c.Correlation, message.ID(c.Causation), c.IdempotencyKey
-	return t, s.check(t.m.Metadata)
+	err := s.check(t.m.Metadata)
+	if err != nil {
+		e, _ := message.ErrorOf(err)
+		st.record(e)
+	}
+	return t, err
 }

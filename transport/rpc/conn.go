@@ -78,7 +78,7 @@ func (c *conn) newStream() *stream {
 		c.svc.kept.add(c)
 	}
 	c.last++
-	st := &stream{svc: c.svc, caller: c.caller, origin: c, number: c.last, at: c}
+	st := &stream{svc: c.svc, from: kernel.SenderIn(c.ctx), origin: c, number: c.last, at: c}
 	c.streams[st.number] = st
 	c.open++
 	c.running++

@@ -13,7 +13,7 @@ const maxItem = 1<<20 - 4096
 // emit takes the kernel's messages about the call. It has the type [kernel.Emit].
 func (st *stream) emit(m message.Message) {
 	if len(m.Data) > maxItem && st.origin != nil {
-		m = st.svc.k.Fit(kernel.ActFor(context.Background(), kernel.From(st.caller, "")), m, maxItem, func(m *message.Message) int { return len(m.Data) })
+		m = st.svc.k.Fit(kernel.ActFor(context.Background(), st.from), m, maxItem, func(m *message.Message) int { return len(m.Data) })
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()

@@ -47,7 +47,7 @@ func unsubscribed(st *stream, params []byte) {
 		st.missing("unsubscribe", "the id of a subscription", "subscription", "The id of a stream")
 		return
 	}
-	st.answer("service.unsubscribe", strconv.AppendBool(nil, st.svc.Unsubscribe(st.caller, id)))
+	st.answer("service.unsubscribe", strconv.AppendBool(nil, st.svc.Unsubscribe(st.from.Principal(), id)))
 }
 
 // A textSchema is the schema of parameters that are one text.

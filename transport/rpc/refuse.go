@@ -11,10 +11,24 @@ import (
 
 // refuse answers with guidance, an error and done.
 func (st *stream) refuse(code int, text string, g guidance) {
+	e := &message.Error{Code: code, Message: text}
+	st.record(e)
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.guide(&g)
-	st.fail(&message.Error{Code: code, Message: text})
+	st.fail(e)
+}
+
+// record records a call that doesn't become a message of the kernel, under the type that its method stands for.
+func (st *stream) record(e *message.Error) {
+	m := message.Message{Kind: message.KindQuery, Type: kernel.TypeOf(st.method), Data: emptyObject}
+	if st.route != nil {
+		m.Kind, m.Type = st.route.Syscall.Kind, st.route.Type
+	}
+	st.svc.k.RecordRefused(&m, st.from, e)
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.request = m.Metadata.ID
 }
 
 // unknown returns what answers a call of a method that does not exist.
@@ -74,11 +88,11 @@ func (st *stream) noMethod(n *kernel.Namespace, method string) {
 // instead returns what the error of an unknown method adds: why it isn't served now, or what the caller may need where the
 // guidance suggests no name that was probably meant.
 func (st *stream) instead(t message.Type, g guidance) string {
-	if why := st.svc.k.Absent(t, st.caller); why != "" {
+	if why := st.svc.k.Absent(t, st.from.Principal()); why != "" {
 		return "; " + why
 	}
 	if g.SuggestedMethod == "" {
-		if other := st.svc.k.Instead(t, st.caller); other != "" {
+		if other := st.svc.k.Instead(t, st.from.Principal()); other != "" {
 			return "; " + other
 		}
 	}
@@ -99,6 +113,7 @@ func (st *stream) noOwnMethod(method string) {
 
 // forbid answers a call that its caller may not make.
 func (st *stream) forbid(no *message.Error) {
+	st.record(no)
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.fail(no)
@@ -106,8 +121,10 @@ func (st *stream) forbid(no *message.Error) {
 
 // invalid answers params that can't be made into data.
 func (st *stream) invalid(err error) {
+	e := &message.Error{Code: 422, Message: "Invalid params: " + err.Error()}
+	st.record(e)
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.guide(advice(&st.route.Syscall.Definition, st.contentType(), err))
-	st.fail(&message.Error{Code: 422, Message: "Invalid params: " + err.Error()})
+	st.fail(e)
 }

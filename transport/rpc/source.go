@@ -182,11 +182,18 @@ func (c *conn) notified(r *request, t *task) {
 	if _, ok := c.svc.own(r.method); ok {
 		return
 	}
-	if silent := c.svc.task(&stream{svc: c.svc, caller: c.caller}, r.method, r.params); silent.emit != nil {
-		if r.describe(c.svc, &silent.m) == nil {
-			t.m, t.emit = silent.m, func(message.Message) {}
-		}
+	st := &stream{svc: c.svc, from: kernel.SenderIn(c.ctx)}
+	silent := c.svc.task(st, r.method, r.params)
+	if silent.emit == nil {
+		t.run = silent.run
+		return
 	}
+	if err := r.describe(c.svc, &silent.m); err != nil {
+		e, _ := message.ErrorOf(err)
+		st.record(e)
+		return
+	}
+	t.m, t.emit = silent.m, func(message.Message) {}
 }
 
 // plainMethods are those that are answered at once, without a stream.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"kernos/kernel"
-	"kernos/kernel/principal"
 	"kernos/message"
 )
 
@@ -25,11 +24,11 @@ import (
 //	R3  the last item is done, and there is exactly one
 type stream struct {
 	svc       *Service
-	caller    *principal.Principal // the principal that the call acts for, and the stream belongs to
-	namespace string               // the namespace that items name as their origin
-	method    string               // the method as the caller named it
-	route     *kernel.Route        // nil for methods of the service itself
-	outcome   *Outcome             // takes the outcome of a call whose items are not sent; or nil
+	from      kernel.Sender // of the call; the stream belongs to its principal
+	namespace string        // the namespace that items name as their origin
+	method    string        // the method as the caller named it
+	route     *kernel.Route // nil for methods of the service itself
+	outcome   *Outcome      // takes the outcome of a call whose items are not sent; or nil
 
 	origin  *conn      // the connection that the call came over; nil if there are no items
 	number  uint64     // the stream's number in origin
@@ -59,7 +58,7 @@ type stream struct {
 }
 
 // view returns what the caller sees of the kernel.
-func (st *stream) view() kernel.View { return st.svc.view(st.caller) }
+func (st *stream) view() kernel.View { return st.svc.view(st.from.Principal()) }
 
 // answer is the one data item of what the service itself is asked.
 func (st *stream) answer(contentType string, data json.RawMessage) {
@@ -184,7 +183,7 @@ const smallLog = 4 << 10
 func (st *stream) reserve(size int) bool {
 	more := size - int(st.reserved.Load())
 	if more > 0 {
-		if st.svc.k.Kept().Take(st.caller, more) != nil {
+		if st.svc.k.Kept().Take(st.from.Principal(), more) != nil {
 			return false
 		}
 		st.reserved.Add(int64(more))
@@ -203,7 +202,7 @@ func (st *stream) release(n int) {
 			return
 		}
 		if st.reserved.CompareAndSwap(taken, taken-back) {
-			st.svc.k.Kept().Give(st.caller, int(back))
+			st.svc.k.Kept().Give(st.from.Principal(), int(back))
 			return
 		}
 	}

@@ -57,6 +57,7 @@ type call struct {
 	name     string         // name of the method
 	method   *client.Method // nil if its schema can't be had
 	unlisted bool           // the catalog does not list it
+	again    bool           // the call was made before, and --watch repeats it
 
 	bar     *terminal.Bar               // the progress of what is called
 	command *Command                    // the command whose call this is; nil if the command line names the method

@@ -89,7 +89,7 @@ func (v *View) Call(ctx context.Context, m message.Message, event func(json.RawM
 		}
 	}
 	own := c.metadata()
-	m.Metadata = message.Metadata{ID: message.ID(own.ID), Correlation: own.Correlation, Causation: message.ID(own.Causation), IdempotencyKey: own.IdempotencyKey}
+	m.Metadata = message.Metadata{ID: message.ID(own.ID), Correlation: own.Correlation, Causation: message.ID(own.Causation), IdempotencyKey: own.IdempotencyKey, Repeated: own.Repeated}
 	ctx, cancel := c.limited(ctx)
 	defer cancel()
 	if other, ok := ctx.Value(kernelKey{}).(server.Caller); ok {

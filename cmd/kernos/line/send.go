@@ -87,7 +87,7 @@ func ended(ctx context.Context, err error) error {
 
 // metadata returns the metadata of the call's message. A call without a correlation is a workflow
 // of its own, so that kernos graph and kernos replay find it. Servers that aren't kernels get no more than
-// was given, and so do commands that only read: looking doesn't fill the journal.
+// was given, and so do commands that only read, and what --watch repeats: looking doesn't fill the journal.
 func (c *call) metadata() client.Metadata {
 	m := c.Message
 	if c.catalog == nil && c.command == nil || c.catalog != nil && !hasKernel(c.catalog) {
@@ -96,7 +96,8 @@ func (c *call) metadata() client.Metadata {
 		}
 		return m
 	}
-	if (c.command != nil || c.Show.People) && c.changesNothing() && !c.Verbose {
+	m.Repeated = c.again
+	if (c.command != nil || c.Show.People || c.Watch) && c.changesNothing() && !c.Verbose {
 		return m
 	}
 	m.ID = ulid.Make().String()

@@ -33,6 +33,7 @@ func (c *call) repeated(ctx context.Context, run func() error) error {
 		if err := place.Show(answer.String()); err != nil {
 			return err
 		}
+		c.again = true
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():

@@ -334,7 +334,7 @@ func (k *Kernel) Call(ctx context.Context, m message.Message, event func(json.Ra
 	err = k.Stream(ctx, client.Request{
 		Method: namespace + "_" + name, Params: []any{m.Data}, Kind: string(m.Kind),
 		Metadata: client.Metadata{
-			ID: string(m.Metadata.ID), Correlation: m.Metadata.Correlation, Causation: string(m.Metadata.Causation), IdempotencyKey: m.Metadata.IdempotencyKey,
+			ID: string(m.Metadata.ID), Correlation: m.Metadata.Correlation, Causation: string(m.Metadata.Causation), IdempotencyKey: m.Metadata.IdempotencyKey, Repeated: m.Metadata.Repeated,
 		},
 	}, func(item *client.Item) (err error) {
 		switch item.Type {
