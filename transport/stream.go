@@ -124,7 +124,7 @@ func newStream(ctx context.Context, k *kernel.Kernel, in io.Reader, out io.Write
 	s.either = osevent.NewEither(s.opts.Lenient, func(name string) []message.Type { return k.Registry().For(caller).Near(name) })
 	s.current, s.older = s.answerCurrent, s.answerOlder
 	s.in = ndjson.NewReader(in, &ndjson.ReaderOptions{
-		Extend:     osevent.Extend,
+		Extend:     s.either.Extend,
 		BeforeRead: s.out.Flush,
 	})
 	s.conn = connection.New(k, s, nil)
@@ -192,7 +192,7 @@ func (s *stream) next() (*message.Message, kernel.Emit, error) {
 		s.opts.Pacer.Wait()
 	}
 	if err != nil {
-		return s.reject(err)
+		return s.reject(err, nil)
 	}
 	m := &s.last
 	d, err := s.either.Decode(line, m)
@@ -201,7 +201,7 @@ func (s *stream) next() (*message.Message, kernel.Emit, error) {
 			// Its head looked like the older dialect, and it is not.
 			err = &ndjson.TooLong{Limit: d.MaxLine, Salvage: message.SalvageLine(line)}
 		}
-		return s.reject(err)
+		return s.reject(err, d)
 	}
 	if d == osevent.Dialect {
 		*m, _ = osevent.Translate(*m)
@@ -245,8 +245,8 @@ func (s *stream) Left(finished <-chan struct{}) bool {
 }
 
 // reject reports how a line that isn't a message is answered. Errors that no line is to blame
-// for are returned as they are.
-func (s *stream) reject(err error) (*message.Message, kernel.Emit, error) {
+// for are returned as they are. Nil for the dialect means that it isn't known yet.
+func (s *stream) reject(err error, dialect *message.Dialect) (*message.Message, kernel.Emit, error) {
 	long, tooLong := errors.AsType[*ndjson.TooLong](err)
 	rejection, rejected := errors.AsType[*message.Rejection](err)
 	var salvage *message.Salvage
@@ -261,9 +261,8 @@ func (s *stream) reject(err error) (*message.Message, kernel.Emit, error) {
 		return nil, nil, err
 	}
 	s.opened(1)
-	dialect := message.Current
-	if osevent.Spoken(salvage) {
-		dialect = osevent.Dialect
+	if dialect == nil {
+		dialect = s.either.Hear(salvage)
 	}
 	request := salvage.Request(dialect)
 	refused := &connection.Refused{Request: request}

@@ -111,7 +111,7 @@ func TestDialectHasTheRulesOfTheOlderEnvelope(t *testing.T) {
 	}
 }
 
-func TestSpokenTellsTheDialectsApart(t *testing.T) {
+func TestTheMembersOfALineShowItsDialect(t *testing.T) {
 	for line, want := range map[string]bool{
 		`{"type":"command","name":"Echo","payload":{},"metadata":{"id":"a","timestamp":1}}`: true,
 		`{"name":"Echo"`: true,
@@ -127,8 +127,8 @@ func TestSpokenTellsTheDialectsApart(t *testing.T) {
 		``:                                               false,
 		`"name"`:                                         false,
 	} {
-		if got := osevent.Spoken(message.SalvageLine([]byte(line))); got != want {
-			t.Errorf("Spoken(%s) = %v", line, got)
+		if got := osevent.NewEither(false, nil).Hear(message.SalvageLine([]byte(line))); (got == osevent.Dialect) != want {
+			t.Errorf("%s is of version %s", line, got.Version)
 		}
 	}
 }

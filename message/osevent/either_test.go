@@ -74,13 +74,37 @@ func TestOnlyLinesOfTheOlderDialectMayGrow(t *testing.T) {
 	}{
 		{`{"type":"query","name":"Ping","payload":"` + long, 1 << 20},
 		{`{"payload":"` + long, 1 << 20},
-		{`{"kind":"query","type":"Ping","data":"` + long, 0},
-		{`{"name":"Ping","data":"` + long, 0},
-		{`{"metadata":{"name":"` + long, 0},
-		{long, 0},
+		{`{"kind":"query","type":"Ping","data":"` + long, message.MaxLine},
+		{`{"name":"Ping","data":"` + long, message.MaxLine},
+		{`{"metadata":{"name":"` + long, message.MaxLine},
+		{long, message.MaxLine},
 	} {
-		if got := osevent.Extend([]byte(test.line)[:message.MaxLine]); got != test.want {
+		if got := osevent.NewEither(false, nil).Extend([]byte(test.line)[:message.MaxLine]); got != test.want {
 			t.Errorf("%.40s…: %d, want %d", test.line, got, test.want)
+		}
+	}
+}
+
+// What shows no dialect is of the older one after lines of the older one only.
+func TestALineWithoutADialectIsOfTheOneThatIsSpoken(t *testing.T) {
+	const older, current, none = `{"name":"Ping"}`, `{"kind":"query"}`, `not json`
+	for _, test := range []struct {
+		lines []string
+		want  *message.Dialect
+	}{
+		{[]string{none}, message.Current},
+		{[]string{older, none}, osevent.Dialect},
+		{[]string{none, older, `[]`}, osevent.Dialect},
+		{[]string{older, current, none}, message.Current},
+		{[]string{older, current, older, none}, message.Current},
+	} {
+		e := osevent.NewEither(false, nil)
+		var got *message.Dialect
+		for _, line := range test.lines {
+			got, _ = e.Decode([]byte(line), new(message.Message))
+		}
+		if got != test.want || e.Extend([]byte(none)) != test.want.MaxLine {
+			t.Errorf("%q: the last line is read as version %s", test.lines, got.Version)
 		}
 	}
 }

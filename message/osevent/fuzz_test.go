@@ -24,7 +24,7 @@ func FuzzTranslate(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
-		_ = osevent.Spoken(message.SalvageLine(line))
+		_ = osevent.NewEither(false, nil).Hear(message.SalvageLine(line))
 		d := message.Decoder{Dialect: osevent.Dialect}
 		m, err := d.Decode(line)
 		if err != nil {

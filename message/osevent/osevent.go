@@ -9,6 +9,7 @@ package osevent
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,13 +30,6 @@ var Dialect = &message.Dialect{
 	Reply:   "response",
 	MaxLine: 1 << 20,
 	TooLong: "Event exceeds maximum line length of 1MB",
-}
-
-// Spoken reports whether a line that isn't a message of the current dialect is meant
-// to be one of this one: it has a name or a payload, and neither kind nor data.
-func Spoken(s *message.Salvage) bool {
-	has := func(name string) bool { _, ok := s.Member(name); return ok }
-	return (has("name") || has("payload")) && !has("kind") && !has("data")
 }
 
 // Append appends m as a line of the older dialect without its newline. The data of
@@ -238,6 +232,10 @@ func status(raw json.RawMessage, into *int) bool {
 // concurrent use.
 type Either struct {
 	current, older message.Decoder
+
+	// spoken is the dialect of what has neither: the older one after lines of the older one
+	// only. Nil before the first line that has one.
+	spoken *message.Dialect
 }
 
 // NewEither returns an Either. Both of its decoders have these settings.
@@ -253,17 +251,42 @@ func NewEither(lenient bool, near func(name string) []message.Type) *Either {
 // error is a *message.Rejection.
 func (e *Either) Decode(line []byte, m *message.Message) (*message.Dialect, error) {
 	err := e.current.DecodeTo(line, m)
-	if err == nil || !Spoken(message.SalvageLine(line)) {
-		return message.Current, err
+	if err == nil {
+		e.spoken = message.Current
+		return message.Current, nil
 	}
-	return Dialect, e.older.DecodeTo(line, m)
+	d := e.Hear(message.SalvageLine(line))
+	if d == Dialect {
+		err = e.older.DecodeTo(line, m)
+	}
+	return d, err
+}
+
+// Hear returns the dialect of a line that isn't a message, and remembers it for lines that could be of either.
+func (e *Either) Hear(s *message.Salvage) *message.Dialect {
+	d, shown := e.dialect(s)
+	if shown && e.spoken != message.Current {
+		e.spoken = d
+	}
+	return d
 }
 
 // Extend is for [kernos/message/ndjson.ReaderOptions]: it lets a line grow past the
-// current limit if its head is one of the older dialect.
-func Extend(head []byte) int {
-	if Spoken(message.SalvageLine(head)) {
-		return Dialect.MaxLine
+// current limit if its head may be one of the older dialect.
+func (e *Either) Extend(head []byte) int {
+	d, _ := e.dialect(message.SalvageLine(head))
+	return d.MaxLine
+}
+
+// dialect returns the dialect of a line, and whether its members show it: a message of the older
+// one has a name or a payload, and neither kind nor data.
+func (e *Either) dialect(s *message.Salvage) (_ *message.Dialect, shown bool) {
+	has := func(name string) bool { _, ok := s.Member(name); return ok }
+	switch {
+	case has("kind") || has("data"):
+		return message.Current, true
+	case has("name") || has("payload"):
+		return Dialect, true
 	}
-	return 0
+	return cmp.Or(e.spoken, message.Current), false
 }

@@ -16,7 +16,7 @@ import (
 func Convert(in io.Reader, out, report io.Writer, to *message.Dialect) error {
 	w := bufio.NewWriterSize(out, 64<<10)
 	t := translator{to: to, either: osevent.NewEither(false, nil)}
-	r := ndjson.NewReader(in, &ndjson.ReaderOptions{Extend: osevent.Extend})
+	r := ndjson.NewReader(in, &ndjson.ReaderOptions{Extend: t.either.Extend})
 	failed := false
 	complain := func(format string, args ...any) {
 		failed = true

@@ -17,12 +17,13 @@ import (
 // stamping gives the messages in a stream an id and a time, where they have none, whatever else is
 // wrong with them: the kernel reports that. Lines that aren't JSON objects pass unchanged.
 type stamping struct {
-	in   *bufio.Reader
-	ids  kernel.IDs
-	out  []byte // stamped lines
-	rest []byte // the unread part of out
-	long bool   // the middle of a line that is too long to be a message
-	err  error
+	in       *bufio.Reader
+	ids      kernel.IDs
+	dialects osevent.Either
+	out      []byte // stamped lines
+	rest     []byte // the unread part of out
+	long     bool   // the middle of a line that is too long to be a message
+	err      error
 }
 
 func newStamping(in io.Reader) *stamping {
@@ -80,7 +81,7 @@ func (s *stamping) stamp(dst, line []byte) []byte {
 		metadata = metadata.Set("timestamp", strconv.AppendInt(nil, now.UnixMilli(), 10))
 	}
 	stamped := object.Set("metadata", metadata.Text()).Text()
-	if len(stamped) > max(message.Current.MaxLine, osevent.Extend(text)) {
+	if len(stamped) > message.MaxLine && len(stamped) > s.dialects.Hear(message.SalvageLine(text)).MaxLine {
 		return append(dst, line...)
 	}
 	return append(append(dst, stamped...), line[len(text):]...)
