@@ -224,20 +224,18 @@ func TestWhatAReplayLeavesAlone(t *testing.T) {
 	}
 }
 
-func undescribed(t *testing.T, s *kernel.Syscall) []string {
+// undescribed returns what the schemas of a syscall lack. Every member of its input and of its output has a description,
+// however deep it lies.
+func undescribed(t *testing.T, s *kernel.Syscall) (problems []string) {
 	t.Helper()
 	var input struct {
-		Type       string `json:"type"`
-		Properties map[string]struct {
-			Description string `json:"description"`
-		} `json:"properties"`
+		Type       string   `json:"type"`
 		Required   []string `json:"required"`
 		Additional *bool    `json:"additionalProperties"`
 	}
 	if err := json.Unmarshal(s.Input.JSON(), &input); err != nil {
 		t.Fatal(err)
 	}
-	var problems []string
 	if input.Type != "object" {
 		problems = append(problems, "the input is not an object")
 	}
@@ -247,12 +245,49 @@ func undescribed(t *testing.T, s *kernel.Syscall) []string {
 	if input.Additional == nil || *input.Additional {
 		problems = append(problems, "the input takes fields that it does not name")
 	}
-	for name, p := range input.Properties {
-		if p.Description == "" {
-			problems = append(problems, "the field "+name+" has no description")
+	for _, part := range []struct {
+		name   string
+		schema *schema.Schema
+	}{{"input", s.Input}, {"output", s.Output}} {
+		var root any
+		if err := json.Unmarshal(part.schema.JSON(), &root); err != nil {
+			t.Fatal(err)
 		}
+		visitMembers(root, part.name, func(path string, member map[string]any) {
+			if text, _ := member["description"].(string); strings.TrimSpace(text) == "" {
+				problems = append(problems, path+" has no description")
+			}
+		})
 	}
 	return problems
+}
+
+// visitMembers calls visit for every member that a schema names, at any depth, and for those of its definitions.
+func visitMembers(schema any, path string, visit func(path string, member map[string]any)) {
+	switch s := schema.(type) {
+	case []any:
+		for _, e := range s {
+			visitMembers(e, path, visit)
+		}
+	case map[string]any:
+		for _, keyword := range slices.Sorted(maps.Keys(s)) {
+			named, _ := s[keyword].(map[string]any)
+			if keyword == "examples" || keyword == "default" {
+				continue
+			}
+			if keyword != "properties" && keyword != "$defs" {
+				visitMembers(s[keyword], path, visit)
+				continue
+			}
+			for _, name := range slices.Sorted(maps.Keys(named)) {
+				member, _ := named[name].(map[string]any)
+				if keyword == "properties" {
+					visit(path+"."+name, member)
+				}
+				visitMembers(member, path+"."+name, visit)
+			}
+		}
+	}
 }
 
 func TestASyscallThatDoesNotDescribeItselfIsFound(t *testing.T) {
@@ -260,8 +295,12 @@ func TestASyscallThatDoesNotDescribeItselfIsFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := kernel.Syscall{Definition: kernel.Definition{Type: "Test.Bad", Input: bad}}
-	if got := undescribed(t, &s); len(got) != 3 {
-		t.Errorf("found %q, want three problems", got)
+	deep, err := schema.Parse(json.RawMessage(`{"type":"object","properties":{"list":{"type":"array","description":"All.","items":{"properties":{"x":{"type":"string"}}}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := kernel.Syscall{Definition: kernel.Definition{Type: "Test.Bad", Input: bad, Output: deep}}
+	if got := undescribed(t, &s); len(got) != 4 {
+		t.Errorf("found %q, want four problems", got)
 	}
 }

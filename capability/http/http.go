@@ -182,11 +182,11 @@ const (
 				"type": "object",
 				"description": "BlobPointer reference to response body (used when the reply would exceed 16384 bytes with it, or it isn't text). Blob.Read {ref: bodyRef} reads it, in parts. Format: {scheme: 'file'|'https'|'data', path: string, ...}.",
 				"properties": {
-					"scheme": {"type": "string", "enum": ["file", "https", "data"]},
-					"path": {"type": "string"},
-					"authority": {"type": "string"},
-					"query": {"type": "string"},
-					"fragment": {"type": "string"}
+					"scheme": {"type": "string", "enum": ["file", "https", "data"], "description": "Where the body is: a file, an https server, or the pointer itself."},
+					"path": {"type": "string", "description": "Absolute path; for data, a media type, a comma and the data."},
+					"authority": {"type": "string", "description": "Host, and port if it is not 443. For https only."},
+					"query": {"type": "string", "description": "Query of an https address."},
+					"fragment": {"type": "string", "description": "Part of the data that is meant."}
 				},
 				"required": ["scheme", "path"]
 			},

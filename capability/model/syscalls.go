@@ -25,7 +25,7 @@ var generate = kernel.DefineCommand[generateInput, generateOutput](kernel.Defini
 		{Type: discarded, Summary: "What was streamed so far doesn't count, since the provider has failed and is asked again: {reason}."},
 	},
 	Input: schema.Input[generateInput]().Example(`{"messages":[{"type":"input","text":"What can you do?"}]}`).
-		Items("messages", `{"type":"object","properties":{"type":{"type":"string","description":"input, reply, reasoning, tool-calls, tool-results, system or summary."},"text":{"type":"string"}},"required":["type"]}`),
+		Items("messages", `{"type":"object","properties":{"type":{"type":"string","description":"input, reply, reasoning, tool-calls, tool-results, system or summary."},"text":{"type":"string","description":"What is said, in the types that have a text."}},"required":["type"]}`),
 	Presentation: kernel.Presentation{
 		Title: "Let a model continue", Words: "llm, complete, completion, inference, prompt a model",
 		Errors: []kernel.ErrorDefinition{

@@ -31,7 +31,7 @@ var create = kernel.DefineCommand[createInput, createOutput](kernel.Definition{
 	Summary: "Begin a session: a conversation with a model that can call syscalls. It acts with the rights of the caller.",
 	Input: schema.Input[createInput]().Example(`{"system":"You are a careful assistant.","title":"Notes"}`).
 		Items("tools", `{"anyOf":[{"type":"string","description":"A syscall, or a pattern: Memory.*."},{"type":"object","description":"A tool that runs elsewhere.",`+
-			`"properties":{"name":{"type":"string"},"description":{"type":"string"},"inputSchema":{"type":"object"}},"required":["name"]}]}`),
+			`"properties":{"name":{"type":"string","description":"What the model calls the tool."},"description":{"type":"string","description":"What the tool does, for the model."},"inputSchema":{"type":"object","description":"The JSON Schema of its arguments."}},"required":["name"]}]}`),
 	Emits: events[:1],
 	Presentation: kernel.Presentation{
 		Title: "Begin a session", Words: "chat, conversation, new session, talk, assistant",

@@ -92,17 +92,17 @@ type parentOf struct {
 
 // forkedAt records whose messages up to a seq are the first of a fork.
 type forkedAt struct {
-	Session string `json:"session"`
-	Seq     uint64 `json:"seq"`
+	Session string `json:"session" jsonschema_description:"The session that it was forked from."`
+	Seq     uint64 `json:"seq" jsonschema_description:"The last message that both have."`
 }
 
 // An ending is how a turn has ended.
 type ending struct {
-	Turn   string         `json:"turn"`
-	Status string         `json:"status"`
-	Reply  uint64         `json:"reply,omitzero"` // the seq of its last reply
-	Error  jsontext.Value `json:"error,omitzero"`
-	Used   Usage          `json:"used"`
+	Turn   string         `json:"turn" jsonschema_description:"The turn."`
+	Status string         `json:"status" jsonschema_description:"How it ended: done, limited, canceled or failed."`
+	Reply  uint64         `json:"reply,omitzero" jsonschema_description:"The seq of its last reply."`
+	Error  jsontext.Value `json:"error,omitzero" jsonschema_description:"Why it failed, or which budget was used up."`
+	Used   Usage          `json:"used" jsonschema_description:"What it used."`
 }
 
 // maxEnded is how many endings a head keeps.
