@@ -440,9 +440,6 @@ func (c *call) noCommand(word string) error {
 	if meant := c.meant(word); len(meant) > 0 { // a method needs its module: others may get one of that name
 		hint = nearest.Ask(meant)
 	}
-	if word == "version" {
-		hint = "did you mean kernos --version?"
-	}
 	if hint != "" {
 		hint += " "
 	}
