@@ -71,8 +71,9 @@ type Daemon struct {
 	tasks    mcp.Tasks   // tasks that clients of the Model Context Protocol follow
 	folders  folders     // folders whose agents and skills such clients follow
 	kernel   *kernel.Kernel
-	lock     *unix.Listener // the lock of the socket, which keeps a second daemon from the home; nil without a socket
-	socket   *unix.Server   // likewise
+	changed  <-chan struct{} // closed when the registry has changed since it was built
+	lock     *unix.Listener  // the lock of the socket, which keeps a second daemon from the home; nil without a socket
+	socket   *unix.Server    // likewise
 	servers  []server
 	console  *console.Console // nil if no web address is served
 	rates    rates
@@ -233,6 +234,9 @@ func (d *Daemon) runServers(ctx context.Context, stop context.CancelCauseFunc) (
 // returns what the first did.
 func (d *Daemon) Close() error {
 	d.closing.Do(func() {
+		if err := d.keepNames(); err != nil {
+			d.opts.Log.Warn("the names of the syscalls can't be remembered, so a wrong word of a command line starts a daemon", "error", err)
+		}
 		d.closedErr = d.close()
 		switch {
 		case len(d.servers) == 0:

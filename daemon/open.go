@@ -111,11 +111,12 @@ func (d *Daemon) openKernel() error {
 	}
 	d.kernel = kernel.New(r, &settings)
 	d.mcp.Begin(d.kernel)
+	d.changed = r.Changed()
 	if d.opts.Unrecorded {
 		r.OnMiss(d.loadRegistered)
 		return nil
 	}
-	return errors.Join(d.scripts.Load(), d.mcp.Load())
+	return errors.Join(d.home.forgetNames(), d.scripts.Load(), d.mcp.Load())
 }
 
 // loadRegistered loads scripts and the tools of MCP servers where the store isn't opened before it

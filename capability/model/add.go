@@ -74,7 +74,7 @@ func (m *models) add(ctx context.Context, in addInput) (out addOutput, err error
 		return out, message.Errorf(422, "%v", err)
 	}
 	if p.Key = in.APIKey; in.APIKey != "" && !sealed.In(in.APIKey) {
-		if p.Key, err = m.Seal(ctx, in.APIKey, sealed.Destination{p.url.Host}); err != nil {
+		if p.Key, err = m.Seal(ctx, in.APIKey, sealed.Destination{p.host()}); err != nil {
 			return out, err
 		}
 	}

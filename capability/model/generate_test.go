@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"kernos/capability/model"
 	"kernos/capability/model/modeltest"
 	"kernos/internal/outbound"
+	"kernos/internal/sealed"
 	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/kernel/kerneltest"
@@ -233,5 +235,37 @@ func TestModelsAreListedAndChecked(t *testing.T) {
 	}
 	if g := generate(t, k, `{"messages":[{"type":"log","text":"x"}]}`); g.failure == nil || g.failure.Code != 422 {
 		t.Errorf("nothing to answer: %s", g.said())
+	}
+}
+
+// TestSettingsThatCantBeUsed asks models whose settings their owner has to change: the kernel has not failed.
+func TestSettingsThatCantBeUsed(t *testing.T) {
+	key := func(to ...string) string {
+		c, err := sealed.NewCipher(bytes.Repeat([]byte{7}, 32))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return `{"dialect":"openai-chat","baseUrl":"http://127.0.0.1:11434/v1","model":"m","key":"` + c.Seal(sealed.Kid{Source: sealed.Agent}, []byte("hunter2"), "", to) + `"}`
+	}
+	settings := map[string]struct{ text, want string }{
+		"odd":     {`{"dialog":1}`, "models/odd: the member dialog is unknown"},
+		"dialect": {`{"dialect":"latin"}`, "dialect: expected"},
+		"circle":  {`"circle"`, "The model circle stands for itself"},
+		"silent":  {`{"dialect":"replay","cassette":"none"}`, "there is no cassette none"},
+		"plain":   {`{"dialect":"openai-chat","baseUrl":"http://127.0.0.1:11434/v1","model":"m","key":"hunter2"}`, "kernos crypto seal --for 127.0.0.1:11434"},
+		"free":    {key("Http.Fetch"), "kernos crypto seal --for 127.0.0.1:11434"},
+		"foreign": {key("127.0.0.1"), "kernos crypto seal --for 127.0.0.1:11434"},
+	}
+	configured := make(map[string]json.RawMessage)
+	for name, one := range settings {
+		configured[name] = json.RawMessage(one.text)
+	}
+	k := withModels(t, modeltest.Serve(t), configured)
+	for name, one := range settings {
+		for _, request := range []message.Message{kerneltest.Command("a", "Model.Generate", `{"model":"`+name+`",`+hi+`}`), kerneltest.Command("a", "Model.Check", `{"model":"`+name+`"}`)} {
+			if code, text := kerneltest.Failure(t, k, request); code != 422 || !strings.Contains(text, one.want) {
+				t.Errorf("%s of %s: got %d %s, want a 422 with %s", request.Type, name, code, text, one.want)
+			}
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	nethttp "net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -65,6 +66,9 @@ func (p *provider) use() sealed.Use {
 	port := cmp.Or(p.url.Port(), map[string]string{"http": "80", "https": "443"}[p.url.Scheme])
 	return sealed.Use{Syscall: string(generate.Type), Hosts: []string{net.JoinHostPort(p.url.Hostname(), port)}}
 }
+
+// host returns the host of the provider, with its port if it has an unusual one, as a key is sealed for it.
+func (p *provider) host() string { return strings.ToLower(p.url.Host) }
 
 // identity returns what distinguishes models: what one of them has signed means nothing to another.
 func (p *provider) identity() string {

@@ -109,12 +109,12 @@ func (p *provider) checkKey() error {
 	box, err := sealed.Parse(p.Key)
 	switch {
 	case err != nil:
-		return fmt.Errorf("key: expected a string that is sealed for the host: kernos crypto seal --for %s", p.url.Hostname())
+		return fmt.Errorf("key: expected a string that is sealed for the host: kernos crypto seal --for %s", p.host())
 	case !box.For.NamesHost():
-		return fmt.Errorf("key: it is sealed, but not for a host; seal it again: kernos crypto seal --for %s", p.url.Hostname())
+		return fmt.Errorf("key: it is sealed, but not for a host; seal it again: kernos crypto seal --for %s", p.host())
 	}
 	if err := box.For.Refuses(p.use()); err != nil {
-		return fmt.Errorf("key: %w; seal it again: kernos crypto seal --for %s", err, p.url.Hostname())
+		return fmt.Errorf("key: %w; seal it again: kernos crypto seal --for %s", err, p.host())
 	}
 	return nil
 }
@@ -147,7 +147,7 @@ func (m *models) find(name string) (*provider, error) {
 	text, source, err := m.setting(name)
 	for hops := 0; err == nil && standsForAnother(text); hops++ {
 		if hops == maxHops {
-			return nil, message.Errorf(500, "The model %s stands for itself; set models/%s to the settings of a model, or to the name of one that has settings", name, name)
+			return nil, message.Errorf(422, "The model %s stands for itself; set models/%s to the settings of a model, or to the name of one that has settings", name, name)
 		}
 		name = standsFor(text)
 		text, source, err = m.setting(name)
@@ -160,7 +160,7 @@ func (m *models) find(name string) (*provider, error) {
 	}
 	p, err := readProvider(name, text, m.BuiltIn)
 	if err != nil {
-		return nil, message.Errorf(500, "The settings of the model %s can't be used: models/%s: %v", name, name, err)
+		return nil, message.Errorf(422, "The settings of the model %s can't be used: models/%s: %v", name, name, err)
 	}
 	p.source = source
 	if p.Dialect == replayed {
@@ -189,7 +189,7 @@ func (m *models) play(p *provider) (*provider, error) {
 		err = out.check()
 	}
 	if err != nil {
-		return nil, message.Errorf(500, "The cassette of the model %s can't be played: %v", p.name, err)
+		return nil, message.Errorf(422, "The cassette of the model %s can't be played: %v", p.name, err)
 	}
 	out.name, out.source, out.Record = p.name, p.source, ""
 	out.Retries, out.Price, out.transport = p.Retries, p.Price, plays

@@ -32,6 +32,7 @@ var generate = kernel.DefineCommand[generateInput, generateOutput](kernel.Defini
 			{Code: 403, When: "the policy for connections refuses the host, or the key is sealed for another one"},
 			{Code: 404, When: "the model isn't configured"},
 			{Code: 413, When: "the conversation is longer than what the model takes"},
+			{Code: 422, When: "the settings of the model can't be used"},
 			{Code: 429, When: "the provider takes no more requests for now"},
 			{Code: 502, When: "the provider can't be reached, or its answer is an error or can't be read"},
 			{Code: 504, When: "the provider has sent nothing for too long"},

@@ -123,10 +123,11 @@ func listsItsFlags(c *cobra.Command) {
 	_ = c.Flags().MarkHidden("help")
 }
 
-// asModule turns a command line that begins with no command into a call: the word is the name of a module.
+// asModule turns a command line that begins with no command into a call: the word is the name of a module, unless it is another
+// name of a command.
 func asModule(root *cobra.Command, args []string) []string {
 	forPeople := false
-	args = line.AsCall(args, func(word, next string) bool {
+	args = line.AsCall(line.Expand(args), func(word, next string) bool {
 		switch word {
 		case "help", "completion", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
 			return true

@@ -13,7 +13,7 @@ import (
 
 // looks are commands that only look at what a kernel serves, and what they print.
 var looks = []struct{ args, want string }{
-	{"", "Usage:"},
+	{"", "kernos help explains"},
 	{"pipe", ""},
 	{"--help", "Usage:"}, {"serve --help", "--addr"}, {"help memory", "get"}, {"memory", "get"}, {"memory --help", "get"},
 	{"memory get --help", "--key"}, {"call", "memory"}, {"call Memory.Get --help", "--key"}, {"memory get --key a --dry-run", `"key":"a"`}, {"memory get a --as ndjson", `"type":"Memory.Get"`},

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -14,9 +15,11 @@ import (
 
 	"kernos/cmd/kernos/line"
 	"kernos/cmd/kernos/settings"
+	"kernos/cmd/kernos/terminal"
 	"kernos/daemon"
 	"kernos/internal/exit"
 	"kernos/internal/nearest"
+	"kernos/kernel"
 )
 
 // version is set when a release is built.
@@ -58,7 +61,7 @@ that isn't a terminal, and no command, means kernos pipe.`,
 			}
 			return nil
 		},
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		RunE: func(c *cobra.Command, _ []string) error { return overview(c.OutOrStdout()) },
 		ValidArgsFunction: func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 			found, directive := line.CompleteModules(c, args, word)
 			return withoutCommands(c, found), directive
@@ -205,26 +208,55 @@ func ownCommands(c *cobra.Command, args []string) error {
 	return fmt.Errorf("%s has no command %q; %s", c.CommandPath(), args[0], hint)
 }
 
-// moduleHelp returns what a help text has from definitions: the modules, or the methods of the module of a command.
-func moduleHelp(c *cobra.Command) string {
+// overview prints what fits a small terminal: the names of all commands and modules.
+func overview(w io.Writer) error {
+	rows := make([][]string, 0, len(commandGroups)+1)
+	for _, g := range commandGroups {
+		rows = append(rows, []string{g.title, strings.Join(g.names, ", ")})
+	}
+	rows = append(rows, []string{"Modules", strings.Join(moduleNames(), ", ")})
+	s := &terminal.Screen{Out: w, Width: 80}
+	return errors.Join(s.Line(`Kernos is the message kernel for AI agents.
+
+  kernos chat                              talk with a model
+  kernos memory set notes/1 --value milk   call Memory.Set
+  kernos log                               see what has happened
+`), s.Explained(rows), s.Line(`
+kernos help explains the commands, kernos help COMMAND one of them, and
+kernos MODULE lists the methods of a module.`))
+}
+
+// namespaces returns the built-in modules.
+func namespaces() []kernel.Namespace {
 	r, err := daemon.Definitions()
 	if err != nil {
-		return ""
+		return nil
+	}
+	return r.All().Namespaces()
+}
+
+// moduleNames returns the names of the built-in modules.
+func moduleNames() (names []string) {
+	for _, n := range namespaces() {
+		names = append(names, n.Name)
+	}
+	return names
+}
+
+// moduleHelp returns what a help text has from definitions: the modules, or the methods of the module of a command.
+func moduleHelp(c *cobra.Command) string {
+	if !c.HasParent() {
+		return "\nModules: " + strings.Join(moduleNames(), ", ") + "\nkernos MODULE lists the methods of one of them, and kernos ls all syscalls.\n"
 	}
 	methods := "\nMethods:\n"
-	var names []string
-	for _, n := range r.All().Namespaces() {
-		names = append(names, n.Name)
+	for _, n := range namespaces() {
 		for _, m := range n.Methods {
 			if n.Name == c.Annotations[line.ModuleCommand] && !hasCommand(c, m.Method) {
 				methods += fmt.Sprintf("  %-11s %s\n", m.Method, m.Syscall.Title)
 			}
 		}
 	}
-	if c.HasParent() {
-		return methods
-	}
-	return "\nModules: " + strings.Join(names, ", ") + "\nkernos MODULE lists the methods of one of them, and kernos ls all syscalls.\n"
+	return methods
 }
 
 // hasCommand reports whether a command has a command of this name.

@@ -61,3 +61,25 @@ func TestHelpTexts(t *testing.T) {
 	}
 	check(rootCommand())
 }
+
+// The overview of kernos alone names every command, and leaves a row of a small terminal for the prompt.
+func TestOverviewFitsATerminal(t *testing.T) {
+	var out strings.Builder
+	if err := overview(&out); err != nil {
+		t.Fatal(err)
+	}
+	if rows := strings.Count(out.String(), "\n"); rows > 23 {
+		t.Errorf("it has %d rows:\n%s", rows, &out)
+	}
+	for text := range strings.Lines(out.String()) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(text, "\n")); n > 80 {
+			t.Errorf("a row has %d columns: %s", n, text)
+		}
+	}
+	words := strings.FieldsFunc(out.String(), func(r rune) bool { return r == ' ' || r == ',' || r == '\n' })
+	for _, c := range rootCommand().Commands() {
+		if !c.Hidden && c.GroupID != "" && !slices.Contains(words, c.Name()) {
+			t.Errorf("kernos %s isn't in\n%s", c.Name(), &out)
+		}
+	}
+}

@@ -56,6 +56,7 @@ type call struct {
 	module   string
 	name     string         // name of the method
 	method   *client.Method // nil if its schema can't be had
+	wrong    []string       // the names that are remembered, if the words are none of them
 	unlisted bool           // the catalog does not list it
 	again    bool           // the call was made before, and --watch repeats it
 
@@ -117,6 +118,8 @@ func (c *call) run(ctx context.Context) error {
 		}
 	}
 	switch {
+	case c.wrong != nil && c.kernel != nil && c.kernel.DefinitionsOnly() && !c.Help && !c.shows():
+		return c.unknown()
 	case len(c.Words) == 0:
 		return c.showModules()
 	case c.name == "":
@@ -235,7 +238,8 @@ func (c *call) locate(ctx context.Context) (err error) {
 // connect connects to the server. The daemon of this user is started if it is not running.
 // A command line that sends nothing does with definitions, or with what the cache has.
 func (c *call) connect(ctx context.Context) error {
-	readOnly, how := c.readsOnly(), c.sending()
+	c.wrong = c.findWrong()
+	readOnly, how := c.readsOnly() || c.wrong != nil, c.sending()
 	if readOnly {
 		how = server.Options{ReadOnly: true}
 	}
@@ -249,6 +253,31 @@ func (c *call) connect(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// findWrong returns the names that the daemon of this user had when it ended, if the words name nothing that it had: no daemon
+// is started for them. A method of a module that was registered or mounted may be new.
+func (c *call) findWrong() []string {
+	if c.command != nil || len(c.Words) == 0 || c.server.Daemon == nil {
+		return nil
+	}
+	names, known := c.server.Daemon.Names()
+	if !known {
+		return nil
+	}
+	module, method := splitName(c.Words)
+	if _, ok := builtIn(module + "_" + method); ok {
+		return nil
+	}
+	word := client.Fold(c.Words[0])
+	for _, name := range names {
+		module, method := kernel.Method(message.Type(name))
+		_, own := builtIn(module + "_" + method)
+		if word == client.Fold(module+method) || word == client.Fold(module) && (!own || len(c.Words) == 1 || client.Fold(c.Words[1]) == client.Fold(method)) {
+			return nil
+		}
+	}
+	return names
 }
 
 // sending returns how the kernel is opened for a call that is sent.
@@ -396,22 +425,26 @@ func (c *call) noCommand(word string) error {
 			names = append(names, m.Namespace)
 		}
 	}
+	for _, name := range c.wrong {
+		module, _ := kernel.Method(message.Type(name))
+		names = append(names, module)
+	}
 	if len(word) <= shortWord { // many short names are near to each other
 		first := strings.ToLower(word[:min(1, len(word))])
 		names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(strings.ToLower(name), first) })
 	}
-	c.noteLacks()
+	slices.Sort(names)
+	if names = slices.Compact(names); c.wrong == nil {
+		c.noteLacks()
+	}
 	hint := nearest.Hint(word, names)
 	if meant := c.meant(word); len(meant) > 0 { // a method needs its module: others may get one of that name
 		hint = nearest.Ask(meant)
 	}
-	if word == "version" {
-		hint = "did you mean kernos --version?"
-	}
 	if hint != "" {
 		hint += " "
 	}
-	return fmt.Errorf("there is no command %q; %skernos help lists them, and kernos call the modules", word, hint)
+	return &exit.Error{Status: exit.Unknown, Cause: fmt.Errorf("there is no command %q; %skernos help lists them, and kernos call the modules", word, hint)}
 }
 
 // meant returns the commands that call methods of this name, of any module, or else the kernel's own methods that people

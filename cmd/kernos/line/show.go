@@ -74,7 +74,11 @@ func (c *call) showMethod() error {
 func (c *call) unknown() error {
 	_, err := c.catalog.Method(context.Background(), c.module, c.name)
 	if u, ok := err.(*client.Unknown); ok {
-		c.noteLacks()
+		if c.wrong == nil {
+			c.noteLacks()
+		} else if u.Guidance.Action == client.CallServiceSchema {
+			return c.noCommand(c.Words[0]) // no module has a name like it
+		}
 		c.screen.Note("%s", visible.Text(u.Error()))
 		c.guide(u.Guidance, c.given(u.Guidance.SuggestedMethod))
 	}
