@@ -15,6 +15,7 @@ import (
 	"kernos/cmd/kernos/server"
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/exit"
+	"kernos/internal/jsonscan"
 	"kernos/message"
 )
 
@@ -47,6 +48,7 @@ func (c *call) send(ctx context.Context, params json.RawMessage) error {
 			if item.Data, err = c.resolved(ctx, item.Data); err != nil {
 				return c.server.Explain(err)
 			}
+			c.remark(item.Data)
 			if item.ContentType == c.module+"."+c.name {
 				unsuccessful = c.outcome(item.Data)
 			}
@@ -66,6 +68,14 @@ func (c *call) send(ctx context.Context, params json.RawMessage) error {
 		return c.failed(failure, guidance, params)
 	}
 	return unsuccessful
+}
+
+// remark prints what a query notes about its answer, such as that it is only what the caller may see.
+func (c *call) remark(data json.RawMessage) {
+	route, ok := builtIn(c.fullName())
+	if ok && c.changesNothing() && jsonscan.Member(jsonscan.Member(route.Syscall.Output.JSON(), "properties"), "note") != nil {
+		c.screen.Remark(jsonscan.Unquote(jsonscan.Member(data, "note")))
+	}
 }
 
 // limited returns a context that --timeout ends.
