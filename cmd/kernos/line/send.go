@@ -16,6 +16,7 @@ import (
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/exit"
 	"kernos/internal/jsonscan"
+	"kernos/internal/visible"
 	"kernos/message"
 )
 
@@ -41,6 +42,9 @@ func (c *call) send(ctx context.Context, params json.RawMessage) error {
 		case client.Data:
 			failure = nil
 			c.bar.Clear()
+			if err := c.waits(item); err != nil {
+				return err
+			}
 			if streamed, err := c.stream(ctx, out, item.Data); streamed || err != nil {
 				return c.server.Explain(err)
 			}
@@ -68,6 +72,25 @@ func (c *call) send(ctx context.Context, params json.RawMessage) error {
 		return c.failed(failure, guidance, params)
 	}
 	return unsuccessful
+}
+
+// waits returns the error for a turn that waits for an approval, which a call such as Agent.Ask would wait for, too. It closes
+// the connection before the call is over: a command isn't cancelled by that, and the turn continues after the decision.
+func (c *call) waits(item *client.Item) error {
+	if item.ContentType != "session.asked" || c.fullName() == "session_watch" {
+		return nil
+	}
+	var asked struct{ Session, Name, Rule string }
+	if err := server.Decode("Session.Asked", item.Data, &asked); err != nil {
+		return err
+	}
+	c.close()
+	return NeedsApproval(asked.Name, asked.Rule, asked.Session)
+}
+
+// NeedsApproval returns the error for a turn of a session that waits for an approval, where no person is asked for it.
+func NeedsApproval(name, rule, session string) error {
+	return &exit.Error{Status: exit.Forbidden, Cause: fmt.Errorf("%s needs an approval (%s), and the turn waits for it; kernos chat --resume %s asks about it", visible.Text(name), visible.Text(rule), visible.Text(session))}
 }
 
 // remark prints what a query notes about its answer, such as that it is only what the caller may see.
