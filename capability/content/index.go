@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/store/cursor"
 )
@@ -27,6 +28,7 @@ type indexOutput struct {
 	MediaType  string               `json:"mediaType,omitzero" jsonschema_description:"With entriesRef: what it is."`
 	Cursor     string               `json:"cursor,omitzero" jsonschema_description:"Present if there is more: pass it to the next call. It stays valid when files change."`
 	Skipped    int                  `json:"skipped,omitzero" jsonschema_description:"How many folders could not be read, and files that no URI can name."`
+	kernel.Narrowed
 }
 
 type indexEntry struct {
@@ -78,7 +80,7 @@ func (c *Content) index(ctx context.Context, in indexInput) (indexOutput, error)
 		return indexOutput{}, err
 	}
 	from := sort.Search(len(files), func(i int) bool { return files[i].URI > after })
-	out := indexOutput{Entries: []indexEntry{}, Skipped: skipped}
+	out := indexOutput{Entries: []indexEntry{}, Skipped: skipped, Narrowed: kernel.Narrow(ctx, (*principal.Principal).SeesAllFiles)}
 	// One more than asked for shows whether there is more.
 	for ; from < len(files) && len(out.Entries) <= in.Limit; from += batch {
 		out.Entries = append(out.Entries, x.entries(files[from:min(len(files), from+batch)])...)

@@ -6,6 +6,7 @@ import (
 
 	"kernos/internal/ranked"
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/store/cursor"
 )
 
@@ -24,6 +25,7 @@ type searchOutput struct {
 	Skipped    int          `json:"skipped,omitzero" jsonschema_description:"How many folders could not be read, and files that no URI can name."`
 	Unembedded int          `json:"unembedded,omitzero" jsonschema_description:"How many entries were not searched by meaning: there was no time. The next search continues."`
 	WordsOnly  string       `json:"wordsOnly,omitzero" jsonschema_description:"Why the search went by words only, if it should have gone by meaning."`
+	kernel.Narrowed
 }
 
 type contentHit struct {
@@ -74,6 +76,7 @@ func (c *Content) search(ctx context.Context, in searchInput) (out searchOutput,
 		return out, err
 	}
 	out = searchOutput{Hits: []contentHit{}, Total: found.Total, Skipped: skipped, Unembedded: found.Unembedded, WordsOnly: ranked.WordsOnly(found.Unavailable)}
+	out.Narrowed = kernel.Narrow(ctx, (*principal.Principal).SeesAllFiles)
 	for _, h := range found.Hits {
 		e := entries[h.Document]
 		out.Hits = append(out.Hits, contentHit{e.URI, e.Kind, e.Name, e.Description, ranked.Rounded(h.Score), h.Why})

@@ -151,6 +151,9 @@ func (g *graph) chart(w *notation) []byte {
 	if g.dropped != nil {
 		dst = fmt.Appendf(dst, "  %s The journal is not whole: %s\n", w.comment, g.dropped)
 	}
+	if g.Note != "" {
+		dst = fmt.Appendf(dst, "  %s The graph has %s\n", w.comment, g.Note)
+	}
 	if slices.ContainsFunc(g.nodes, func(n node) bool { return n.claim }) {
 		dst = append(dst, w.claims...)
 	}

@@ -66,6 +66,11 @@ func (r reader) filter(ctx context.Context, f *filter) (journal.Filter, error) {
 	return q, nil
 }
 
+// narrowed returns the note for a caller that doesn't see the messages of all principals.
+func narrowed(ctx context.Context) kernel.Narrowed {
+	return kernel.Narrow(ctx, (*principal.Principal).SeesAll)
+}
+
 // ownOf returns the principal whose messages are all that the caller of ctx sees, or "" if it
 // sees those of all principals.
 func ownOf(ctx context.Context) principal.ID {

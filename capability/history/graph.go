@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"kernos/kernel"
 	"kernos/message"
 )
 
@@ -50,6 +51,7 @@ type graph struct {
 	more   bool // the workflow continues
 
 	dropped *gap // dropped messages, some of which may be missing
+	kernel.Narrowed
 }
 
 const none = -1

@@ -16,6 +16,7 @@ type graphOutput struct {
 	Cycles  [][]message.ID `json:"cycles,omitzero" jsonschema_description:"Ids of messages that name each other as their cause. The oldest of each cycle is a root."`
 	More    bool           `json:"more,omitzero" jsonschema_description:"The workflow has more messages than a graph shows."`
 	Dropped *gap           `json:"dropped,omitzero" jsonschema_description:"Messages that the journal no longer has, and that might have been part of the workflow."`
+	kernel.Narrowed
 }
 
 type nodeOutput struct {
@@ -49,7 +50,7 @@ func (g *graph) json() (kernel.Raw, error) {
 }
 
 func (g *graph) output() graphOutput {
-	out := graphOutput{Nodes: make([]nodeOutput, len(g.nodes)), Roots: g.ids(g.roots), More: g.more, Dropped: g.dropped}
+	out := graphOutput{Nodes: make([]nodeOutput, len(g.nodes)), Roots: g.ids(g.roots), More: g.more, Dropped: g.dropped, Narrowed: g.Narrowed}
 	for i := range g.nodes {
 		n := &g.nodes[i]
 		o := nodeOutput{ID: n.id, Kind: n.kind, Type: n.typ, Seq: n.seq, Failed: n.failed, Code: n.code,

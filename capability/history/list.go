@@ -101,6 +101,7 @@ type page struct {
 	Records []recordOut `json:"records,omitzero" jsonschema_description:"How each message was recorded, in the same order, if it was asked for."`
 	Cursor  string      `json:"cursor,omitzero" jsonschema_description:"The cursor of the next page; absent on the last page."`
 	Dropped *gap        `json:"dropped,omitzero" jsonschema_description:"Messages that the journal no longer has, and that might have been listed."`
+	kernel.Narrowed
 }
 
 // recordOut is how a message was recorded.
@@ -158,7 +159,7 @@ func (r reader) list(ctx context.Context, in listInput) (kernel.Raw, error) {
 	if err != nil {
 		return nil, err
 	}
-	var p page
+	p := page{Narrowed: narrowed(ctx)}
 	if next != 0 {
 		p.Cursor = cursor.Numbers(listing, next)
 	}

@@ -56,7 +56,7 @@ func (r reader) graph(ctx context.Context, in graphInput) (kernel.Raw, error) {
 		return nil, r.noWorkflow(name)
 	}
 	g := newGraph(nodes)
-	g.more = more
+	g.more, g.Narrowed = more, narrowed(ctx)
 	if g.dropped, err = r.gap(0, 0); err != nil {
 		return nil, err
 	}

@@ -51,6 +51,7 @@ type replayOutput struct {
 	Skipped     []skipped    `json:"skipped,omitzero" jsonschema_description:"With execute: those that were not run, and why."`
 	More        bool         `json:"more,omitzero" jsonschema_description:"The workflow has more messages than the limit."`
 	Dropped     *gap         `json:"dropped,omitzero" jsonschema_description:"Messages that the journal no longer has, and that might have been part of the workflow."`
+	kernel.Narrowed
 }
 
 type difference struct {
@@ -107,6 +108,7 @@ func (r reader) replay(ctx context.Context, in replayInput, stream *kernel.Strea
 		out, err = r.resend(ctx, &in, stream)
 	}
 	if err == nil {
+		out.Narrowed = narrowed(ctx)
 		out.Dropped, err = r.gap(0, 0)
 	}
 	return out, err

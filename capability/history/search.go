@@ -83,7 +83,7 @@ func (r reader) search(ctx context.Context, in searchInput) (kernel.Raw, error) 
 	if err != nil {
 		return nil, err
 	}
-	summary := searchSummary{Behind: found.Behind}
+	summary := searchSummary{Behind: found.Behind, page: page{Narrowed: narrowed(ctx)}}
 	entries := make([]journal.Entry, len(found.Hits))
 	for i, h := range found.Hits {
 		entries[i] = h.Entry

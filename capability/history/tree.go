@@ -62,6 +62,9 @@ func (g *graph) tree() []byte {
 	if g.dropped != nil {
 		dst = fmt.Appendf(dst, "◌ the journal is not whole: %s\n", g.dropped)
 	}
+	if g.Note != "" {
+		dst = fmt.Appendf(dst, "◌ %s\n", g.Note)
+	}
 	return dst
 }
 

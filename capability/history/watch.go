@@ -21,6 +21,7 @@ const watchType message.Type = "Message.Watch"
 const (
 	recordedEvent message.Type = "Message.Recorded"
 	missedEvent   message.Type = "Message.Missed"
+	narrowedEvent message.Type = "Message.Narrowed"
 )
 
 type watchInput struct {
@@ -34,6 +35,7 @@ type watchInput struct {
 type watchOutput struct {
 	Next     uint64 `json:"next" jsonschema_description:"Pass it as from to continue."`
 	Messages int    `json:"messages" jsonschema_description:"How many messages were sent."`
+	kernel.Narrowed
 }
 
 // newEvent returns the data of Message.Recorded and Message.Replayed.
@@ -64,6 +66,7 @@ var watch = kernel.DefineQuery[watchInput, watchOutput](kernel.Definition{
 	Emits: []kernel.EventDefinition{
 		{Type: recordedEvent, Summary: "A message was recorded: {seq, at, principal, wire, claim, message}."},
 		{Type: missedEvent, Summary: "Messages are left out: {from, to, count}. They were dropped from the journal, or count of them did not fit into the buffer."},
+		{Type: narrowedEvent, Summary: "First of all, to a caller that may not see everything: {note}, as in the reply."},
 	},
 	Presentation: kernel.Presentation{
 		Title: "Watch messages as they come",
@@ -96,7 +99,12 @@ func (r reader) watch(ctx context.Context, in watchInput, stream *kernel.Stream)
 		out.Next = gap.To + 1
 		return stream.Emit(missedEvent, gap)
 	}
-	out.Next = after + 1
+	out.Next, out.Narrowed = after+1, narrowed(ctx)
+	if out.Note != "" {
+		if err := stream.Emit(narrowedEvent, out.Narrowed); err != nil {
+			return out, err
+		}
+	}
 	if gap != nil {
 		if err := skip(gap); err != nil {
 			return out, err

@@ -16,6 +16,7 @@ type listInput struct{}
 type listOutput struct {
 	Syscalls  []message.Type          `json:"syscalls" jsonschema_description:"The types of all syscalls that the caller may call, sorted."`
 	Summaries map[message.Type]string `json:"summaries,omitzero" jsonschema_description:"What each of them does; absent if that is more than fits into a line. Then Syscall.Search finds syscalls by words."`
+	kernel.Narrowed
 }
 
 var list = kernel.DefineQuery[listInput, kernel.Raw](kernel.Definition{
@@ -32,7 +33,7 @@ const maxSummaries = 14 << 10
 
 func (c catalog) list(ctx context.Context, _ listInput) (kernel.Raw, error) {
 	view := c.registry.For(kernel.PrincipalOf(ctx))
-	out := listOutput{Syscalls: view.Types(), Summaries: make(map[message.Type]string)}
+	out := listOutput{Syscalls: view.Types(), Summaries: make(map[message.Type]string), Narrowed: kernel.Narrow(ctx, (*principal.Principal).IsOwner)}
 	size := 0
 	for s := range view.Syscalls() {
 		out.Summaries[s.Type] = s.Summary

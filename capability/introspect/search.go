@@ -21,6 +21,7 @@ type searchInput struct {
 
 type searchOutput struct {
 	Syscalls []hit `json:"syscalls" jsonschema_description:"The syscalls that fit, best first. Syscall.Describe reports what one of them takes and returns."`
+	kernel.Narrowed
 }
 
 type hit struct {
@@ -45,7 +46,7 @@ var search = kernel.DefineQuery[searchInput, searchOutput](kernel.Definition{
 const defaultHits = 5
 
 func (c catalog) search(ctx context.Context, in searchInput) (searchOutput, error) {
-	out := searchOutput{Syscalls: []hit{}}
+	out := searchOutput{Syscalls: []hit{}, Narrowed: kernel.Narrow(ctx, (*principal.Principal).IsOwner)}
 	found, err := c.registry.For(kernel.PrincipalOf(ctx)).Search(ctx, c.meaning, ranked.Query{Text: in.Query, Mode: in.Mode, Limit: cmp.Or(in.Limit, defaultHits)})
 	for _, h := range found {
 		out.Syscalls = append(out.Syscalls, hit{h.Syscall.Type, h.Syscall.Kind, h.Syscall.Summary, h.Score, h.Why})

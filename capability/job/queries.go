@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
 	"kernos/store/cursor"
@@ -202,6 +203,7 @@ type listInput struct {
 type listOutput struct {
 	Jobs   []Info `json:"jobs" jsonschema_description:"The jobs, newest first, without their results."`
 	Cursor string `json:"cursor,omitzero" jsonschema_description:"The cursor of the next page; absent on the last page."`
+	kernel.Narrowed
 }
 
 var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
@@ -222,7 +224,7 @@ var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
 })
 
 func (j *Jobs) list(ctx context.Context, in listInput) (listOutput, error) {
-	out := listOutput{Jobs: []Info{}}
+	out := listOutput{Jobs: []Info{}, Narrowed: kernel.Narrow(ctx, (*principal.Principal).SeesAll)}
 	since, err := readSince(in.Since, j.opts.Now())
 	if err != nil {
 		return out, err

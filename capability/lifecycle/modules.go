@@ -12,6 +12,7 @@ import (
 type Catalog struct {
 	Hash    string  `json:"hash" jsonschema_description:"Changes whenever the modules change in a way that callers can see."`
 	Modules []Group `json:"modules" jsonschema_description:"The modules by name."`
+	kernel.Narrowed
 }
 
 // A Group is one module.
@@ -44,7 +45,7 @@ var modules = kernel.DefineQuery[nothing, Catalog](kernel.Definition{
 // registry does, so an answer that is too long for a line is the same blob each time.
 func (o Options) modules(ctx context.Context, _ nothing) (Catalog, error) {
 	view := o.Registry.For(kernel.PrincipalOf(ctx))
-	all := Catalog{Hash: view.Hash(), Modules: []Group{}}
+	all := Catalog{Hash: view.Hash(), Modules: []Group{}, Narrowed: kernel.Narrow(ctx, (*principal.Principal).IsOwner)}
 	for _, m := range view.Modules() {
 		g := Group{Name: m.Name, Version: m.Version, Summary: m.Summary}
 		for _, s := range m.Syscalls {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/store"
 	"kernos/store/cursor"
 )
@@ -23,6 +24,7 @@ type listInput struct {
 type listOutput struct {
 	Keys   []string `json:"keys" jsonschema_description:"Full keys, sorted, without a leading slash. A name with a trailing slash is a folder, and a prefix for another Memory.List. A name that is both a key and a folder is listed twice."`
 	Cursor string   `json:"cursor,omitempty" jsonschema_description:"Present if there is more: pass it to the next call. It stays valid when keys change."`
+	kernel.Narrowed
 }
 
 const (
@@ -72,6 +74,7 @@ func (m *Memory) list(ctx context.Context, in listInput) (listOutput, error) {
 	if err != nil {
 		return listOutput{}, m.backend(err)
 	}
+	out.Narrowed = kernel.Narrow(ctx, (*principal.Principal).SeesAllKeys)
 	return out, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"kernos/internal/sealed"
 	"kernos/internal/secret"
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/store"
 	"kernos/store/cursor"
@@ -31,6 +32,7 @@ type searchOutput struct {
 	Cursor     string `json:"cursor,omitzero" jsonschema_description:"Present if there is more: pass it to the next call."`
 	Unembedded int    `json:"unembedded,omitzero" jsonschema_description:"How many keys were not searched by meaning: there was no time. The next search continues."`
 	WordsOnly  string `json:"wordsOnly,omitzero" jsonschema_description:"Why the search went by words only, if it should have gone by meaning."`
+	kernel.Narrowed
 }
 
 type hit struct {
@@ -87,7 +89,7 @@ func (m *Memory) search(ctx context.Context, in searchInput) (searchOutput, erro
 	if err != nil {
 		return searchOutput{}, err
 	}
-	out := searchOutput{Hits: []hit{}, Total: found.Total, Unembedded: found.Unembedded, WordsOnly: ranked.WordsOnly(found.Unavailable)}
+	out := searchOutput{Hits: []hit{}, Narrowed: kernel.Narrow(ctx, (*principal.Principal).SeesAllKeys), Total: found.Total, Unembedded: found.Unembedded, WordsOnly: ranked.WordsOnly(found.Unavailable)}
 	if found.Unavailable != nil {
 		m.opts.Log.Warn("a search can't go by meaning, and goes by words only", "error", found.Unavailable)
 	}

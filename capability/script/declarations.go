@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/schema"
 )
 
@@ -16,6 +17,7 @@ var handlerTypes string
 
 type typesOutput struct {
 	Declarations string `json:"declarations" jsonschema_description:"The declarations, for a file such as kernos.d.ts beside the code."`
+	kernel.Narrowed
 }
 
 var types = kernel.DefineQuery[struct{}, typesOutput](kernel.Definition{
@@ -43,7 +45,7 @@ func (s *Scripts) types(ctx context.Context, _ struct{}) (typesOutput, error) {
 			schema.TypeScript(one.Input.JSON(), "    "), schema.TypeScript(one.Output.JSON(), "    "))
 	}
 	b.WriteString("}\n")
-	return typesOutput{b.String()}, nil
+	return typesOutput{b.String(), kernel.Narrow(ctx, (*principal.Principal).IsOwner)}, nil
 }
 
 // CompilerOptions returns the arguments with which tsc checks code against declarations in a file; the files of the code follow.

@@ -23,6 +23,7 @@ type approval struct {
 
 type approvalsOutput struct {
 	Approvals []approval `json:"approvals" jsonschema_description:"The approvals of the tokens that the caller sees."`
+	kernel.Narrowed
 }
 
 var listApprovals = kernel.DefineQuery[struct{}, approvalsOutput](kernel.Definition{
@@ -36,7 +37,7 @@ var listApprovals = kernel.DefineQuery[struct{}, approvalsOutput](kernel.Definit
 })
 
 func (x *Sessions) approvals(ctx context.Context, _ struct{}) (approvalsOutput, error) {
-	out := approvalsOutput{Approvals: []approval{}}
+	out := approvalsOutput{Approvals: []approval{}, Narrowed: kernel.Narrow(ctx, (*principal.Principal).SeesAll)}
 	all, err := x.allowedAlways(kernel.PrincipalOf(ctx))
 	for _, a := range all {
 		for _, text := range a.texts {

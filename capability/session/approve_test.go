@@ -133,7 +133,7 @@ func TestDecisions(t *testing.T) {
 		for _, c := range []struct {
 			who  *principal.Principal
 			want string
-		}{{nil, given}, {console, given}, {agent, `{"approvals":[]}`}} {
+		}{{nil, given}, {console, given}, {agent, `{"approvals":[],"note":"only what token ci may see"}`}} {
 			var got json.RawMessage
 			if e := w.callAs(c.who, "Session.Approvals", `{}`, &got); e != nil || string(got) != c.want {
 				t.Errorf("%v is shown %s, %v, want %s", c.who, got, e, c.want)

@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/store"
 	"kernos/store/cursor"
 )
@@ -108,6 +109,7 @@ type listed struct {
 type listOutput struct {
 	Sessions []listed `json:"sessions" jsonschema_description:"The sessions that the caller sees, the latest first."`
 	Cursor   string   `json:"cursor,omitzero" jsonschema_description:"Pass it to continue the list. Absent at its end."`
+	kernel.Narrowed
 }
 
 var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
@@ -128,7 +130,7 @@ var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
 const maxLooked = 10_000
 
 func (x *Sessions) list(ctx context.Context, in listInput) (listOutput, error) {
-	out := listOutput{Sessions: []listed{}}
+	out := listOutput{Sessions: []listed{}, Narrowed: kernel.Narrow(ctx, (*principal.Principal).SeesAll)}
 	page := cursor.Page{Listing: 'S', Prefix: key(keyHead), Longest: 26, Cursor: in.Cursor, Limit: cmp.Or(in.Limit, 50), Looked: maxLooked}
 	p := kernel.PrincipalOf(ctx)
 	var err error

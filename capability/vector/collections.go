@@ -9,6 +9,7 @@ import (
 
 type collectionsOutput struct {
 	Collections []collection `json:"collections" jsonschema_description:"The caller's collections, and those of principals that it sees; by owner and name."`
+	kernel.Narrowed
 }
 
 type collection struct {
@@ -38,7 +39,7 @@ var collections = kernel.DefineQuery[struct{}, collectionsOutput](kernel.Definit
 })
 
 func (v *Vectors) collections(ctx context.Context, _ struct{}) (out collectionsOutput, err error) {
-	out.Collections = []collection{}
+	out.Collections, out.Narrowed = []collection{}, kernel.Narrow(ctx, (*principal.Principal).SeesAll)
 	all, err := v.all(v.opts.Store)
 	caller := kernel.PrincipalOf(ctx)
 	for _, h := range all {

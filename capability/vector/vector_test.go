@@ -258,7 +258,7 @@ func TestCollectionsBelongToTheirPrincipal(t *testing.T) {
 	w.want(w.call("Delete", `{"collection":"docs","owner":"owner"}`), "403 ")
 	w.as = b
 	w.want(w.hits(`{"collection":"docs","text":"secret plans","owner":"a"}`), "403 ")
-	w.want(w.call("Collections", `{}`), `{"collections":[]}`)
+	w.want(w.call("Collections", `{}`), `{"collections":[],"note":"only what token b-name may see"}`)
 	w.as = owner
 	w.want(w.hits(`{"collection":"docs","text":"secret plans","owner":"a"}`), "a")
 	all := w.call("Collections", `{}`)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/store/cursor"
 )
@@ -25,6 +26,7 @@ type listOutput struct {
 	MediaType  string               `json:"mediaType,omitzero" jsonschema_description:"With entriesRef: what it is."`
 	Cursor     string               `json:"cursor,omitzero" jsonschema_description:"Present if there is more: pass it to the next call. It stays valid when files change."`
 	Skipped    int                  `json:"skipped,omitzero" jsonschema_description:"How many entries were left out: names that no URI can express, and directories that can't be read."`
+	kernel.Narrowed
 }
 
 type entry struct {
@@ -65,7 +67,7 @@ func (t *Tree) listCall(ctx context.Context, in listInput) (listOutput, error) {
 	if err != nil {
 		return listOutput{}, err
 	}
-	out := listOutput{Entries: make([]entry, 0, min(in.Limit, defaultListed))}
+	out := listOutput{Entries: make([]entry, 0, min(in.Limit, defaultListed)), Narrowed: kernel.Narrow(ctx, (*principal.Principal).SeesAllFiles)}
 	last := ""
 	for i, err := range t.walk(ctx, at.path, after, in.Recursive) {
 		_, refusal := errors.AsType[*message.Error](err)

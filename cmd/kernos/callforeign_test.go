@@ -264,8 +264,8 @@ func TestDoctorOfAForeignServer(t *testing.T) {
 			s.answers["service_schema"][0] = strings.Replace(s.answers["service_schema"][0], `"plant","water"`, `"water","plant"`, 1)
 		}, `has "plant" where its list has "water"`},
 		"no hash":         {func() { s.answers["service_hash"][0] = `"type":"data","content_type":"service.hash","data":{}` }, "doesn't answer with a hash"},
-		"no error":        {func() { s.answers["nosuchmodule_nosuchmethod"] = []string{`"type":"done"`} }, "as if it had succeeded"},
-		"no guided error": {func() { s.answers["nosuchmodule_nosuchmethod"] = []string{`"type":"guidance"`, `"type":"done"`} }, "guidance is followed by done"},
+		"no error":        {func() { s.answers["service_nosuchmethod"] = []string{`"type":"done"`} }, "as if it had succeeded"},
+		"no guided error": {func() { s.answers["service_nosuchmethod"] = []string{`"type":"guidance"`, `"type":"done"`} }, "guidance is followed by done"},
 		"a broken schema": {func() {
 			s.answers["service_module_schema"][0] = strings.Replace(s.answers["service_module_schema"][0], `"type":"integer"`, `"type":"whole"`, 1)
 		}, "the schema of garden"},
@@ -300,7 +300,7 @@ func TestAServerThatGivesNoGuidance(t *testing.T) {
 	privately(t)
 	s := newForeign(t)
 	blunt := []string{`"type":"error","error":"Method not found","recoverable":false`, `"type":"done"`}
-	for _, method := range []string{"garden_plnt", "nosuchmodule_nosuchmethod", "kernel_status"} {
+	for _, method := range []string{"garden_plnt", "service_nosuchmethod", "kernel_status"} {
 		s.answers[method] = blunt
 	}
 	_, notes, status := foreign(t, "", "garden", "plnt", "--name", "oak", "--server", s.url)
@@ -308,7 +308,7 @@ func TestAServerThatGivesNoGuidance(t *testing.T) {
 		t.Errorf("got %q, %d", notes, status)
 	}
 	out, _, status := foreign(t, "", "doctor", s.url)
-	if status != 0 || !strings.Contains(out, "! sequence   a module that doesn't exist: error → done") || !strings.Contains(out, "the server isn't a kernel") {
+	if status != 0 || !strings.Contains(out, "! sequence   a method that doesn't exist: error → done") || !strings.Contains(out, "the server isn't a kernel") {
 		t.Errorf("got %d\n%s", status, out)
 	}
 }

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bufio"
+	"errors"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -109,6 +112,56 @@ func TestAChatWithoutItsServer(t *testing.T) {
 	if n := strings.Count(x.Screen(), "The whole answer"); n != 1 {
 		t.Errorf("the answer is there %d times:\n%s", n, x.Screen())
 	}
+	x.leave()
+}
+
+// TestAStoppedDaemonStaysStopped stops the daemon while chats and commands wait or repeat a query: none of them starts it again.
+func TestAStoppedDaemonStaysStopped(t *testing.T) {
+	talks := newTalks(t)
+	h := talks.house
+	x := talks.chat(t, 80, 24)
+	x.idle()
+	x.answers <- modeltest.Answer{Calls: []modeltest.Call{{Name: "Http.Fetch", Args: `{"url":"http://127.0.0.1:1/"}`}}}
+	x.Submit("fetch")
+	x.Until(question)
+	watch := h.command("job", "list", "-w")
+	shown, err := watch.StdoutPipe()
+	if err := errors.Join(err, watch.Start()); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(shown).ReadString('\n'); err != nil {
+		t.Fatalf("%q, %v", line, err)
+	}
+	h.must("", "stop")
+	if err := watch.Wait(); err == nil || watch.ProcessState.ExitCode() != exit.Unreachable {
+		t.Errorf("a repeated query without a daemon ends with %v", err)
+	}
+	x.Until("no daemon is running; kernos serve starts one")
+	if _, _, running := h.daemon(); running {
+		t.Error("the daemon runs again")
+	}
+	h.must("", "memory", "set", "k", "--value", "1") // a new command starts it
+	if _, _, running := h.daemon(); !running {
+		t.Error("no daemon runs")
+	}
+	x.leave()
+}
+
+// An agent that waits for an approval is left waiting, and the command names what asks about it.
+func TestAnAgentThatWaitsForAnApproval(t *testing.T) {
+	talks := newTalks(t)
+	talks.answers <- modeltest.Answer{Calls: []modeltest.Call{{Name: "Http.Fetch", Args: `{"url":"http://127.0.0.1:1/"}`}}}
+	_, notes, status := talks.house.run("", "agent", "ask", "fetch it")
+	hint := regexp.MustCompile(`Http\.Fetch needs an approval \(.*\), and the turn waits for it; kernos chat --resume (\w+) asks about it`).FindStringSubmatch(notes)
+	if status != exit.Forbidden || hint == nil {
+		t.Fatalf("status %d: %s", status, notes)
+	}
+	talks.answers <- modeltest.Answer{Text: "Then not."}
+	x := talks.chat(t, 80, 24, "--resume", hint[1])
+	x.Until(question)
+	x.Type("d")
+	x.Until("Then not.")
+	x.idle()
 	x.leave()
 }
 

@@ -206,3 +206,24 @@ func TestLinesToAServerElsewhere(t *testing.T) {
 		t.Errorf("status %d: %s", status, notes)
 	}
 }
+
+// What a token may not see is left out, and each command notes that once, beside its output.
+func TestNarrowedAnswersOfAServerElsewhere(t *testing.T) {
+	h := newHouse(t)
+	remote(t, h, map[string][]string{"part": {"--preset", "agent", "--memory", "notes"}})
+	h.must("", "memory", "set", "notes/1", "--value", "milk", "--context", "part")
+	for _, args := range []string{
+		"job list", "job list -o table", "job list --jq .jobs", "session list", "memory list", "memory search milk", "vfs list os://memory", "syscall list", "kernel modules",
+		"log", "log -n 0 --json", "log -f -n 1 --timeout 1s", "watch --from 1 -n 1", "search milk", "message list -o pretty",
+	} {
+		_, notes, status := h.run("", strings.Fields(args+" --context part")...)
+		if strings.Count(notes, "kernos: only what token part may see\n") != 1 {
+			t.Errorf("%s: status %d: %s", args, status, notes)
+		}
+	}
+	for _, args := range []string{"job list", "memory list", "log"} {
+		if _, notes, status := h.run("", strings.Fields(args)...); status != 0 || strings.Contains(notes, "may see") {
+			t.Errorf("%s: status %d: %s", args, status, notes)
+		}
+	}
+}

@@ -287,6 +287,14 @@ func (p *Principal) HasFiles() bool {
 	return len(p.grant.Files) > 0 || slices.ContainsFunc(p.parts, (*Principal).HasFiles)
 }
 
+// SeesAllKeys reports whether the principal reaches all keys of the memory.
+func (p *Principal) SeesAllKeys() bool {
+	return len(p.grant.Memory) == 0 && p.all((*Principal).SeesAllKeys)
+}
+
+// SeesAllFiles reports whether the principal reaches the whole tree of files, of which the memory is a part.
+func (p *Principal) SeesAllFiles() bool { return !p.HasFiles() && p.SeesAllKeys() }
+
 // A Claim names the principal that owns something that is kept.
 type Claim struct {
 	ID   ID     `json:"id"`

@@ -19,8 +19,12 @@ func (st *stream) refuse(code int, text string, g guidance) {
 	st.fail(e)
 }
 
-// record records a call that doesn't become a message of the kernel, under the type that its method stands for.
+// record records a call that doesn't become a message of the kernel, under the type that its method stands for. Methods of
+// the service itself aren't recorded: no syscall is meant.
 func (st *stream) record(e *message.Error) {
+	if strings.HasPrefix(st.method, ownNamespace+"_") {
+		return
+	}
 	m := message.Message{Kind: message.KindQuery, Type: kernel.TypeOf(st.method), Data: emptyObject}
 	if st.route != nil {
 		m.Kind, m.Type = st.route.Syscall.Kind, st.route.Type

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"kernos/cmd/kernos/line"
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/exit"
 	"kernos/internal/visible"
@@ -103,7 +104,7 @@ func (p *printer) event(e event) {
 		}
 	}
 	if m != nil && m.Type == "approval-request" {
-		p.waits = &exit.Error{Status: exit.Forbidden, Cause: fmt.Errorf("%s needs an approval (%s), and the turn waits for it; kernos chat --resume %s asks about it", visible.Text(m.Name), visible.Text(m.Rule), p.session)}
+		p.waits = line.NeedsApproval(m.Name, m.Rule, p.session)
 		p.stop()
 	}
 }

@@ -156,7 +156,7 @@ func (d *doctor) checkSequences(ctx context.Context) bool {
 		fails        bool
 	}{
 		{"a call that succeeds", "service_schema", nil, false},
-		{"a module that doesn't exist", "nosuchmodule_nosuchmethod", []any{struct{}{}}, true},
+		{"a method that doesn't exist", "service_nosuchmethod", []any{struct{}{}}, true},
 		{"a schema that doesn't exist", "service_module_schema", []any{"nosuchmodule"}, true},
 	} {
 		items, err := d.stream(ctx, probe.method, probe.args...)

@@ -100,12 +100,14 @@ func (v *View) Call(ctx context.Context, m message.Message, event func(json.RawM
 	}
 	data, err := c.kernel.Call(ctx, m, func(data json.RawMessage) error {
 		c.bar.Clear()
+		c.remark(data)
 		if event == nil {
 			return nil
 		}
 		return event(data)
 	})
 	c.bar.Clear()
+	c.remark(data)
 	return data, ended(ctx, err)
 }
 

@@ -15,6 +15,8 @@ import (
 	"kernos/cmd/kernos/server"
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/exit"
+	"kernos/internal/jsonscan"
+	"kernos/internal/visible"
 	"kernos/message"
 )
 
@@ -40,6 +42,9 @@ func (c *call) send(ctx context.Context, params json.RawMessage) error {
 		case client.Data:
 			failure = nil
 			c.bar.Clear()
+			if err := c.waits(item); err != nil {
+				return err
+			}
 			if streamed, err := c.stream(ctx, out, item.Data); streamed || err != nil {
 				return c.server.Explain(err)
 			}
@@ -47,6 +52,7 @@ func (c *call) send(ctx context.Context, params json.RawMessage) error {
 			if item.Data, err = c.resolved(ctx, item.Data); err != nil {
 				return c.server.Explain(err)
 			}
+			c.remark(item.Data)
 			if item.ContentType == c.module+"."+c.name {
 				unsuccessful = c.outcome(item.Data)
 			}
@@ -66,6 +72,33 @@ func (c *call) send(ctx context.Context, params json.RawMessage) error {
 		return c.failed(failure, guidance, params)
 	}
 	return unsuccessful
+}
+
+// waits returns the error for a turn that waits for an approval, which a call such as Agent.Ask would wait for, too. It closes
+// the connection before the call is over: a command isn't cancelled by that, and the turn continues after the decision.
+func (c *call) waits(item *client.Item) error {
+	if item.ContentType != "session.asked" || c.fullName() == "session_watch" {
+		return nil
+	}
+	var asked struct{ Session, Name, Rule string }
+	if err := server.Decode("Session.Asked", item.Data, &asked); err != nil {
+		return err
+	}
+	c.close()
+	return NeedsApproval(asked.Name, asked.Rule, asked.Session)
+}
+
+// NeedsApproval returns the error for a turn of a session that waits for an approval, where no person is asked for it.
+func NeedsApproval(name, rule, session string) error {
+	return &exit.Error{Status: exit.Forbidden, Cause: fmt.Errorf("%s needs an approval (%s), and the turn waits for it; kernos chat --resume %s asks about it", visible.Text(name), visible.Text(rule), visible.Text(session))}
+}
+
+// remark prints what a query notes about its answer, such as that it is only what the caller may see.
+func (c *call) remark(data json.RawMessage) {
+	route, ok := builtIn(c.fullName())
+	if ok && c.changesNothing() && jsonscan.Member(jsonscan.Member(route.Syscall.Output.JSON(), "properties"), "note") != nil {
+		c.screen.Remark(jsonscan.Unquote(jsonscan.Member(data, "note")))
+	}
 }
 
 // limited returns a context that --timeout ends.

@@ -23,7 +23,8 @@ type Options struct {
 	Context string // the name of a context; "" is the current one
 
 	// Start starts the daemon of this user if it isn't running. It is for commands that may take
-	// long, such as one whose output a person pages through: they must not keep the store open.
+	// long, such as one whose output a person pages through: they must not keep the store open. Once the daemon has
+	// answered, a lost connection is only made again: a person may have stopped the daemon.
 	Start bool
 
 	// InProcess opens a kernel in this process if the daemon of this user isn't running, for
@@ -61,6 +62,8 @@ type Kernel struct {
 	local  *daemon.Daemon // nil unless a kernel of the home is in this process
 	done   func() error   // closes what is in this process; nil if nothing is
 	closed bool
+
+	answered bool // a request was answered
 }
 
 // Open finds the kernel that a command asks. The caller closes it.
@@ -90,10 +93,18 @@ func (k *Kernel) open(ctx context.Context) (err error) {
 	if k.opts.ReadOnly {
 		return k.openReadOnly(ctx)
 	}
-	err = s.reach(ctx, k.opts.Start, func() (err error) {
+	dial := func() (err error) {
 		k.conn, err = s.dial(ctx)
 		return err
-	})
+	}
+	if k.answered && k.opts.Start {
+		err = Retry(ctx, reconnectTime, func(context.Context) (again bool, err error) {
+			err = s.reach(ctx, false, dial)
+			return err == nil && k.conn == nil, err
+		})
+	} else {
+		err = s.reach(ctx, k.opts.Start, dial)
+	}
 	switch {
 	case k.conn != nil:
 		return nil
@@ -264,6 +275,9 @@ func (k *Kernel) attempt(ctx context.Context, request func(*client.Client, *daem
 		}
 		taken, err := request(conn, local)
 		if !isGone(err) {
+			k.mu.Lock()
+			k.answered = true
+			k.mu.Unlock()
 			return false, err
 		}
 		if failed := k.drop(conn); failed != nil {

@@ -77,6 +77,10 @@ func listOf(data json.RawMessage) (list []json.RawMessage, facts jsonvalue.Objec
 // facts notes what is said about a list.
 func (s *Screen) facts(facts jsonvalue.Object) {
 	for _, f := range facts {
+		if note, ok := jsonvalue.String(f.Value); ok && f.Name == "note" {
+			s.Remark(note)
+			continue
+		}
 		s.Note("%s: %s", visible.Text(f.Name), cell(f.Name, f.Value))
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/term"
 
 	"kernos/internal/exit"
+	"kernos/internal/visible"
 )
 
 // A Screen is where a command writes its output.
@@ -30,6 +31,8 @@ type Screen struct {
 	Width    int // columns of the terminal; 0 if the output isn't one, and lines are not cut
 	Colour   bool
 	Now      time.Time
+
+	remarked string // the last note of an answer
 }
 
 // NewScreen returns a screen for output and for notes.
@@ -60,6 +63,14 @@ func (s *Screen) IsTerminal() bool { return s.Width > 0 }
 // Note prints a remark that isn't part of the output.
 func (s *Screen) Note(format string, args ...any) {
 	fmt.Fprintf(s.Err, "kernos: "+format+"\n", args...)
+}
+
+// Remark prints the note of an answer, unless it is that of the answer before: another page, or another round.
+func (s *Screen) Remark(note string) {
+	if note != "" && note != s.remarked {
+		s.remarked = note
+		s.Note("%s", visible.Text(note))
+	}
 }
 
 // Line writes a line.
