@@ -38,6 +38,7 @@ import (
 
 	"kernos/capability/job"
 	"kernos/capability/mcphost"
+	"kernos/capability/notify"
 	"kernos/capability/script"
 	"kernos/capability/script/engine"
 	"kernos/capability/session"
@@ -63,6 +64,7 @@ type Daemon struct {
 	jobs     *job.Jobs
 	sessions *session.Sessions
 	vectors  *vector.Vectors
+	notes    *notify.Notifications
 	scripts  *script.Scripts
 	engine   *engine.Engine // runs scripts
 	mcp      *mcphost.Host

@@ -49,6 +49,7 @@ func (d *Daemon) capabilities(r *kernel.Registry) []kernel.Module {
 		mcp.Module(&d.tasks),
 		d.mcp.Module(),
 		d.vectors.Module(),
+		d.notes.Module(),
 	}
 }
 

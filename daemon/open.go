@@ -15,6 +15,7 @@ import (
 	"kernos/capability/introspect"
 	"kernos/capability/job"
 	"kernos/capability/memory"
+	"kernos/capability/notify"
 	"kernos/capability/session"
 	"kernos/capability/token"
 	"kernos/capability/vector"
@@ -76,6 +77,7 @@ func Open(o *Options) (_ *Daemon, err error) {
 		Store: d.state.store, Find: d.tokens.Find, Blobs: d.state, Open: d.state.resolve, Known: d.registered, Away: d.absent, Opened: d.state.opened, Slots: d.opts.Limits.Jobs, Grace: jobGrace, Now: d.opts.Now, Log: d.opts.Log,
 	})
 	d.vectors = vector.New(&vector.Options{Store: d.state.store, Models: d.state.embed, Cache: d.state.vectors, Opened: d.state.opened, Log: d.opts.Log})
+	d.notes = notify.New(&notify.Options{Store: d.state.store, Seal: d.state.keys.Seal, Open: d.state.keys.Open, Client: d.state.asking, Now: d.opts.Now})
 	d.sessions = session.New(&session.Options{
 		Store: d.state.store, Find: d.tokens.Find, Blobs: d.state, Open: d.state.resolve, Opened: d.state.opened, Grace: jobGrace, Now: d.opts.Now, Log: d.opts.Log,
 		ContextTokens: func(name string) (int, error) { return d.state.models(&d.opts).ContextTokens(name) },

@@ -40,7 +40,7 @@ type state struct {
 	resolve  func(context.Context, message.BlobPointer) ([]byte, error) // fetches what a pointer points to
 	client   *http.Client                                               // sends requests that callers cause
 	own      *http.Client                                               // sends requests that the owner has set up
-	asking   *http.Client                                               // sends requests to language models
+	asking   *http.Client                                               // sends requests to hosts that the owner has named in a setting
 	keys     *crypto.Keyring
 	embed    []embed.Model   // the one that is chosen, then others that may have made vectors
 	meaning  *ranked.Meaning // searches texts that have no index by meaning

@@ -27,13 +27,14 @@ type Call struct {
 	parent  context.Context
 	syscall *Syscall
 	request message.Message
-	send    Emit   // where events and the outcome go
-	origin  Origin // the connection or program that sends them on
-	sender  Sender // the principal, wire and session that the call acts for
-	caller  *Call  // the call that made this one, or nil
-	work    Work   // the work that the call is a part of, or nil
-	depth   int32  // how many calls this one is nested in
-	taken   bool   // events go to the caller's handler, and to no other place
+	send    Emit      // where events and the outcome go
+	origin  Origin    // the connection or program that sends them on
+	sender  Sender    // the principal, wire and session that the call acts for
+	caller  *Call     // the call that made this one, or nil
+	work    Work      // the work that the call is a part of, or nil
+	granted []Reached // what was approved that the call reaches
+	depth   int32     // how many calls this one is nested in
+	taken   bool      // events go to the caller's handler, and to no other place
 
 	expired  bool        // guarded by mu
 	settled  atomic.Bool // changed with mu held
@@ -83,6 +84,9 @@ func (c *Call) Origin() Origin { return c.origin }
 
 // Work returns the work that the call is a part of, or nil. A call that another call has made is part of none.
 func (c *Call) Work() Work { return c.work }
+
+// Granted returns what was approved before that the call reaches.
+func (c *Call) Granted() []Reached { return c.granted }
 
 // Send returns what Admit was given to send answers with.
 func (c *Call) Send() Emit { return c.send }

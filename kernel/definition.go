@@ -34,8 +34,13 @@ type Behavior struct {
 	Runs    RunMode       // Inline, Slow or Endless
 	Timeout time.Duration // how long a call may take; 0 means the kernel's default
 	Reaches []Reach       // what calls are there to reach; what single parameters reach is declared with [Reaching]
-	Effect  Effect        // InStore, External, Transient or Delegated
-	Repeat  Repeat        // what running a command a second time with the same data does
+
+	// Foreseen returns what a call with this data will ask [Reaching] for, or why it would fail. Job.Start asks for it while
+	// the call is only planned, since an approval can't be waited for when it runs. Nil means nothing.
+	Foreseen func(data json.RawMessage) ([]Reached, error)
+
+	Effect Effect // InStore, External, Transient or Delegated
+	Repeat Repeat // what running a command a second time with the same data does
 
 	// Destroys means that a command takes something away that no other syscall brings back. Clients
 	// may ask a person first.

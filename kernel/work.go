@@ -74,6 +74,7 @@ type WorkCall struct {
 	Sender   Sender           // the sender of the call
 	Timeout  time.Duration    // how long it may take; 0 means the syscall's own limit
 	Work     Work
+	Granted  []Reached // what was approved before that the call reaches
 
 	// Event gets the events of the call, without what definitions mark as secret, and what it logs, as it is recorded. Nil
 	// means that they are only recorded.
@@ -97,6 +98,7 @@ func (k *Kernel) Do(ctx context.Context, w WorkCall) (outcome message.Message, c
 	c := k.admit(ctx, &m, o.send, o, w.Sender, parent{work: w.Work})
 	if c != nil {
 		o.call = c
+		c.granted = w.Granted
 		if w.Timeout > 0 {
 			c.timeout = w.Timeout
 			c.Begin()

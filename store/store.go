@@ -36,6 +36,7 @@ const (
 	SpaceSessions    = 'S' // capability/session
 	SpaceMcp         = 'M' // capability/mcphost
 	SpaceVectors     = 'V' // capability/vector
+	SpaceNotify      = 'N' // capability/notify
 )
 
 // A Revision counts the batches that changed a store. That of a key is the revision of

@@ -32,7 +32,7 @@ func TestSpaces(t *testing.T) {
 	for space, of := range map[byte]string{
 		store.SpaceMemory: "memory", store.SpaceIdempotency: "idempotency", store.SpaceJournal: "journal", store.SpaceBlobs: "blobs",
 		store.SpaceHolders: "holders", store.SpaceTokens: "tokens", store.SpaceWork: "work", store.SpaceJobs: "jobs", store.SpaceClaims: "claims",
-		store.SpaceScripts: "scripts", store.SpaceSessions: "sessions", store.SpaceMcp: "mcp", store.SpaceVectors: "vectors",
+		store.SpaceScripts: "scripts", store.SpaceSessions: "sessions", store.SpaceMcp: "mcp", store.SpaceVectors: "vectors", store.SpaceNotify: "notifications",
 	} {
 		if space == 0 || space == 0xFF {
 			t.Errorf("the keyspace of %s has a byte of the engine's", of)

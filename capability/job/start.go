@@ -163,7 +163,7 @@ func (j *Jobs) read(ctx context.Context, k *kernel.Kernel, in *startInput, now t
 	if err := j.readSteps(k, call, in, s); err != nil {
 		return nil, due, err
 	}
-	return s, due, nil
+	return s, due, s.foresee(ctx, k)
 }
 
 // readDue returns when a job begins for the first time.

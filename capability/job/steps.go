@@ -1,6 +1,7 @@
 package job
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -102,6 +103,28 @@ func (j *Jobs) checkCallOf(k *kernel.Kernel, from kernel.Sender, field string, t
 		return invalid("name", "%s belongs to a connection, and can't be a job", t)
 	}
 	return checkSecrets(s, field, data)
+}
+
+// foresee asks for what the calls of the job will reach, as far as that is known now: when they run, no person may be there
+// to approve it.
+func (s *spec) foresee(ctx context.Context, k *kernel.Kernel) (err error) {
+	for _, st := range append(slices.Clip(s.Steps), step{Name: s.Name, Payload: s.Payload}) {
+		called, ok := k.Registry().Lookup(st.Name)
+		if !ok || called.Foreseen == nil {
+			continue
+		}
+		reached, unfit := called.Foreseen([]byte(st.Payload))
+		if unfit != nil {
+			return unfit
+		}
+		for _, to := range reached {
+			if e := kernel.Reaching(ctx, to.Reach, to.Target); e != nil {
+				err = e
+			}
+			s.Granted = append(s.Granted, to)
+		}
+	}
+	return err
 }
 
 // cycle returns a step that needs itself, or "".

@@ -64,14 +64,15 @@ type spec struct {
 	Of       string `json:"of,omitzero"` // the schedule that has started it
 	At       int64  `json:"at,omitzero"` // the time of the schedule, ms
 
-	Principal   principal.ID `json:"principal"`
-	Token       string       `json:"token,omitzero"` // the name of the principal
-	Wire        string       `json:"wire,omitzero"`
-	Session     string       `json:"session,omitzero"` // the scope of its starter: the sessions whose rules decide about what the job calls
-	Remote      bool         `json:"remote,omitzero"`  // its starter may not point to files of this machine
-	Starter     message.ID   `json:"starter"`
-	Correlation string       `json:"correlation"`
-	Created     int64        `json:"created"`
+	Principal   principal.ID     `json:"principal"`
+	Token       string           `json:"token,omitzero"` // the name of the principal
+	Wire        string           `json:"wire,omitzero"`
+	Session     string           `json:"session,omitzero"` // the scope of its starter: the sessions whose rules decide about what the job calls
+	Granted     []kernel.Reached `json:"granted,omitzero"` // what was approved, when it was started, that its calls reach
+	Remote      bool             `json:"remote,omitzero"`  // its starter may not point to files of this machine
+	Starter     message.ID       `json:"starter"`
+	Correlation string           `json:"correlation"`
+	Created     int64            `json:"created"`
 }
 
 // A state is the state of a job, as far as it has to survive.

@@ -280,18 +280,15 @@ func (x rules) Reach(id string, c *kernel.Call, to kernel.Reached) error {
 	if a != nil && (a.runner.id != id || c.Sender().Scope() != id) {
 		a = nil
 	}
-	if a != nil && slices.Contains(a.granted, to) {
-		return nil
-	}
 	verdict, why, err := x.decision(&h.head, judged{s, c.Request().Data, to})
 	switch {
 	case err != nil:
 		return err
-	case verdict == allow:
+	case verdict == allow, verdict == askUs && slices.Contains(c.Granted(), to):
 		return nil
 	case verdict == deny:
 		return message.Errorf(403, "%s may not reach %s: the rules of the session %s deny it (%s)", s.Type, to, id, why)
-	case a != nil && len(a.granted) == 0:
+	case a != nil && len(c.Granted()) == 0:
 		a.ask(s, to, why)
 		return message.Errorf(403, "%s waits for an approval, since it reaches %s (%s)", s.Type, to, why)
 	}

@@ -277,8 +277,9 @@ func (r *runner) suspend() {
 func (r *runner) call(s *session, call callState) {
 	name, args := call.final()
 	w := &attempt{runner: r, id: call.ID, name: name}
+	var granted []kernel.Reached
 	if call.Given {
-		w.granted = call.Reached
+		granted = call.Reached
 	}
 	ctx := r.ctx
 	if s.turn.Remote {
@@ -290,7 +291,7 @@ func (r *runner) call(s *session, call callState) {
 		outcome = (&message.Message{Type: name}).Fail(e)
 	} else {
 		outcome, _ = r.k.Do(ctx, kernel.WorkCall{
-			Type: name, Data: args, Sender: sender, Timeout: tighter(callTimeout, s.timeLeft(r.x.opts.Now())), Work: w, Event: w.event,
+			Type: name, Data: args, Sender: sender, Timeout: tighter(callTimeout, s.timeLeft(r.x.opts.Now())), Work: w, Event: w.event, Granted: granted,
 			Metadata: message.Metadata{Causation: s.turn.Cause, Correlation: s.turn.Correlation, IdempotencyKey: call.key(r.id)},
 		})
 	}
@@ -344,9 +345,8 @@ type keptResult struct {
 type attempt struct {
 	*runner
 	kernel.Settlement
-	id      string
-	name    message.Type
-	granted []kernel.Reached // what was approved that the call reaches
+	id   string
+	name message.Type
 
 	asking  sync.Mutex // guards the fields below
 	reached []kernel.Reached

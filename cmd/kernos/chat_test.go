@@ -519,3 +519,27 @@ func TestTheFirstConversation(t *testing.T) {
 		t.Errorf("the default is %q", out)
 	}
 }
+
+// A notification that waits is mentioned when a chat opens, and one that comes meanwhile is shown.
+func TestNotificationsAreShownInAChat(t *testing.T) {
+	x := newTalks(t)
+	if out, notes, status := x.house.run("", "notify", "send", "Call mum", "--title", "Reminder"); status != 0 {
+		t.Fatal(out, notes)
+	}
+	c := x.chat(t, 80, 24)
+	c.Until("1 notification waits (kernos notify list, kernos notify seen --all):", "Reminder: Call mum", ready)
+	if out, notes, status := x.house.run("", "job", "start", "Notify.Send", `payload:={"text":"Take a break"}`); status != 0 {
+		t.Fatal(out, notes)
+	}
+	c.Until("Notification: Take a break", ready)
+	if out, notes, status := x.house.run("", "notify", "seen", "--all"); status != 0 || !strings.Contains(out, `"seen":2`) {
+		t.Fatal(status, out, notes)
+	}
+	c.Type(tty.CtrlD)
+	c.Wait()
+	c = x.chat(t, 80, 24)
+	c.idle()
+	if strings.Contains(c.Screen(), "notification") {
+		t.Errorf("what was seen is mentioned:\n%s", c.Screen())
+	}
+}

@@ -6,6 +6,7 @@ import { useEffect, useMemo } from "preact/hooks";
 import { changes, has, modules, stale } from "./core/catalog";
 import { browser, ownerEnded, refused } from "./core/door";
 import { bind } from "./core/keys";
+import { askPermission, markSeen, notices, permission, unseen } from "./core/notices";
 import { go, link, place } from "./core/route";
 import { connect, lostAt, roundTrip, serviceHash, signOut, status } from "./core/rpc";
 import { toggleTheme } from "./core/theme";
@@ -53,6 +54,22 @@ function Changes() {
     <div class="banner" role="status" data-testid="changes">
       <span class="spread" title={text}>{changes.value.length > 1 && `${changes.value.length} methods: `}{text}</span>
       <button onClick={() => { changes.value = []; }}>Dismiss</button>
+    </div>
+  );
+}
+
+/** The notifications that wait to be seen. */
+function Notices() {
+  if (!notices.value.length) return null;
+  const more = unseen.value - Math.min(3, notices.value.length);
+  return (
+    <div class="banner" role="status" data-testid="notices">
+      <span class="spread whole">
+        {notices.value.slice(0, 3).map(({ id, title, text, at }) => <div key={id}>{title && <strong>{title}: </strong>}{text} <span class="faint">{date(at)}</span></div>)}
+        {more > 0 && <div class="faint">and {more} more</div>}
+      </span>
+      {permission.value === "default" && <button onClick={() => void askPermission()}>Notify in this browser</button>}
+      {has("notify_seen") && <button onClick={() => void markSeen()}>Seen</button>}
     </div>
   );
 }
@@ -123,7 +140,7 @@ function App() {
     <>
       <Top />
       <Navigation />
-      <main class="work" tabIndex={-1} data-testid="view" data-view={view.name}><h1 class="unseen">{view.title}</h1><Door /><Changes />{(status.value !== "signed-out" || serviceHash.value) && content}</main>
+      <main class="work" tabIndex={-1} data-testid="view" data-view={view.name}><h1 class="unseen">{view.title}</h1><Door /><Notices /><Changes />{(status.value !== "signed-out" || serviceHash.value) && content}</main>
       <StatusLine />
       <Palette />
       <Sheet />

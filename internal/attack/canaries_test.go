@@ -109,6 +109,7 @@ func (c *canaries) settle(w *world) {
 	t := w.t
 	t.Helper()
 	w.must("Mcp.Add", fmt.Sprintf(`{"name":"fake","url":%q}`, c.mcp.URL), nil)
+	w.must("Notify.Add", fmt.Sprintf(`{"name":"canary","kind":"webhook","url":"http://%s/hook"}`, c.address), nil)
 	server := w.link(w.token("program", `"preset":"handler"`))
 	for kind := range kinds {
 		name := "Canary." + kinds[kind]

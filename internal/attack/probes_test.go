@@ -106,7 +106,7 @@ func (c *canaries) nested() (all []probe) {
 			probe{"Session.Append", "message/files/[]/dataRef", fmt.Sprintf(`{"session":%q,"message":%s}`, c.own, said)},
 			probe{"Model.Generate", "messages/[]/files/[]/dataRef", fmt.Sprintf(`{"model":"openai","messages":[%s]}`, said)})
 	}
-	return all
+	return append(all, probe{"Notify.Send", "to", `{"text":"Hello","to":"canary"}`})
 }
 
 // A parameter is a place in the data of a syscall, with the schema of what belongs there.

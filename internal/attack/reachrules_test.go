@@ -59,7 +59,8 @@ func TestNoWayLeadsAroundTheRules(t *testing.T) {
 			some = some[:min(len(some), 90)]
 		}
 		for i, v := range p.tryAll("by "+how, `"tools":["*"]`, some, way) {
-			if how != "Syscall.Call" && v.asked && len(v.named) > 0 {
+			s, _ := p.d.Kernel().Registry().Lookup(some[i].Type)
+			if foreseen := how == "a job" && s.Foreseen != nil; how != "Syscall.Call" && !foreseen && v.asked && len(v.named) > 0 {
 				t.Errorf("by %s: %v: %v", how, some[i], v)
 			}
 		}
@@ -74,6 +75,39 @@ func TestNoWayLeadsAroundTheRules(t *testing.T) {
 	}
 	if o := p.world.owner("Job.Status", fmt.Sprintf(`{"jobId":%q}`, p.job)); !strings.Contains(o.String(), `"pending"`) {
 		t.Errorf("the schedule of another is now %v", o)
+	}
+}
+
+// What a job is going to reach asks when the job is started, and is reached when it runs. What nothing foresees is refused then.
+func TestAReminderIsApprovedWhenItIsCreated(t *testing.T) {
+	p := openPuppet(t)
+	start := func(payload string) modeltest.Call {
+		return modeltest.Call{Name: "Job.Start", Args: fmt.Sprintf(`{"name":"Notify.Send","payload":%s}`, payload)}
+	}
+	before := p.network.Load()
+	turn := p.talk(`"tools":["*"]`, []modeltest.Call{start(`{"text":"Call mum","to":"canary"}`), start(`{"text":"Call mum"}`), start(`{"text":"Call mum","to":"nowhere"}`)})
+	to := kernel.Reached{Reach: kernel.ToNetwork, Target: "notify/canary"}
+	if v := turn.verdicts[0]; !v.asked || !slices.Contains(v.named, to) {
+		t.Fatalf("to a target: %v", v)
+	}
+	if v := turn.verdicts[1]; v.asked || v.refused != 0 {
+		t.Errorf("without a target: %v", v)
+	}
+	if v := turn.verdicts[2]; v.refused != 404 {
+		t.Errorf("to a target that isn't configured: %v", v)
+	}
+	p.jobsEnded()
+	if p.network.Load() != before {
+		t.Fatal("the target was reached without an approval")
+	}
+	p.decide(turn, 0, "")
+	testkit.Until(t, "the target is reached", func() bool { return p.network.Load() > before })
+	before = p.network.Load()
+	denied := p.talk(`"tools":["*"],"policy":[{"match":"Notify.Send","reach":"network","decide":"deny"}]`, []modeltest.Call{start(`{"text":"Call mum","to":"canary"}`)})
+	p.decide(denied, 0, "")
+	p.jobsEnded()
+	if p.network.Load() != before {
+		t.Error("an approval of the job was stronger than a rule that denies")
 	}
 }
 

@@ -146,7 +146,13 @@ type term struct {
 }
 
 func (t term) finds(word string) bool {
-	return word == t.word || len(t.word) >= minPrefix && strings.HasPrefix(word, t.word)
+	return word == t.word || t.begins() && strings.HasPrefix(word, t.word)
+}
+
+// begins reports whether longer words may begin with the term. Three letters have to be all that was written: note isn't
+// the beginning of notification.
+func (t term) begins() bool {
+	return len(t.word) > minPrefix || len(t.word) == minPrefix && len(t.shown) == minPrefix
 }
 
 // maxTerms is how many different words of a query count.
@@ -258,7 +264,7 @@ func (x *Index) byWords(terms []term) []matched {
 			}
 		}
 		add(t.word, 1)
-		if len(t.word) >= minPrefix {
+		if t.begins() {
 			n, _ := slices.BinarySearch(x.words, t.word)
 			for ; n < len(x.words) && strings.HasPrefix(x.words[n], t.word); n++ {
 				if x.words[n] != t.word {

@@ -6,6 +6,7 @@
 //	transcript.go    messages as lines
 //	state.go         the state of the conversation on a terminal
 //	update.go        its updates and its view: what is complete is printed, the editor is below it
+//	notice.go        notifications for the person
 //	script.go        one input and its turn, without a terminal
 //	models.go        models that can be connected; ask.go has the questions about them
 //

@@ -59,7 +59,7 @@ func (m *screen) run(ctx context.Context) error {
 
 // Init implements [tea.Model].
 func (m *screen) Init() tea.Cmd {
-	cmds := []tea.Cmd{m.learn}
+	cmds := []tea.Cmd{m.learn, m.notice}
 	if m.turn != "" {
 		cmds = append(cmds, m.follow())
 	}
@@ -88,6 +88,8 @@ func (m *screen) update(msg tea.Msg) tea.Cmd {
 		return m.sent(msg)
 	case turnEndedMsg:
 		return m.ended(msg)
+	case noticesMsg:
+		m.noticed(msg)
 	case answeredMsg:
 		m.say(msg.lines...)
 		if msg.err != nil {
