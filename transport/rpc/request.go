@@ -64,6 +64,7 @@ func (r *request) describe(s *Service, m *message.Message) error {
 	about.Correlation = jsonscan.Unquote(jsonscan.Member(r.metadata, "correlation"))
 	about.Causation = message.ID(jsonscan.Unquote(jsonscan.Member(r.metadata, "causation")))
 	about.IdempotencyKey = jsonscan.Unquote(jsonscan.Member(r.metadata, "idempotencyKey"))
+	about.Keep(r.metadata)
 	return s.check(*about)
 }
 
