@@ -40,7 +40,8 @@ import (
 //	          causation, idempotency key, schema version
 //	code      varint, of an error only
 //	sender    nothing for the owner within the process; otherwise 1 byte of flags, and texts:
-//	          the id and the name of the principal, the wire
+//	          the id and the name of the principal, the wire, and the members of metadata that
+//	          Kernos doesn't know, if the flags report them
 //
 // What is packed begins with a byte that reports whether it is compressed. Numbers of a fixed
 // size are big-endian. Pages are built in memory with a base that the flush may still move.
@@ -55,6 +56,7 @@ const (
 	flagKind     = 3 // how far the kind is to the left
 
 	senderClaim = 1 // the message answers nothing
+	senderExtra = 2 // its metadata has members that Kernos doesn't know
 
 	plainBytes = 0       // how something is packed: not at all
 	s2Bytes    = 1       // or with S2
@@ -99,6 +101,7 @@ func (p *page) reset() {
 type item struct {
 	message *message.Message
 	data    []byte
+	extra   string // of its metadata
 	flags   byte
 	sender  sender
 }
@@ -120,8 +123,9 @@ func senderOf(r *kernel.Record) sender {
 func newItem(r *kernel.Record) item {
 	data, redacted := kernel.Redact(*r)
 	data, briefer := r.Brief(data)
-	i := item{message: r.Message, data: data, sender: senderOf(r), flags: byte(r.Way)&flagWay | byte(slices.Index(kinds[:], r.Message.Kind))<<flagKind}
-	if redacted || briefer {
+	extra, clipped := kernel.RedactExtra(r.Message)
+	i := item{message: r.Message, data: data, extra: extra, sender: senderOf(r), flags: byte(r.Way)&flagWay | byte(slices.Index(kinds[:], r.Message.Kind))<<flagKind}
+	if redacted || briefer || clipped {
 		i.flags |= flagRedacted
 	}
 	return i
@@ -156,12 +160,18 @@ func (p *page) add(at int64, i *item) {
 	if m.Kind == message.KindError {
 		b = binary.AppendVarint(b, int64(errorCode(p.data[before:])))
 	}
-	if s := i.sender; s != (sender{}) {
+	if s := i.sender; s != (sender{}) || i.extra != "" {
 		var flags byte
 		if s.claim {
 			flags = senderClaim
 		}
+		if i.extra != "" {
+			flags |= senderExtra
+		}
 		b = appendText(appendText(appendText(append(b, flags), s.principal), s.name), s.wire)
+		if i.extra != "" {
+			b = appendText(b, i.extra)
+		}
 	}
 	p.head = b
 	p.heads = binary.AppendUvarint(p.heads, uint64(len(b)))
@@ -439,6 +449,7 @@ type record struct {
 	idempotencyKey, version         []byte
 	principal, name, wire           []byte // empty for the owner, within the process
 	claim                           bool
+	extra                           []byte
 }
 
 func (r *record) read(base int64, head []byte) error {
@@ -454,10 +465,14 @@ func (r *record) read(base int64, head []byte) error {
 	} else if r.kind() == message.KindError {
 		r.code = int(h.signed())
 	}
-	r.claim, r.principal, r.name, r.wire = false, nil, nil, nil
+	r.claim, r.principal, r.name, r.wire, r.extra = false, nil, nil, nil, nil
 	if !h.failed && len(h.b) > 0 { // a home of version 0.5 or earlier has none
-		r.claim = h.byte()&senderClaim != 0
+		flags := h.byte()
+		r.claim = flags&senderClaim != 0
 		r.principal, r.name, r.wire = h.text(), h.text(), h.text()
+		if flags&senderExtra != 0 {
+			r.extra = h.text()
+		}
 	}
 	if h.failed || len(h.b) > 0 {
 		return fmt.Errorf("%w: the head of record %d can't be read", errPage, r.seq)
@@ -494,6 +509,7 @@ func (r *record) message() message.Message {
 			Causation:      message.ID(r.causation),
 			IdempotencyKey: string(r.idempotencyKey),
 			SchemaVersion:  string(r.version),
+			Extra:          string(r.extra),
 		},
 	}
 }

@@ -33,6 +33,9 @@ func TestPageKeepsWhatItIsGiven(t *testing.T) {
 				}
 				m.Metadata.Correlation, m.Metadata.Causation = strings.Repeat("c", i), message.ID(strings.Repeat("é", i))
 				m.Metadata.IdempotencyKey, m.Metadata.SchemaVersion = "k", "2"
+				if i%3 == 0 {
+					m.Metadata.Extra = fmt.Sprintf(`"x-n":%d`, i)
+				}
 				m.Metadata.Timestamp = int64(i-3) << 40
 				all = append(all, m)
 			}

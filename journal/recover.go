@@ -106,7 +106,7 @@ func (j *Journal) readTails() (pages []*page, tails []tail, err error) {
 			}
 			have[same] = true
 			m := r.message()
-			p.add(r.at, &item{message: &m, data: r.data, flags: r.flags, sender: r.sender()})
+			p.add(r.at, &item{message: &m, data: r.data, extra: m.Metadata.Extra, flags: r.flags, sender: r.sender()})
 			if p.size() >= pageSize {
 				pages, p = append(pages, p), new(page)
 			}

@@ -136,7 +136,7 @@ func (c *Call) end() {
 // stamp gives what the handler emits its lineage, an id and a time.
 func (c *Call) stamp(m *message.Message, now time.Time) {
 	m.Metadata.Causation = c.request.Metadata.ID
-	m.Metadata.Correlation, m.Metadata.Inherited = c.request.Metadata.Correlation, c.request.Metadata.Inherited
+	m.Metadata.Correlation, m.Metadata.Inherited, m.Metadata.Extra = c.request.Metadata.Correlation, c.request.Metadata.Inherited, c.request.Metadata.Extra
 	if m.Kind.Answers() {
 		m.Type = c.request.Type
 	} else if m.Metadata.Correlation == "" {

@@ -133,7 +133,7 @@ func (k *Kernel) undone(m *message.Message, err error, from Sender) message.Mess
 	e, _ := message.ErrorOf(err)
 	e = message.Errorf(e.Code, "%s is not known to have happened: it could not be made durable: %w", m.Type, e)
 	failed := message.Message{Kind: message.KindError, Type: m.Type, Data: e.Append(nil), Err: e,
-		Metadata: message.Metadata{Causation: m.Metadata.Causation, Correlation: m.Metadata.Correlation, Inherited: m.Metadata.Inherited}}
+		Metadata: message.Metadata{Causation: m.Metadata.Causation, Correlation: m.Metadata.Correlation, Inherited: m.Metadata.Inherited, Extra: m.Metadata.Extra}}
 	k.Stamp(&failed)
 	k.Record(failed, Out, from)
 	return failed

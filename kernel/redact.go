@@ -99,6 +99,17 @@ func (c *Call) markedSecrets() *secret.Values {
 	return secret.Taken(c.request.Data, left, nil)
 }
 
+// RedactExtra returns the members of a message's metadata that Kernos doesn't know as they may be recorded, and whether they differ:
+// without what has the name of a credential.
+func RedactExtra(m *message.Message) (extra string, changed bool) {
+	if m.Metadata.Extra == "" {
+		return "", false
+	}
+	how := secret.Strictness{Place: secret.Data}
+	text, changed := how.Redact([]byte("{" + m.Metadata.Extra + "}"))
+	return string(text[1 : len(text)-1]), changed
+}
+
 func (r *Record) encrypts() bool {
 	return isCrypto(r.Message.Type) || r.Syscall != nil && isCrypto(r.Syscall.Type)
 }

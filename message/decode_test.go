@@ -257,7 +257,7 @@ func TestLenientDecoderIsStrictAboutTheRest(t *testing.T) {
 	for _, test := range []struct{ line, want string }{
 		{`{"kind":"query","type":"Ping"}`, "Missing required field: data"},
 		{`{"type":"Ping","data":1}`, "Missing required field: kind"},
-		{`{"kind":"query","type":"Ping","data":1,"metadata":null}`, "Schema validation failed: metadata must be an object with id and timestamp, got null"},
+		{`{"kind":"query","type":"Ping","data":1,"metadata":[]}`, "Schema validation failed: metadata must be an object with id and timestamp, got an array"},
 		{`{"kind":"query","type":"Ping","data":1,"metadata":{"id":""}}`, "Schema validation failed: metadata.id must not be empty"},
 		{`{"kind":"query","type":"Ping","data":1,"metadata":{"id":7}}`, "Schema validation failed: metadata.id must be a string, got the number 7"},
 		{`{"kind":"query","type":"Ping","data":1,"metadata":{"timestamp":-1}}`, "Schema validation failed: metadata.timestamp must be a non-negative 64-bit integer in plain digits, milliseconds since 1970; got the number -1"},

@@ -119,6 +119,9 @@ func (d *Dialect) Append(dst []byte, m *Message) []byte {
 	if m.Metadata.Repeated {
 		dst = append(dst, `,"repeated":true`...)
 	}
+	if m.Metadata.Extra != "" {
+		dst = append(append(dst, ','), m.Metadata.Extra...)
+	}
 	return append(dst, "}}"...)
 }
 

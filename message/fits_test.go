@@ -31,6 +31,7 @@ func TestEveryErrorFitsIntoALine(t *testing.T) {
 		m.Metadata.ID = message.ID(strings.Repeat(`\`, 256))
 		m.Metadata.Timestamp = 9223372036854775799
 		m.Metadata.IdempotencyKey, m.Metadata.SchemaVersion = strings.Repeat(`"`, 256), "0.3"
+		m.Metadata.Extra = `"x-a":"` + strings.Repeat("x", message.MaxExtra-8) + `"`
 		line := message.Append(nil, &m)
 		if len(line) > message.MaxLine {
 			t.Fatalf("an error makes a line of %d bytes", len(line))

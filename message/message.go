@@ -57,6 +57,7 @@ type Metadata struct {
 	IdempotencyKey string // a command with the same key runs once, or ""
 	Repeated       bool   // this is the answer of an earlier command with the same idempotency key, or a query that its client repeats by itself
 	SchemaVersion  string // 0.1, 0.3 or ""
+	Extra          string // members that begin with x-, traceparent and tracestate, as JSON without the braces, or ""
 
 	// Inherited is the workflow of the message that Causation names, if Correlation is "" and
 	// the kernel knows that message. It is never on the wire.
@@ -106,7 +107,7 @@ func (m *Message) Failure() *Error {
 
 // answer returns the lineage of an outcome: the workflow only if the request named one.
 func (m *Message) answer() Metadata {
-	return Metadata{Causation: m.Metadata.ID, Correlation: m.Metadata.Correlation, Inherited: m.Metadata.Inherited}
+	return Metadata{Causation: m.Metadata.ID, Correlation: m.Metadata.Correlation, Inherited: m.Metadata.Inherited, Extra: m.Metadata.Extra}
 }
 
 // Event returns a notification that m caused. Its sender gives it an id and a time.
@@ -114,9 +115,9 @@ func (m *Message) Event(t Type, data json.RawMessage) Message {
 	return Message{Kind: KindEvent, Type: t, Data: data, Metadata: m.Caused()}
 }
 
-// Caused returns the lineage of whatever m sets off: its workflow is m's, or begins with m.
+// Caused returns the lineage of whatever m sets off: its workflow is m's, or begins with m, and so is its trace.
 func (m *Message) Caused() Metadata {
-	return Metadata{Causation: m.Metadata.ID, Correlation: cmp.Or(m.Metadata.Workflow(), string(m.Metadata.ID))}
+	return Metadata{Causation: m.Metadata.ID, Correlation: cmp.Or(m.Metadata.Workflow(), string(m.Metadata.ID)), Extra: m.Metadata.Trace()}
 }
 
 // Workflow returns the workflow that the message names or has inherited, or "".

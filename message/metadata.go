@@ -56,14 +56,15 @@ func (d *Decoder) metadata(e *envelope, line []byte, i int) (int, error) {
 	start := i
 	if i >= len(line) || line[i] != '{' {
 		end, err := d.scan.ValueWithin(line, i, 1)
-		if err == nil {
+		if err == nil && (line[i] != 'n' || !d.Lenient) {
 			e.has |= hasID | hasTimestamp // without these, the error would also name id and timestamp as missing
 			e.wrong("metadata", "object", "metadata must be an object with id and timestamp, got %s", kindName(line[i:end]))
 		}
 		return end, err
 	}
 	var found [members]struct{ start, end int }
-	var unknown []string
+	var unknown, extensions []string
+	var extra []byte
 	i = jsonscan.Space(line, i+1)
 	for more := i >= len(line) || line[i] != '}'; more; {
 		name, at, err := jsonscan.Name(line, i)
@@ -72,12 +73,19 @@ func (d *Decoder) metadata(e *envelope, line []byte, i int) (int, error) {
 		}
 		at = jsonscan.Space(line, at)
 		m := metadataMember(line[i+1 : name-1])
-		if m < 0 { // unknown, or spelled with escapes
+		extension := ""
+		if m < 0 { // an extension, unknown, or spelled with escapes
 			s := jsonscan.Unquote(line[i:name])
-			if m = metadataMember([]byte(s)); m < 0 {
-				if unknown, err = d.unknown(unknown, s, line, start, i); err != nil {
-					return i, err
-				}
+			switch m = metadataMember([]byte(s)); {
+			case m >= 0:
+			case IsExtension(s):
+				extension = s
+				extensions, err = d.unknown(extensions, s, line, start, i)
+			default:
+				unknown, err = d.unknown(unknown, s, line, start, i)
+			}
+			if err != nil {
+				return i, err
 			}
 		}
 		if m >= 0 && found[m].end != 0 {
@@ -88,6 +96,8 @@ func (d *Decoder) metadata(e *envelope, line []byte, i int) (int, error) {
 		}
 		if m >= 0 {
 			found[m].start, found[m].end = at, i
+		} else if extension != "" {
+			extra = e.extension(extra, extension, line[at:i])
 		}
 		if i, more, err = next(line, i); err != nil {
 			return i, err
@@ -96,10 +106,12 @@ func (d *Decoder) metadata(e *envelope, line []byte, i int) (int, error) {
 	end := i + 1
 	text := string(line[start:end]) // the strings share one allocation
 	for m, f := range found {
-		if f.end != 0 {
-			e.readMetadata(m, member{line: line[f.start:f.end], text: text[f.start-start : f.end-start]})
+		if f.end == 0 || line[f.start] == 'n' && (m > memberTimestamp || d.Lenient) { // null says that it is absent
+			continue
 		}
+		e.readMetadata(m, member{line: line[f.start:f.end], text: text[f.start-start : f.end-start]})
 	}
+	e.keepExtra(len(extensions), extra)
 	for _, name := range unknown {
 		var absent []string
 		for m, f := range found {
@@ -125,9 +137,7 @@ func (e *envelope) readMetadata(which int, m member) {
 	case memberCorrelation:
 		e.Metadata.Correlation = e.idString("metadata.correlation", m)
 	case memberCausation:
-		if m.text != "null" {
-			e.Metadata.Causation = ID(e.idString("metadata.causation", m))
-		}
+		e.Metadata.Causation = ID(e.idString("metadata.causation", m))
 	case memberIdempotencyKey:
 		e.Metadata.IdempotencyKey = e.idString("metadata.idempotencyKey", m)
 	case memberSchemaVersion:
@@ -153,6 +163,11 @@ type member struct {
 
 // idString reads a string that names something.
 func (e *envelope) idString(field string, m member) string {
+	return e.shortString(field, m, MaxIDLength)
+}
+
+// shortString reads a string of at most limit bytes without control characters.
+func (e *envelope) shortString(field string, m member, limit int) string {
 	if m.text[0] != '"' {
 		e.wrong(field, "string", "%s must be a string, got %s", field, Describe(m.line))
 		return ""
@@ -177,8 +192,8 @@ func (e *envelope) idString(field string, m member) string {
 	switch {
 	case s == "":
 		e.wrong(field, "non-empty string", "%s must not be empty", field)
-	case len(s) > MaxIDLength:
-		e.wrong(field, "short string", "%s must have at most %d bytes, got %d", field, MaxIDLength, len(s))
+	case len(s) > limit:
+		e.wrong(field, "short string", "%s must have at most %d bytes, got %d", field, limit, len(s))
 		return ""
 	}
 	return s

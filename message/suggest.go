@@ -69,7 +69,7 @@ func (e *envelope) unknownMember(names *Dialect, unknown string) string {
 // unknownMetadata describes a member that metadata doesn't have; absent are those that it could
 // have and lacks.
 func unknownMetadata(unknown string, absent []string) string {
-	hint := cmp.Or(question(nearest.Names(unknown, absent)), " (it may have id, timestamp, correlation, causation, idempotencyKey and schemaVersion)")
+	hint := cmp.Or(question(nearest.Names(unknown, absent)), " (it may have id, timestamp, correlation, causation, idempotencyKey, schemaVersion, traceparent, tracestate, and names that begin with x-)")
 	return fmt.Sprintf("unknown field %q in metadata%s", Clip(unknown, 64), hint)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/invopop/jsonschema"
 
 	"kernos/journal"
 	"kernos/kernel"
@@ -25,14 +26,23 @@ type recorded struct {
 	Kind     message.Kind   `json:"kind" jsonschema:"enum=command,enum=query,enum=event,enum=reply,enum=error" jsonschema_description:"Why it was sent."`
 	Type     message.Type   `json:"type" jsonschema_description:"What it is about."`
 	Data     jsontext.Value `json:"data" jsonschema_description:"Its data. Secrets are replaced by [redacted]."`
-	Metadata struct {
-		ID             string `json:"id" jsonschema_description:"Its name."`
-		Timestamp      int64  `json:"timestamp" jsonschema_description:"When it was sent, in milliseconds since 1970."`
-		Correlation    string `json:"correlation,omitempty" jsonschema_description:"The workflow that it belongs to."`
-		Causation      string `json:"causation,omitempty" jsonschema_description:"The message that caused it."`
-		IdempotencyKey string `json:"idempotencyKey,omitempty" jsonschema_description:"The key under which it runs once."`
-		SchemaVersion  string `json:"schemaVersion,omitempty" jsonschema_description:"The version that it was written for."`
-	} `json:"metadata" jsonschema_description:"Where it stands in time and among other messages."`
+	Metadata metadata       `json:"metadata" jsonschema_description:"Where it stands in time and among other messages."`
+}
+
+type metadata struct {
+	ID             string `json:"id" jsonschema_description:"Its name."`
+	Timestamp      int64  `json:"timestamp" jsonschema_description:"When it was sent, in milliseconds since 1970."`
+	Correlation    string `json:"correlation,omitempty" jsonschema_description:"The workflow that it belongs to."`
+	Causation      string `json:"causation,omitempty" jsonschema_description:"The message that caused it."`
+	IdempotencyKey string `json:"idempotencyKey,omitempty" jsonschema_description:"The key under which it runs once."`
+	SchemaVersion  string `json:"schemaVersion,omitempty" jsonschema_description:"The version that it was written for."`
+	Traceparent    string `json:"traceparent,omitempty" jsonschema_description:"The trace that it belongs to, as W3C Trace Context writes it."`
+	Tracestate     string `json:"tracestate,omitempty" jsonschema_description:"What else programs pass on with the trace."`
+}
+
+// JSONSchemaExtend adds to the derived schema what a Go type can't express: members of any name that begins with x-.
+func (metadata) JSONSchemaExtend(s *jsonschema.Schema) {
+	s.PatternProperties = map[string]*jsonschema.Schema{"^x-": {Description: "What its sender wrote there."}}
 }
 
 func (recorded) SchemaName() string { return "Message" }

@@ -1,6 +1,7 @@
 package mcphost
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -97,8 +98,11 @@ func (s *server) call(ctx context.Context, t *tool, m *message.Message, stream *
 		r.Meta[metaKey] = "mcp/" + m.Metadata.IdempotencyKey
 	}
 	r.Meta[metaCorrelation] = m.Caused().Correlation
-	if parent := mcp.Traceparent(m.Caused().Correlation, string(m.Metadata.ID)); parent != "" {
+	if parent := cmp.Or(mcp.Traceparent(m.Caused().Correlation, string(m.Metadata.ID)), m.Metadata.Extension(message.Traceparent)); parent != "" {
 		r.Meta[mcp.MetaTrace] = parent
+	}
+	if state := m.Metadata.Extension(message.Tracestate); state != "" {
+		r.Meta[message.Tracestate] = state
 	}
 	text, err := conn.Request(ctx, r)
 	if err != nil {

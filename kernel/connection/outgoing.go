@@ -144,14 +144,21 @@ func (o *outgoing) find(id message.ID) *request {
 	return o.requests[id]
 }
 
-// inherit gives a request that the peer sends because of one that it serves the workflow of
+// inherit gives a request that the peer sends because of one that it serves the workflow and the trace of
 // that one, if it names none.
 func (o *outgoing) inherit(m *message.Message) {
-	if m.Metadata.Correlation != "" || m.Metadata.Causation == "" || o.n.Load() == 0 {
+	if m.Metadata.Causation == "" || o.n.Load() == 0 {
 		return
 	}
-	if r := o.find(m.Metadata.Causation); r != nil {
+	r := o.find(m.Metadata.Causation)
+	if r == nil {
+		return
+	}
+	if m.Metadata.Correlation == "" {
 		m.Metadata.Inherited = r.m.Metadata.Correlation
+	}
+	if r.m.Metadata.Extra != "" && m.Metadata.Extension(message.Traceparent) == "" {
+		m.Metadata.Keep([]byte("{" + r.m.Metadata.Trace() + "}"))
 	}
 }
 

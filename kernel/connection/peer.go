@@ -131,7 +131,7 @@ func (p *Peer) Ask(ctx context.Context, t message.Type, data []byte, event func(
 func (p *Peer) compose(r *request, t message.Type, data []byte) error {
 	asked := r.call.Request()
 	r.m = message.Message{Kind: asked.Kind, Type: t, Data: data, Metadata: asked.Caused()}
-	r.m.Metadata.IdempotencyKey = asked.Metadata.IdempotencyKey
+	r.m.Metadata.IdempotencyKey, r.m.Metadata.Extra = asked.Metadata.IdempotencyKey, asked.Metadata.Extra
 	p.conn.k.Stamp(&r.m)
 	if len(data) > message.MaxLine-maxEnvelope {
 		if n := len(message.Append(nil, &r.m)); n > message.MaxLine {

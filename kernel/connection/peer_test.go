@@ -134,6 +134,37 @@ func TestAPeerIsAsked(t *testing.T) {
 	})
 }
 
+// A program that serves sees the extensions of the request's metadata, and what it sends because of the request has its trace.
+func TestAPeerSeesExtensions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const trace = `"traceparent":"00-1-2-01"`
+		d := newDesk(t, nil)
+		q := kerneltest.Command("q1", "Test.Ask", `1`)
+		q.Metadata.Extra = `"x-tenant":"acme",` + trace
+		d.caller.In <- q
+		first := d.asked(t)
+		if first.Metadata.Extra != q.Metadata.Extra {
+			t.Errorf("asked with %q", first.Metadata.Extra)
+		}
+		because := kerneltest.Query("s1", "Test.Nested", `2`)
+		because.Metadata.Causation = first.Metadata.ID
+		d.server.In <- because
+		second := d.asked(t)
+		if second.Metadata.Extra != trace {
+			t.Errorf("asked with %q because of it", second.Metadata.Extra)
+		}
+		d.answer("reply", "Test.Ask", `"s"`, second)
+		d.answer("reply", "Test.Ask", `"r"`, first)
+		d.expect(t, `q1 "r"`)
+		for _, m := range d.caller.Messages() {
+			if m.Metadata.Extra != q.Metadata.Extra {
+				t.Errorf("answered with %q", m.Metadata.Extra)
+			}
+		}
+		d.end(t)
+	})
+}
+
 func TestAPeerThatGoesAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, nil)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"kernos/internal/jsonscan"
@@ -43,7 +44,7 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request) {
 	ctx, release := s.lasting(r)
 	c := rpc.Call{
 		Method: method, Params: blobs.RemoteOf(ctx).Inward(params),
-		Correlation: r.Header.Get("X-Correlation-Id"), Causation: r.Header.Get("X-Causation-Id"), IdempotencyKey: r.Header.Get("Idempotency-Key"),
+		Correlation: r.Header.Get("X-Correlation-Id"), Causation: r.Header.Get("X-Causation-Id"), IdempotencyKey: r.Header.Get("Idempotency-Key"), Extra: extensions(r.Header),
 	}
 	if events {
 		sub, err := s.opts.RPC.Open(ctx, c)
@@ -66,6 +67,17 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeOutcome(w, &outcome, blobs.RemoteOf(ctx))
+}
+
+// extensions returns the members of metadata that the headers of a request have: its trace, and those that begin with X-Meta-.
+func extensions(h http.Header) string {
+	var about message.Metadata
+	for name, values := range h {
+		if name = strings.ToLower(name); name == message.Traceparent || name == message.Tracestate || strings.HasPrefix(name, "x-meta-") {
+			about.Keep(jsonvalue.Marshal(map[string]string{name: strings.Join(values, ",")}))
+		}
+	}
+	return about.Extra
 }
 
 // refuseCall answers a call that is not made.

@@ -95,6 +95,14 @@ func TestACallHasItsMetadata(t *testing.T) {
 	if a.status != 200 || got.Correlation != "flow-1" || got.Causation != "cause-1" || string(got.ID) != a.header.Get("Kernos-Request") || got.Timestamp == 0 {
 		t.Errorf("%d: %+v", a.status, got)
 	}
+	s.do("POST", "/v1/call/test/see", "", "Traceparent", "00-1-2-01", "X-Forwarded-For", "::1")
+	if got.Extra != `"traceparent":"00-1-2-01"` {
+		t.Errorf("got %q", got.Extra)
+	}
+	s.do("POST", "/v1/call/test/see", "", "X-Meta-Tenant", "acme")
+	if got.Extra != `"x-meta-tenant":"acme"` {
+		t.Errorf("got %q", got.Extra)
+	}
 	if a := s.do("POST", "/v1/call/test/see", "", "X-Correlation-Id", strings.Repeat("x", 300)); a.status != 422 || a.name() != "invalid_request" {
 		t.Errorf("too long a correlation: %d %s", a.status, a.body)
 	}

@@ -300,7 +300,7 @@ const exposed = "Kernos-Request, Kernos-Stream, ETag, Content-Range, Retry-After
 func preflight(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, DELETE")
-	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Accept, Range, If-None-Match, Idempotency-Key, X-Correlation-Id, X-Causation-Id, Last-Event-ID")
+	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Accept, Range, If-None-Match, Idempotency-Key, X-Correlation-Id, X-Causation-Id, Traceparent, Tracestate, Last-Event-ID")
 	h.Set("Access-Control-Max-Age", "600")
 	w.WriteHeader(http.StatusNoContent)
 }

@@ -130,7 +130,7 @@ func (x *exchange) describe(m *message.Message) (wrong string) {
 	}
 	d := &m.Metadata
 	text := func(name string, value []byte) string {
-		if value[0] != '"' {
+		if value[0] != '"' && value[0] != 'n' { // null says that it is absent
 			wrong = "_meta: " + name + " must be a text"
 		}
 		return jsonscan.Unquote(value)
@@ -150,6 +150,7 @@ func (x *exchange) describe(m *message.Message) (wrong string) {
 		}
 		return wrong == ""
 	})
+	d.Keep(x.Frame.Meta)
 	if wrong != "" || *d == (message.Metadata{}) {
 		return wrong
 	}
@@ -204,6 +205,9 @@ func (x *exchange) emit(m message.Message) {
 	x.meta = jsonscan.AppendQuoted(append(make([]byte, 0, 96), `"`+metaMessage+`":`...), string(x.asked))
 	if c := m.Metadata.Correlation; c != "" {
 		x.meta = jsonscan.AppendQuoted(append(x.meta, `,"`+metaCorrelation+`":`...), c)
+	}
+	if m.Metadata.Extra != "" {
+		x.meta = append(append(x.meta, ','), m.Metadata.Extra...)
 	}
 	switch {
 	case lacks != nil && m.Kind == message.KindError:

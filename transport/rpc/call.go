@@ -47,7 +47,7 @@ type Call struct {
 	Params json.RawMessage // an object, a list, or one value, which stands for a list with it; may be empty
 
 	// What the message of the call has beside its data. May be empty.
-	Correlation, Causation, IdempotencyKey string
+	Correlation, Causation, IdempotencyKey, Extra string
 }
 
 // Call makes one call, to the end. It goes through the kernel as a connection that carries
@@ -88,9 +88,10 @@ func (s *Service) compose(st *stream, c Call) (task, error) {
 		params = append(append([]byte{'['}, params...), ']')
 	}
 	t := s.task(st, c.Method, params)
-	if c.Correlation == "" && c.Causation == "" && c.IdempotencyKey == "" {
+	if c.Correlation == "" && c.Causation == "" && c.IdempotencyKey == "" && c.Extra == "" {
 		return t, nil
 	}
+	t.m.Metadata.Extra = c.Extra
 	t.m.Metadata.Correlation, t.m.Metadata.Causation, t.m.Metadata.IdempotencyKey = c.Correlation, message.ID(c.Causation), c.IdempotencyKey
 	err := s.check(t.m.Metadata)
 	if err != nil {

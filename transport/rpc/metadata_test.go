@@ -33,6 +33,9 @@ func TestARequestHasMetadata(t *testing.T) {
 	if got.Metadata != want || want.Timestamp == 0 {
 		t.Errorf("got %+v", got)
 	}
+	if say(`{"x-tenant": "acme", "tracestate":"a=1","correlation":null}`); got.Metadata.Extra != `"x-tenant":"acme","tracestate":"a=1"` || got.Metadata.Correlation != "" {
+		t.Errorf("got %+v", got)
+	}
 	if say(`{},"kind":"command"`); got.Kind != message.KindCommand {
 		t.Errorf("got %+v", got)
 	}
@@ -43,6 +46,7 @@ func TestARequestHasMetadata(t *testing.T) {
 		`{"id":"` + strings.Repeat("x", message.MaxIDLength+1) + `"}`,
 		`{"correlation":"` + strings.Repeat("x", message.MaxIDLength+1) + `"}`,
 		`{"causation":"a\u0000b"}`,
+		`{"traceparent":7}`,
 	} {
 		if all := say(metadata); !strings.HasSuffix(kinds(all), "error done") || all[len(all)-2].Code != 422 || got.Type != "" {
 			t.Errorf("%.40s: got %v", metadata, all)

@@ -65,6 +65,7 @@ func (r *request) describe(s *Service, m *message.Message) error {
 	about.Causation = message.ID(jsonscan.Unquote(jsonscan.Member(r.metadata, "causation")))
 	about.IdempotencyKey = jsonscan.Unquote(jsonscan.Member(r.metadata, "idempotencyKey"))
 	about.Repeated = string(jsonscan.Member(r.metadata, "repeated")) == "true"
+	about.Keep(r.metadata)
 	return s.check(*about)
 }
 

@@ -41,6 +41,11 @@ func (c *connection) run(ctx context.Context, m *message.Message) message.Messag
 	process.Group(program) // an interrupt of the terminal isn't for it
 	program.WaitDelay = closeTime
 	program.Env = append(os.Environ(), "KERNOS_REQUEST_TYPE="+string(m.Type), "KERNOS_REQUEST_ID="+string(m.Metadata.ID), "KERNOS_REQUEST_CORRELATION="+m.Caused().Correlation)
+	for _, name := range []string{message.Traceparent, message.Tracestate} {
+		if value := m.Metadata.Extension(name); value != "" {
+			program.Env = append(program.Env, strings.ToUpper(name)+"="+value)
+		}
+	}
 	program.Stdin = io.MultiReader(bytes.NewReader(m.Data), strings.NewReader("\n"))
 	stderr := &process.Tail{Max: maxTail}
 	program.Stderr = io.MultiWriter(c.Stderr, stderr)
