@@ -105,6 +105,9 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origi
 		k.reject(m, emit, origin, sender, s, answerWay, err)
 		return nil
 	}
+	if instead := s.instead(m.Type); instead != "" && !by.set() {
+		emit(k.Deprecated(m, "the name "+string(m.Type), string(instead), sender))
+	}
 	timeout := s.Timeout
 	if timeout == 0 {
 		timeout = k.limits.Load().Timeout

@@ -25,7 +25,8 @@ type Presentation struct {
 	Result  string   // a [phrase.Phrase] of the reply that reports in one line what a call did; request has the request: Set {request.key}
 	Failure string   // such a phrase of a reply that means that what was asked for has failed: commands then end with the status 1
 
-	Aliases    []message.Type    // other names; answered, but listed nowhere
+	Replaced   message.Type      // the syscall that takes the place of this one, which is deprecated; "" for none
+	Aliases    []message.Type    // older names; answered, flagged as deprecated, and listed nowhere
 	Errors     []ErrorDefinition // errors of this syscall, in addition to the errors that every syscall may give
 	Visibility Visibility        // Listed or Hidden
 }
