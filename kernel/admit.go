@@ -108,6 +108,9 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origi
 		origin.Post(emit, k.refusal(m, sender, answerWay, err), nil)
 		return nil
 	}
+	if instead := s.instead(m.Type); instead != "" && !by.set() {
+		emit(k.Deprecated(m, "the name "+string(m.Type), string(instead), sender))
+	}
 	timeout := s.Timeout
 	if timeout == 0 {
 		timeout = k.limits.Load().Timeout

@@ -200,10 +200,6 @@ const Logged message.Type = "Syscall.Logged"
 // ErrorOccurred is the event that [Stream.Recoverable] emits: {code, message}. Every syscall may.
 const ErrorOccurred message.Type = "Syscall.ErrorOccurred"
 
-// DeprecatedEvent is the event that comes before the answer to the first message of a connection
-// that uses what is deprecated: {what, instead}.
-const DeprecatedEvent message.Type = "Syscall.Deprecated"
-
 // Universal reports whether every syscall may emit an event.
 func Universal(t message.Type) bool { return t == Progressed || t == ErrorOccurred }
 

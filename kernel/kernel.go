@@ -32,10 +32,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
-	"kernos/internal/jsonvalue"
 	"kernos/kernel/idempotency"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -113,24 +113,13 @@ type Kernel struct {
 	writers  *writers
 	limits   atomic.Pointer[Limits]
 
+	deprecated sync.Map // what was logged about deprecated forms
+
 	connections Connections
 	kept        *Budget
 
 	life context.Context // ends when the kernel stops
 	stop context.CancelFunc
-}
-
-// Deprecated notes in the operator's log that a message uses what will go, and returns an event
-// [DeprecatedEvent] for its sender.
-func (k *Kernel) Deprecated(m *message.Message, what, instead string, from Sender) message.Message {
-	k.opts.Log.Warn("a connection uses what is deprecated", "what", what, "instead", instead, "principal", from.Principal().Name(), "wire", from.Wire())
-	data := struct {
-		What    string `json:"what"`
-		Instead string `json:"instead"`
-	}{what, instead}
-	event := m.Event(DeprecatedEvent, jsonvalue.Marshal(data))
-	k.Stamp(&event)
-	return event
 }
 
 // New returns a kernel that serves what is in the registry, now and later. Nil

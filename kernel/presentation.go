@@ -31,7 +31,8 @@ type Presentation struct {
 	// Commands end with the status 1 where this has a text.
 	Failure string `json:"failure,omitzero" jsonschema_description:"One line for a reply that means a failure: nothing found{!items}."`
 
-	Aliases    []message.Type    `json:"-"` // other names; answered, but listed nowhere
+	Replaced   message.Type      `json:"-"` // the syscall that takes the place of this one, which is deprecated; "" for none
+	Aliases    []message.Type    `json:"-"` // older names; answered, flagged as deprecated, and listed nowhere
 	Errors     []ErrorDefinition `json:"-"` // errors of this syscall, in addition to the errors that every syscall may give
 	Visibility Visibility        `json:"-"` // Listed or Hidden
 }

@@ -7,7 +7,7 @@ import (
 	"kernos/internal/jsonscan"
 )
 
-// A Dialect names the members of a message on the wire. Two drafts of the
+// A Dialect names the members of a message on the wire. The drafts of the
 // specification differ in these names and in little else.
 type Dialect struct {
 	Version string // the version of the specification

@@ -56,7 +56,7 @@ type Metadata struct {
 	Causation      ID     // the message that caused this one, or ""
 	IdempotencyKey string // a command with the same key runs once, or ""
 	Repeated       bool   // this is the answer of an earlier command with the same idempotency key, or a query that its client repeats by itself
-	SchemaVersion  string // 0.1, 0.3 or ""
+	SchemaVersion  string // 0.1, 0.2 or 0.3, perhaps with a patch, or ""
 	Extra          string // members that begin with x-, traceparent and tracestate, as JSON without the braces, or ""
 
 	// Inherited is the workflow of the message that Causation names, if Correlation is "" and

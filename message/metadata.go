@@ -2,6 +2,9 @@ package message
 
 import (
 	"math"
+	"slices"
+	"strconv"
+	"strings"
 
 	"kernos/internal/jsonscan"
 )
@@ -18,12 +21,33 @@ const (
 	members
 )
 
-// olderVersion is the version that is still read, and migrated.
-const olderVersion = "0.1"
+// olderVersions are those that are still read, and migrated.
+var olderVersions = []string{"0.1", "0.2"}
 
-// Migrate sets the version in the metadata to the current one, if it is the older one.
+// Version returns the version that the metadata names, without its patch: 0.3 for 0.3.1. It is
+// "" for one that isn't read, and for none.
+func (m *Metadata) Version() string {
+	v := m.SchemaVersion
+	if minor := strings.LastIndexByte(v, '.'); strings.Count(v, ".") == 2 {
+		if _, err := strconv.ParseUint(v[minor+1:], 10, 32); err != nil {
+			return ""
+		}
+		v = v[:minor]
+	}
+	if v == Current.Version || slices.Contains(olderVersions, v) {
+		return v
+	}
+	return ""
+}
+
+// Older reports whether the metadata names an older version.
+func (m *Metadata) Older() bool {
+	return m.SchemaVersion != "" && slices.Contains(olderVersions, m.Version())
+}
+
+// Migrate sets the version in the metadata to the current one, if it is an older one.
 func (m *Metadata) Migrate() {
-	if m.SchemaVersion == olderVersion {
+	if m.Older() {
 		m.SchemaVersion = Current.Version
 	}
 }
@@ -142,10 +166,10 @@ func (e *envelope) readMetadata(which int, m member) {
 		e.Metadata.IdempotencyKey = e.idString("metadata.idempotencyKey", m)
 	case memberSchemaVersion:
 		v := e.idString("metadata.schemaVersion", m)
-		if v != "" && v != Current.Version && v != olderVersion {
-			e.wrong("metadata.schemaVersion", "0.1 or 0.3", "metadata.schemaVersion must be 0.1 or 0.3, or left out; got %s", Describe(m.line))
-		}
 		e.Metadata.SchemaVersion = v
+		if v != "" && e.Metadata.Version() == "" {
+			e.wrong("metadata.schemaVersion", "0.1, 0.2 or 0.3", "metadata.schemaVersion must be 0.1, 0.2 or 0.3, or one of their patches such as 0.3.1, or left out; got %s", Describe(m.line))
+		}
 	case memberRepeated:
 		e.Metadata.Repeated = m.text == "true"
 		if m.text != "true" && m.text != "false" {

@@ -8,7 +8,7 @@ import (
 
 // A Salvage reads what it can of a line that is not a message, so that its sender
 // can be answered: the names of the top level's members, the strings and numbers among their
-// values, metadata.id, metadata.correlation and metadata.causation. It never fails: what it can't read is not there.
+// values, and of metadata the id, the correlation, the causation and the version. It never fails: what it can't read is not there.
 //
 // A line may be written to it in pieces of any size; it keeps some tens of
 // kilobytes at most, however long the line is. Its zero value is ready.
@@ -23,7 +23,7 @@ type Salvage struct {
 	token    []byte // the string that is being read, quotes included
 	number   []byte // the value of the top level that is being read, if it is a number
 	members  []salvaged
-	metadata Metadata // as far as it was read: the id, the correlation and the causation
+	metadata Metadata // as far as it was read
 }
 
 type salvaged struct{ name, value, number string }
@@ -132,6 +132,8 @@ func (s *Salvage) endString() {
 		s.metadata.Correlation = cmp.Or(s.metadata.Correlation, text)
 	case s.inner == "causation":
 		s.metadata.Causation = cmp.Or(s.metadata.Causation, ID(text))
+	case s.inner == "schemaVersion":
+		s.metadata.SchemaVersion = cmp.Or(s.metadata.SchemaVersion, text)
 	}
 }
 
@@ -155,6 +157,9 @@ func (s *Salvage) Number(name string) string {
 	}
 	return ""
 }
+
+// Version returns that of the metadata, as [Metadata.Version] does.
+func (s *Salvage) Version() string { return s.metadata.Version() }
 
 // Request returns as much of the message as an answer and a record need: a type, which is
 // [ValidationFailed] if the line's own can't be used; a kind, an id, a correlation and a

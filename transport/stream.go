@@ -19,6 +19,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 	"sync/atomic"
 
 	"kernos/kernel"
@@ -70,14 +71,16 @@ type stream struct {
 	in         *ndjson.Reader
 	either     *osevent.Either
 	last       message.Message // the message that Next returned
-	deprecated bool            // the peer uses a deprecated form; only the reading goroutine uses this
+	deprecated bool            // the peer uses an older version; only the reading goroutine uses this
 
 	out     *Writer
 	awaited atomic.Bool // nothing follows the last message: the peer may be waiting for the answer
 	errors  atomic.Int64
+	flagged sync.Map // the data of events about deprecated forms that the peer has got
 	conn    *connection.Connection
 	current kernel.Emit // answers in the current dialect
-	older   kernel.Emit // answers in the older one
+	older   kernel.Emit // answers in version 0.1
+	second  kernel.Emit // answers in version 0.2
 }
 
 // Serve answers everything that comes from in, and returns when in has ended and all
@@ -122,7 +125,9 @@ func newStream(ctx context.Context, k *kernel.Kernel, in io.Reader, out io.Write
 	}
 	caller := kernel.SenderIn(ctx).Principal()
 	s.either = osevent.NewEither(s.opts.Lenient, func(name string) []message.Type { return k.Registry().For(caller).Near(name) })
-	s.current, s.older = s.answerCurrent, s.answerOlder
+	s.current = s.answerCurrent
+	s.older = func(m message.Message) { s.answerFitted(m, osevent.Dialect) }
+	s.second = func(m message.Message) { s.answerFitted(m, osevent.Numbered) }
 	s.in = ndjson.NewReader(in, &ndjson.ReaderOptions{
 		Extend:     s.either.Extend,
 		BeforeRead: s.out.Flush,
@@ -135,8 +140,11 @@ func newStream(ctx context.Context, k *kernel.Kernel, in io.Reader, out io.Write
 }
 
 func (s *stream) answer(d *message.Dialect) kernel.Emit {
-	if d == osevent.Dialect {
+	switch d {
+	case osevent.Dialect:
 		return s.older
+	case osevent.Numbered:
+		return s.second
 	}
 	return s.current
 }
@@ -196,24 +204,24 @@ func (s *stream) next() (*message.Message, kernel.Emit, error) {
 	}
 	m := &s.last
 	d, err := s.either.Decode(line, m)
+	if len(line) > d.MaxLine {
+		// Its head looked like version 0.1, and it is not.
+		err = &ndjson.TooLong{Limit: d.MaxLine, Salvage: message.SalvageLine(line)}
+	}
 	if err != nil {
-		if d == message.Current && len(line) > d.MaxLine {
-			// Its head looked like the older dialect, and it is not.
-			err = &ndjson.TooLong{Limit: d.MaxLine, Salvage: message.SalvageLine(line)}
-		}
 		return s.reject(err, d)
 	}
-	if d == osevent.Dialect {
-		*m, _ = osevent.Translate(*m)
-	}
-	if older := d == osevent.Dialect || m.Metadata.SchemaVersion == osevent.Dialect.Version; older {
-		m.Metadata.Migrate()
+	if d != message.Current || m.Metadata.Older() {
+		version := d.Version
+		if d == message.Current {
+			version = m.Metadata.Version()
+			m.Metadata.Migrate()
+		} else {
+			*m, _ = osevent.Translate(*m)
+		}
 		if !s.deprecated {
 			s.deprecated = true
-			event := s.k.Deprecated(m, "version 0.1 of the message schema", "version 0.3: kind, type and data, and schemaVersion 0.3 or none", kernel.SenderIn(s.ctx))
-			if d == message.Current { // programs that speak the older dialect don't know this event
-				s.answer(d)(event)
-			}
+			s.answer(d)(s.k.Deprecated(m, "version "+version+" of the message schema", "version 0.3: kind, type and data, and schemaVersion 0.3 or none", kernel.SenderIn(s.ctx)))
 		}
 	}
 	if s.opts.Lenient {
@@ -277,6 +285,11 @@ func (s *stream) reject(err error, dialect *message.Dialect) (*message.Message, 
 // answerCurrent writes an answer in the current dialect. The peer waits for events and requests; an
 // outcome is written by the goroutine that has given it, when nothing else is ready to be sent.
 func (s *stream) answerCurrent(m message.Message) {
+	if m.Type == kernel.DeprecatedEvent {
+		if _, again := s.flagged.LoadOrStore(string(m.Data), nil); again {
+			return
+		}
+	}
 	s.outward(&m)
 	fits := true
 	s.out.Add(func(dst []byte) []byte {
@@ -288,7 +301,7 @@ func (s *stream) answerCurrent(m message.Message) {
 		return append(dst, '\n')
 	}, m.Kind.Answers())
 	if !fits {
-		s.answerFitted(m, message.MaxLine, message.Append)
+		s.answerFitted(m, message.Current)
 		return
 	}
 	s.sent(m.Kind)
@@ -297,20 +310,19 @@ func (s *stream) answerCurrent(m message.Message) {
 	}
 }
 
-func (s *stream) answerOlder(m message.Message) {
-	s.answerFitted(m, osevent.Dialect.MaxLine, osevent.Append)
-}
-
 // answerFitted makes an answer fit into a line, without holding up others, and
-// writes it.
-func (s *stream) answerFitted(m message.Message, limit int, encode func([]byte, *message.Message) []byte) {
-	m = s.k.Fit(s.ctx, m, limit, func(m *message.Message) int {
+// writes it. Programs that speak an older dialect don't know the event about deprecated forms.
+func (s *stream) answerFitted(m message.Message, d *message.Dialect) {
+	if m.Type == kernel.DeprecatedEvent && d != message.Current {
+		return
+	}
+	m = s.k.Fit(s.ctx, m, d.MaxLine, func(m *message.Message) int {
 		sent := *m
 		s.outward(&sent)
-		return len(encode(nil, &sent))
+		return len(osevent.AppendIn(d, nil, &sent))
 	})
 	s.outward(&m)
-	s.out.Add(func(dst []byte) []byte { return append(encode(dst, &m), '\n') }, m.Kind.Answers())
+	s.out.Add(func(dst []byte) []byte { return append(osevent.AppendIn(d, dst, &m), '\n') }, m.Kind.Answers())
 	s.sent(m.Kind)
 }
 

@@ -222,7 +222,7 @@ func TestReplaySendsAWorkflowInOrder(t *testing.T) {
 		t.Errorf("got %s %s", events[1].Type, events[1].Data)
 	}
 	events, got = kerneltest.Exchange(k, kerneltest.Query("ask", "Event.Replay", `{"correlationId":"w","limit":2}`))
-	if string(got.Data) != `{"messages":2,"more":true}` || len(events) != 2 {
+	if string(got.Data) != `{"messages":2,"more":true}` || len(events) != 3 || events[0].Type != kernel.DeprecatedEvent || events[1].Type != "Event.Replayed" {
 		t.Errorf("got %d events and %s", len(events), got.Data)
 	}
 	// An older root does not name its workflow, and neither does its answer.

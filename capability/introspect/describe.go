@@ -112,7 +112,7 @@ type olderInput struct {
 var olderDescribe = kernel.DefineQuery[olderInput, olderDescription](kernel.Definition{
 	Type:         "Sys.Describe",
 	Summary:      "Describe a syscall in the form of the older specification.",
-	Presentation: kernel.Presentation{Visibility: kernel.Hidden},
+	Presentation: kernel.Presentation{Visibility: kernel.Hidden, Replaced: "Syscall.Describe"},
 	Journaled:    kernel.Journaled{Recording: kernel.InWorkflows},
 	Access:       principal.ForAll,
 })

@@ -38,7 +38,7 @@ func TestSyscallsAnswer(t *testing.T) {
 		{message.KindQuery, "Syscall.List", `{}`, `{"syscalls":["Echo","Ping","Syscall.Call","Syscall.Describe","Syscall.List","Syscall.Search"],"summaries":{"Echo":"` + summaries["Echo"] + `","Ping":"` + summaries["Ping"] +
 			`","Syscall.Call":"` + summaries["Syscall.Call"] + `","Syscall.Describe":"` + summaries["Syscall.Describe"] + `","Syscall.List":"` + summaries["Syscall.List"] + `","Syscall.Search":"` + summaries["Syscall.Search"] + `"}}`},
 	} {
-		if got := kerneltest.Answer(t, k, kerneltest.Request(c.kind, "req-1", c.name, c.data)); got.Kind != message.KindReply || string(got.Data) != c.want {
+		if _, got := kerneltest.Exchange(k, kerneltest.Request(c.kind, "req-1", c.name, c.data)); got.Kind != message.KindReply || string(got.Data) != c.want {
 			t.Errorf("%s %s: got %s %s", c.name, c.data, got.Kind, got.Data)
 		}
 	}
@@ -136,7 +136,7 @@ func TestDescribeWithoutANameDescribesMessages(t *testing.T) {
 }
 
 func TestDescribeSaysTypeUnderItsOlderName(t *testing.T) {
-	got := kerneltest.Answer(t, kerneltest.Around(t, nil, introspect.Module), kerneltest.Query("req-1", "Sys.Describe", `{"name":"Ping"}`))
+	_, got := kerneltest.Exchange(kerneltest.Around(t, nil, introspect.Module), kerneltest.Query("req-1", "Sys.Describe", `{"name":"Ping"}`))
 	if !strings.HasPrefix(string(got.Data), `{"name":"Ping","type":"query","input":{`) {
 		t.Errorf("got %s", got.Data)
 	}

@@ -94,7 +94,7 @@ func TestCallCallsAnySyscall(t *testing.T) {
 		{message.KindCommand, `{"type":"No.Such"}`, `{"code":404,"message":"No handler for No.Such`},
 		{message.KindCommand, `{"type":"no such"}`, `{"code":422,"message":"Schema validation failed: type`},
 	} {
-		got := kerneltest.Answer(t, k, kerneltest.Request(c.kind, "req-1", "Syscall.Call", c.data))
+		_, got := kerneltest.Exchange(k, kerneltest.Request(c.kind, "req-1", "Syscall.Call", c.data))
 		if !strings.HasPrefix(string(got.Data), c.want) {
 			t.Errorf("%s: got %s", c.data, got.Data)
 		}

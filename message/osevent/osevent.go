@@ -1,9 +1,9 @@
-// Package osevent speaks the older dialect of the message protocol, version 0.1 of
-// the specification, in which a message was called an OsEvent.
+// Package osevent speaks the older dialect of the message protocol, versions 0.1 and 0.2
+// of the specification, in which a message was called an OsEvent.
 //
-// The dialect has other member names (type, name and payload for kind, type and
+// Version 0.1 has other member names (type, name and payload for kind, type and
 // data), the word response for reply, lines of up to 1 MB, and errors with a code
-// in words and with details. Messages are translated here, at the edge; what the
+// in words and with details. Version 0.2 has these names only. Messages are translated here, at the edge; what the
 // details need to know travels in [message.Error] and is on no other wire.
 package osevent
 
@@ -32,7 +32,27 @@ var Dialect = &message.Dialect{
 	TooLong: "Event exceeds maximum line length of 1MB",
 }
 
-// Append appends m as a line of the older dialect without its newline. The data of
+// Numbered holds version 0.2: the names of version 0.1, and the errors and the limit of a line of the
+// current version. A message is of this version if its metadata says so.
+var Numbered = &message.Dialect{
+	Version: "0.2",
+	Kind:    Dialect.Kind,
+	Type:    Dialect.Type,
+	Data:    Dialect.Data,
+	Reply:   Dialect.Reply,
+	MaxLine: message.MaxLine,
+	TooLong: message.Current.TooLong,
+}
+
+// AppendIn appends m as a line of a dialect, whichever it is, without its newline.
+func AppendIn(d *message.Dialect, dst []byte, m *message.Message) []byte {
+	if d == Dialect {
+		return Append(dst, m)
+	}
+	return d.Append(dst, m)
+}
+
+// Append appends m as a line of version 0.1 without its newline. The data of
 // an error, and the errors of jobs, get the older form.
 func Append(dst []byte, m *message.Message) []byte {
 	switch {
@@ -161,6 +181,9 @@ const maxLosses = 16
 
 // parse reads the payload of an older error, which may be anything.
 func parse(data json.RawMessage) (e *message.Error, lost []string) {
+	if e, err := message.ParseError(data); err == nil { // of version 0.2
+		return e, nil
+	}
 	e = &message.Error{Code: 500, Message: "The error came without a message"}
 	lose := func(format string, args ...any) {
 		if len(lost) < maxLosses {
@@ -256,7 +279,7 @@ func (e *Either) Decode(line []byte, m *message.Message) (*message.Dialect, erro
 		return message.Current, nil
 	}
 	d := e.Hear(message.SalvageLine(line))
-	if d == Dialect {
+	if d != message.Current {
 		err = e.older.DecodeTo(line, m)
 	}
 	return d, err
@@ -278,13 +301,15 @@ func (e *Either) Extend(head []byte) int {
 	return d.MaxLine
 }
 
-// dialect returns the dialect of a line, and whether its members show it: a message of the older
+// dialect returns the dialect of a line, and whether its members show it: a message of an older
 // one has a name or a payload, and neither kind nor data.
 func (e *Either) dialect(s *message.Salvage) (_ *message.Dialect, shown bool) {
 	has := func(name string) bool { _, ok := s.Member(name); return ok }
 	switch {
 	case has("kind") || has("data"):
 		return message.Current, true
+	case (has("name") || has("payload")) && s.Version() == Numbered.Version:
+		return Numbered, true
 	case has("name") || has("payload"):
 		return Dialect, true
 	}

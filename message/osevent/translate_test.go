@@ -51,7 +51,9 @@ func TestTranslateReadsEveryCodeAndCause(t *testing.T) {
 		{`{"message":"m","code":"SCHEMA_VIOLATION","details":{"field":"type","expected":"string"}}`, `{"code":422,"message":"m"}`, false},
 		{`{"message":"m","code":"NOT_FOUND","stack":"at x"}`, `{"code":404,"message":"m"}`, true},
 		{`{"message":"m","code":"E_CUSTOM"}`, `{"code":500,"message":"m"}`, true},
-		{`{"message":"m","code":404}`, `{"code":404,"message":"m"}`, true},
+		{`{"message":"m","code":404}`, `{"code":404,"message":"m"}`, false}, // of version 0.2
+		{`{"code":500,"message":"m","cause":{"code":404,"message":"c"}}`, `{"code":500,"message":"m","cause":{"code":404,"message":"c"}}`, false},
+		{`{"message":"m","code":200}`, `{"code":500,"message":"m"}`, true},
 		{`{"message":"m","code":null}`, `{"code":500,"message":"m"}`, true},
 		{`{"message":["m"],"code":"NOT_FOUND"}`, `{"code":404,"message":"The error came without a message"}`, true},
 		{`{"message":"m","details":"text"}`, `{"code":500,"message":"m"}`, true},

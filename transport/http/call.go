@@ -7,11 +7,13 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
 	"kernos/internal/jsonscan"
 	"kernos/internal/jsonvalue"
+	"kernos/kernel"
 	"kernos/message"
 	"kernos/store/blobs"
 	"kernos/transport"
@@ -96,6 +98,9 @@ func writeOutcome(w http.ResponseWriter, o *rpc.Outcome, remote *blobs.Remote) {
 	if o.Request != "" {
 		w.Header().Set("Kernos-Request", string(o.Request))
 	}
+	if o.Deprecated.What != "" {
+		flag(w.Header(), o.Deprecated)
+	}
 	if o.Err == nil {
 		transport.WriteJSON(w, http.StatusOK, append(remote.Outward(o.Data), '\n'))
 		return
@@ -109,6 +114,17 @@ func writeOutcome(w http.ResponseWriter, o *rpc.Outcome, remote *blobs.Remote) {
 		body = jsonvalue.Members(body).Set("name", jsonscan.AppendQuoted(nil, o.ErrorKind())).Set("guidance", o.Guidance).Text()
 	}
 	transport.WriteJSON(w, status, append(body, '\n'))
+}
+
+// flag flags the use of what is deprecated, in the headers of RFC 9745 and RFC 8594.
+func flag(h http.Header, d kernel.Deprecation) {
+	if since, err := time.Parse(time.DateOnly, d.Since); err == nil {
+		h.Set("Deprecation", "@"+strconv.FormatInt(since.Unix(), 10))
+	}
+	if until, err := time.Parse(time.DateOnly, d.Until); err == nil {
+		h.Set("Sunset", until.Format(http.TimeFormat))
+	}
+	h.Set("Kernos-Deprecated", d.What+"; use "+d.Instead)
 }
 
 // parameters reads the body of a call. Nil means that there is none.

@@ -78,6 +78,10 @@ func TestCalls(t *testing.T) {
 		if a.status != c.status || !strings.Contains(a.body, c.want) || !json.Valid([]byte(a.body)) && c.method != "HEAD" || a.header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s %s %.40s: %d %.300s", c.method, c.path, c.body, a.status, a.body)
 		}
+		flags := [...]string{a.header.Get("Deprecation"), a.header.Get("Sunset"), a.header.Get("Kernos-Deprecated")}
+		if alias := c.path == "/v1/call/syscall/ping"; alias != (flags == [...]string{"@1767312000", "Fri, 31 Dec 2027 00:00:00 GMT", "the name Syscall.Ping; use Ping"}) || !alias && flags != [3]string{} {
+			t.Errorf("%s has the flags %q", c.path, flags)
+		}
 		if called := a.header.Get("Kernos-Request") != ""; called != (c.method == "POST" && !strings.Contains(c.path, "/service/") && (c.status < 300 || c.status == 422 || c.status == 500) && !strings.Contains(c.want, "values came")) {
 			t.Errorf("%s %s: it is a call: %t", c.method, c.path, called)
 		}

@@ -271,7 +271,7 @@ func (x *exchange) event(m message.Message) {
 		return
 	}
 	level := "info"
-	if m.Type == kernel.ErrorOccurred {
+	if m.Type == kernel.ErrorOccurred || m.Type == kernel.DeprecatedEvent {
 		level = "warning"
 	}
 	if c.logs(level, meta) {

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"encoding/json"
 
 	"kernos/kernel"
 	"kernos/message"
@@ -34,6 +35,13 @@ func (st *stream) emit(m message.Message) {
 		st.fail(e)
 	case message.KindEvent:
 		switch {
+		case m.Type == kernel.DeprecatedEvent:
+			if st.origin != nil {
+				st.data(st.eventType(m.Type), m.Data, nil, true)
+			} else if st.outcome != nil {
+				_ = json.Unmarshal(m.Data, &st.outcome.Deprecated) // the kernel wrote it
+			}
+			return // the parameters are wanted still
 		case st.origin == nil:
 		case m.Type == kernel.Progressed:
 			dst := st.begin(typeProgress, m.Via)

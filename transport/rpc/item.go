@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"kernos/internal/jsonscan"
+	"kernos/kernel"
 	"kernos/message"
 )
 
@@ -115,6 +116,8 @@ type Outcome struct {
 	Data     json.RawMessage // the reply's data
 	Err      *message.Error  // the error; nil if there was a reply
 	Guidance json.RawMessage // the item that would have come before the error; nil if none
+
+	Deprecated kernel.Deprecation // the deprecated form that the call has used; empty if none
 }
 
 // ErrorKind returns the kind of error that there is guidance about, such as method_not_found; ""

@@ -128,7 +128,7 @@ func TestEverySequenceEndsWithDone(t *testing.T) {
 			"test_twice":      "data done",
 			"test_progress":   "progress progress progress data done",
 			"test_nested":     "progress progress progress data done",
-			"memo_get_all":    "data done",
+			"memo_get_all":    "data data done",
 			"note_set":        "guidance error 422 done",
 			"nothing_there":   "guidance error 404 done",
 			"nothing":         "guidance error 404 done",
@@ -155,8 +155,8 @@ func TestEverySequenceEndsWithDone(t *testing.T) {
 					t.Errorf("got %+v", items[:3])
 				}
 			}
-			if method == "memo_get_all" && items[0].ContentType != "memo.get_all" {
-				t.Errorf("an alias is answered as %s", items[0].ContentType)
+			if method == "memo_get_all" && (items[0].ContentType != "syscall.deprecated" || items[1].ContentType != "memo.get_all") {
+				t.Errorf("an alias is answered as %s and %s", items[0].ContentType, items[1].ContentType)
 			}
 		}
 		c.end(ErrStopped)

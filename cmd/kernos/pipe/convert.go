@@ -69,21 +69,17 @@ func (t *translator) translate(line []byte) (_ []byte, lost []string, err error)
 	if err != nil {
 		return nil, nil, err
 	}
-	version := m.Metadata.SchemaVersion
+	version := m.Metadata.Version()
 	if from == t.to && (version == "" || version == t.to.Version) {
 		return line, nil, nil
 	}
-	if from == osevent.Dialect {
+	if from != message.Current {
 		m, lost = osevent.Translate(m)
 	}
-	if version != "" {
+	if version != "" || t.to == osevent.Numbered { // nothing else shows that version
 		m.Metadata.SchemaVersion = t.to.Version
 	}
-	if t.to == osevent.Dialect {
-		t.buf = osevent.Append(t.buf[:0], &m)
-	} else {
-		t.buf = message.Append(t.buf[:0], &m)
-	}
+	t.buf = osevent.AppendIn(t.to, t.buf[:0], &m)
 	if len(t.buf) > t.to.MaxLine {
 		return nil, nil, fmt.Errorf("it has %d bytes in version %s, where a line has at most %d", len(t.buf), t.to.Version, t.to.MaxLine)
 	}
