@@ -213,8 +213,8 @@ var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
 	Presentation: kernel.Presentation{
 		Title: "List jobs", Words: "schedules, reminders, queue, running jobs, ps",
 		Columns: []string{
-			"ID {jobId:id}", "STATUS {status}", "NAME {name} | steps", "STARTED {created:clock}",
-			"NOTE {error.code} {error.message} | paused: {paused} | {why} | next {next:clock} ({schedule}) | " +
+			"ID {jobId:id}", "STATUS {status:state}", "NAME {name} | steps", "STARTED {created:clock}",
+			"NOTE {error.code} {error.message} | paused: {paused} | {why} | next {next:clock} ({schedule}[ {timeZone}]) | " +
 				"ended {ended:clock} | waits for a program that serves {waitsFor} | " +
 				"{progress.percentage:percent} {progress.note} | due {due:clock}{?status=pending}",
 		},

@@ -339,7 +339,7 @@ var list = kernel.DefineQuery[struct{}, listOutput](kernel.Definition{
 	Presentation: kernel.Presentation{
 		Title: "List MCP servers", Words: "plugins, integrations, ls",
 		Columns: []string{
-			"NAME {name}", "STATE {state}", "TOOLS {toolCount}", "ALLOWED {allowed}", "CHANGED {changes} | 0",
+			"NAME {name}", "STATE {state:state}", "TOOLS {toolCount}", "ALLOWED {allowed}", "CHANGED {changes} | 0",
 			"TARGET {target}",
 		},
 	},

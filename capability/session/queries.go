@@ -118,7 +118,7 @@ var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
 	Presentation: kernel.Presentation{
 		Title: "List sessions", Words: "chats, conversations, ls",
 		Columns: []string{
-			"ID {session:id}", "STATUS {status}", "AGE {updated:age}", "TURNS {turns}", "MODEL {model} | default",
+			"ID {session:id}", "STATUS {status:state}", "AGE {updated:age}", "TURNS {turns}", "MODEL {model} | default",
 			"TITLE {title}",
 		},
 		Errors: []kernel.ErrorDefinition{{Code: 422, When: "the cursor is invalid"}},

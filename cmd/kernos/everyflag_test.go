@@ -164,6 +164,9 @@ var callingCommands = []struct {
 	{"model add openai", "Model.Add"},
 	{"replay flow", "Message.Replay"},
 	{"search milk", "Message.Search"},
+	{"secret list", "Memory.List"},
+	{"secret remove deploys", "Memory.Delete"},
+	{"secret set deploys --for a.example", "Crypto.Seal"},
 	{"session export 01K9ZV5Y2Z4B8Q0R6T7WX4V2QD", "Session.Export"},
 	{"session show 01K9ZV5Y2Z4B8Q0R6T7WX4V2QD", "Session.Export"},
 	{"show a", "Message.List"},
@@ -174,8 +177,8 @@ var callingCommands = []struct {
 
 // otherCommands are the commands that aren't calls.
 var otherCommands = []string{
-	"backup", "cat", "chat", "completion", "completion bash", "completion fish", "completion zsh", "context", "context add", "context list", "context remove", "context set", "context use", "convert", "cp",
-	"doctor", "edit", "handle", "mcp", "mcp install", "model detect", "pipe", "restore", "serve", "stop", "token", "trust", "untrust",
+	"backup", "cat", "chat", "completion", "completion bash", "completion fish", "completion zsh", "config", "context", "context add", "context list", "context remove", "context set", "context use", "convert", "cp",
+	"doctor", "edit", "handle", "mcp", "mcp install", "model detect", "pipe", "restart", "restore", "secret", "serve", "stop", "token", "trust", "untrust",
 }
 
 // TestEveryCommandThatCallsTakesEveryFlag runs the commands that make calls with every flag of calls.

@@ -30,11 +30,11 @@ var commandGroups = []struct {
 	title string
 	names []string
 }{
-	{"Calls, values and files", []string{"call", "cat", "cp", "describe", "edit", "ls"}},
+	{"Calls, values and files", []string{"call", "cat", "cp", "describe", "edit", "ls", "secret"}},
 	{"Jobs", []string{"job"}},
 	{"Conversations and models", []string{"chat", "model", "session"}},
 	{"What happened", []string{"graph", "log", "replay", "search", "show", "watch"}},
-	{"The daemon", []string{"backup", "console", "context", "doctor", "restore", "serve", "status", "stop", "token", "trust", "untrust"}},
+	{"The daemon", []string{"backup", "config", "console", "context", "doctor", "restart", "restore", "serve", "status", "stop", "token", "trust", "untrust"}},
 	{"Programs and code", []string{"convert", "handle", "mcp", "pipe", "register", "test", "types", "unregister", "versions"}},
 }
 
@@ -68,8 +68,8 @@ that isn't a terminal, and no command, means kernos pipe.`,
 		},
 	}
 	root.SetVersionTemplate("kernos {{.Version}}\n")
-	root.AddCommand(backupCommand(), callCommand(), chatCommand(), completionCommand(), consoleCommand(), contextCommand(), convertCommand(), describeCommand(), doctorCommand(),
-		handleCommand(), jobCommand(), lsCommand(), mcpCommand(), modelCommand(), pipeCommand(), restoreCommand(), serveCommand(), sessionCommand(), statusCommand(), stopCommand(), tokenCommand())
+	root.AddCommand(backupCommand(), callCommand(), chatCommand(), completionCommand(), configCommand(), consoleCommand(), contextCommand(), convertCommand(), describeCommand(), doctorCommand(),
+		handleCommand(), jobCommand(), lsCommand(), mcpCommand(), modelCommand(), pipeCommand(), restartCommand(), restoreCommand(), secretCommand(), serveCommand(), sessionCommand(), statusCommand(), stopCommand(), tokenCommand())
 	root.AddCommand(historyCommands()...)
 	root.AddCommand(documentCommands()...)
 	root.AddCommand(scriptCommands()...)
@@ -86,7 +86,7 @@ that isn't a terminal, and no command, means kernos pipe.`,
 		switch c.Name() {
 		case "serve", "convert":
 			concernsThisMachine(c, true)
-		case "restore", "token":
+		case "config", "restart", "restore", "token":
 			concernsThisMachine(c, false)
 		}
 	}

@@ -9,12 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"kernos/cmd/kernos/line"
 )
 
 // Every command that prints data takes -o json, --json and --jq; the others are named here. Commands
 // that don't have their flags parsed are calls, which take all of them.
 func TestForms(t *testing.T) {
-	without := strings.Fields("kernos cat completion bash fish zsh context add remove set use convert cp edit handle mcp install pipe backup restore serve stop trust untrust")
+	without := strings.Fields("kernos cat completion bash fish zsh context add remove set use convert cp edit handle mcp install pipe backup restart restore secret serve stop trust untrust")
 	none := make(map[string]bool)
 	var check func(c *cobra.Command)
 	check = func(c *cobra.Command) {
@@ -80,6 +82,25 @@ func TestOverviewFitsATerminal(t *testing.T) {
 	for _, c := range rootCommand().Commands() {
 		if !c.Hidden && c.GroupID != "" && !slices.Contains(words, c.Name()) {
 			t.Errorf("kernos %s isn't in\n%s", c.Name(), &out)
+		}
+	}
+}
+
+// A word that stands for a command runs one, and is none itself: otherwise help and completion would have two names for it.
+func TestWordsStandForCommands(t *testing.T) {
+	root := rootCommand()
+	for _, w := range line.Words {
+		if c, _, err := root.Find([]string{w.Word}); err == nil && c != root {
+			t.Errorf("%s is a command", w.Word)
+		}
+		if (w.Runs == nil) == (w.Means == "") {
+			t.Errorf("%s either runs something or is explained", w.Word)
+		}
+		if w.Runs == nil || strings.HasPrefix(w.Runs[0], "-") {
+			continue
+		}
+		if c, _, err := root.Find(w.Runs); err != nil || c == root {
+			t.Errorf("%s stands for %q, which is no command", w.Word, w.Runs)
 		}
 	}
 }

@@ -7,7 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kernos/cmd/kernos/backup"
 	"kernos/cmd/kernos/server"
+	"kernos/cmd/kernos/settings"
 	"kernos/internal/exit"
 	"kernos/internal/quantity"
 )
@@ -44,4 +46,23 @@ The server of another context is asked with Syscall.Shutdown, which its token mu
 	addContextFlag(c)
 	c.Flags().Var((*quantity.PositiveDuration)(&timeout), "timeout", "how long to wait for its end: a `TIME` such as 1m")
 	return c
+}
+
+func restartCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "restart",
+		Short: "Stop the daemon, and start it again with its settings",
+		Long: `End the daemon as kernos stop does, and start it again in the background, with the flags and
+variables that it was started with. If none is running, one is started, as every call does.`,
+		Args: noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			home, err := settings.UsableHome()
+			if err != nil {
+				return err
+			}
+			return exit.OnSignal(c.Context(), func(ctx context.Context) error {
+				return exit.Wrap(backup.Restart(ctx, home, c.OutOrStdout()))
+			})
+		},
+	}
 }

@@ -16,8 +16,8 @@ import (
 )
 
 // Forms are the forms in which a value can be written: a time, a time without its date if that is today's, how long ago
-// a time is, the short form of an id, a fraction in percent.
-var Forms = []string{"time", "clock", "age", "id", "percent"}
+// a time is, the short form of an id, a fraction in percent, a state that has a colour.
+var Forms = []string{"time", "clock", "age", "id", "percent", "state"}
 
 // A Phrase is a pattern, or several.
 type Phrase struct{ choices [][]part }

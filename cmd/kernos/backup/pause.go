@@ -36,6 +36,16 @@ func findPause(home daemon.Home) *pause {
 	return p
 }
 
+// Restart ends the daemon of a home, and starts it again as it was started; one that isn't running is started.
+func Restart(ctx context.Context, home daemon.Home, report io.Writer) error {
+	p := findPause(home)
+	release, err := p.begin(ctx, report)
+	if err == nil {
+		release()
+	}
+	return errors.Join(err, p.end(report))
+}
+
 // begin ends the daemon as kernos stop does, and locks its store. Clients may start another
 // one at that moment, which is ended too.
 func (p *pause) begin(ctx context.Context, report io.Writer) (release func(), err error) {
@@ -65,6 +75,8 @@ func (p *pause) end(report io.Writer) error {
 	defer cancel()
 	how := "with the settings that it had"
 	switch {
+	case p.daemon.PID == 0:
+		how = "with the settings of the last kernos serve"
 	case len(p.daemon.Args) == 0:
 		how = "with the settings of the last kernos serve, since it is not known which ones it had"
 	case !slices.Contains(p.daemon.Args, server.DetachedFlag):

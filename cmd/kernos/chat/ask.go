@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -125,13 +124,10 @@ func choose(wanted Found, known []Found) (Found, error) {
 
 // readKey asks for a key, or reads it from standard input.
 func readKey(ctx context.Context, from io.Reader, people io.Writer, host string) (key string, err error) {
-	if in := terminal.Person(from); in != nil {
-		key, err = terminal.Ask(ctx, in, people, fmt.Sprintf("key for %s (what you type is not shown): ", visible.Text(host)), true)
-	} else {
-		key, _ = bufio.NewReader(from).ReadString('\n')
-	}
+	key, err = terminal.AskSecret(ctx, from, people, fmt.Sprintf("key for %s (what you type is not shown): ", visible.Text(host)))
+	key, _, _ = strings.Cut(strings.TrimSpace(key), "\n")
 	if key = strings.TrimSpace(key); key == "" {
-		return "", cmp.Or(err, fmt.Errorf("no key for %s was given: set its environment variable, type the key, or send it to standard input", host))
+		return "", fmt.Errorf("no key for %s was given: set its environment variable, type the key, or send it to standard input", host)
 	}
-	return key, nil
+	return key, err
 }

@@ -350,7 +350,7 @@ func (c *call) find(ctx context.Context) error {
 		}
 		if named {
 			c.Words = words[:1]
-		} else if c.module, c.name = splitName(words); c.name == "" || len(c.meant(words[0])) > 0 {
+		} else if c.module, c.name = splitName(words); c.name == "" || explanation(words[0]) != "" || len(c.meant(words[0])) > 0 {
 			return c.noCommand(words[0])
 		}
 	}
@@ -414,6 +414,9 @@ const shortWord = 4
 
 // noCommand returns the error of a lone word that is neither a command nor a module.
 func (c *call) noCommand(word string) error {
+	if means := explanation(word); means != "" {
+		return &exit.Error{Status: exit.Unknown, Cause: fmt.Errorf("there is no command %q: %s", word, means)}
+	}
 	var names []string
 	for _, known := range c.root.Commands() {
 		if known.IsAvailableCommand() {

@@ -16,6 +16,8 @@ import (
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/exit"
 	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
+	"kernos/internal/patience"
 	"kernos/internal/visible"
 	"kernos/message"
 )
@@ -24,6 +26,9 @@ import (
 func (c *call) send(ctx context.Context, params json.RawMessage) error {
 	show := c.Show
 	show.Templates, show.Method, show.Params = server.UserTemplates(), c.method, params
+	if c.method != nil {
+		show.More = func(cursor string) string { return c.rest(ctx, params, cursor) }
+	}
 	out, err := terminal.NewPrinter(c.screen, show)
 	if err != nil {
 		return err
@@ -99,6 +104,39 @@ func (c *call) remark(data json.RawMessage) {
 	if ok && c.changesNothing() && jsonscan.Member(jsonscan.Member(route.Syscall.Output.JSON(), "properties"), "note") != nil {
 		c.screen.Remark(jsonscan.Unquote(jsonscan.Member(data, "note")))
 	}
+}
+
+// How long the rest of a list is counted, and how many of its pages.
+const (
+	countTime = 2 * time.Second
+	maxPages  = 10
+)
+
+// rest returns how many elements of a list follow a cursor, as far as they are soon counted, and what shows them.
+func (c *call) rest(ctx context.Context, params json.RawMessage, cursor string) string {
+	next := jsonvalue.Members(params).Set("cursor", jsonvalue.Marshal(cursor))
+	words := c.program(append(c.calling(c.module, c.name), Arguments(c.method, next.Text())...)...)
+	ctx, cancel := context.WithTimeout(ctx, patience.For(countTime))
+	defer cancel()
+	if limit := c.method.Find("limit"); limit != nil && limit.Maximum != nil {
+		next = next.Set("limit", jsonvalue.Marshal(int(*limit.Maximum)))
+	}
+	count := 0
+	for page := 0; page < maxPages && cursor != "" && !c.Watch; page++ {
+		data, err := c.kernel.Client().Call(ctx, c.fullName(), next.Set("cursor", jsonvalue.Marshal(cursor)).Text())
+		if err != nil {
+			break
+		}
+		list, more := terminal.ListOf(data)
+		count, cursor = count+len(list), more
+	}
+	switch {
+	case count == 0:
+		return "more: " + words
+	case cursor != "":
+		return fmt.Sprintf("more than %d more: %s", count, words)
+	}
+	return fmt.Sprintf("%d more: %s", count, words)
 }
 
 // limited returns a context that --timeout ends.

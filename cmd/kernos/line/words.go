@@ -14,8 +14,18 @@ var Words = []struct {
 	Alone bool     // only if nothing follows it
 	Means string   // the explanation of a word that runs nothing
 }{
+	{Word: "jobs", Runs: []string{"job", "list"}},
+	{Word: "logs", Runs: []string{"log"}},
+	{Word: "models", Runs: []string{"model", "list"}},
+	{Word: "ps", Runs: []string{"job", "list"}},
+	{Word: "sessions", Runs: []string{"session", "list"}},
 	{Word: "version", Runs: []string{"--version"}},
 	{Word: "-v", Runs: []string{"--version"}, Alone: true},
+
+	{Word: "init", Means: "nothing has to be set up: the first call starts the daemon, and kernos model add connects a model"},
+	{Word: "upgrade", Means: "install the new version over the old one, then kernos restart runs it with the same state"},
+	{Word: "list", Means: "kernos ls lists the syscalls, and kernos MODULE list the things of a module, such as kernos memory list or kernos job list"},
+	{Word: "get", Means: "kernos memory get KEY reads a value, and kernos cat NAME writes a value or a file as it is"},
 }
 
 // Expand returns a command line with the command that its first word stands for, also in what is completed or explained.
@@ -30,4 +40,14 @@ func Expand(args []string) []string {
 		}
 	}
 	return args
+}
+
+// explanation returns what a word that runs nothing means; "" if it isn't one.
+func explanation(word string) string {
+	for _, w := range Words {
+		if w.Word == word {
+			return w.Means
+		}
+	}
+	return ""
 }

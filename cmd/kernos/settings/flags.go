@@ -187,7 +187,7 @@ func (s *Serve) Complete(c *cobra.Command, version string) (err error) {
 	} else {
 		WarnOfVariables(c.ErrOrStderr())
 	}
-	if s.given, err = complete(c, environment); err != nil {
+	if s.given, _, err = complete(c, environment); err != nil {
 		return err
 	}
 	_, err = os.Stat(filepath.Join(home.State(), "log"))

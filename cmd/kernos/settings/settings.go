@@ -80,14 +80,14 @@ func WarnOfVariables(people io.Writer) {
 // the configuration file.
 func Complete(c *cobra.Command) error {
 	WarnOfVariables(c.ErrOrStderr())
-	_, err := complete(c, os.Getenv)
+	_, _, err := complete(c, os.Getenv)
 	return err
 }
 
 // complete is Complete with the variables of an environment. It returns the values that were given by flags and variables, for
-// a process in any directory.
-func complete(c *cobra.Command, environment func(string) string) (given map[string][]string, err error) {
-	given = make(map[string][]string)
+// a process in any directory, and where the settings come from that are no flags: variables, and lines of the file.
+func complete(c *cobra.Command, environment func(string) string) (given map[string][]string, sources map[string]string, err error) {
+	given, sources = make(map[string][]string), make(map[string]string)
 	give := func(name string, values []string) {
 		values = slices.Clone(values)
 		if slices.Contains(paths, name) && values[0] != "" {
@@ -99,11 +99,11 @@ func complete(c *cobra.Command, environment func(string) string) (given map[stri
 	}
 	home, err := homeDirectory()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	file, err := readConfig(filepath.Join(home, "config.yaml"))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, name := range names {
 		flag := c.Flags().Lookup(name)
@@ -134,13 +134,14 @@ func complete(c *cobra.Command, environment func(string) string) (given map[stri
 			}
 			give(name, values)
 		}
+		sources[name] = strings.TrimSuffix(source, ": "+name)
 		for _, text := range values {
 			if err := flag.Value.Set(text); err != nil {
-				return nil, InvalidFlag(source, flag, text, err)
+				return nil, nil, InvalidFlag(source, flag, text, err)
 			}
 		}
 	}
-	return given, nil
+	return given, sources, nil
 }
 
 // A configLine is one setting in the configuration file.

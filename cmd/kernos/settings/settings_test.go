@@ -205,3 +205,16 @@ func TestModelsAreAMappingInTheFile(t *testing.T) {
 		}
 	}
 }
+
+// What is shown of settings has no credentials, also where a person has written one that a daemon would refuse.
+func TestSettingsAreShownWithoutCredentials(t *testing.T) {
+	for value, want := range map[string]string{
+		`{"m":{"baseUrl":"http://a.example/v1","key":"sk-12345678abcdef"}}`: `{"m":{"baseUrl":"http://a.example/v1","key":"[redacted]"}}`,
+		"/a=https://ada:swordfish@a.example/x,/b=/srv:ro":                   "/a=https://[redacted]@a.example/x,/b=/srv:ro",
+		"127.0.0.1:7420": "127.0.0.1:7420",
+	} {
+		if got := withoutCredentials(value); got != want {
+			t.Errorf("%s is shown as %s, want %s", value, got, want)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package terminal
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -24,6 +25,23 @@ func Agrees(ctx context.Context, in *os.File, out io.Writer, question string) (b
 	answer, err := Ask(ctx, in, out, question, false)
 	return strings.HasPrefix(strings.ToLower(strings.TrimSpace(answer)), "y"), err
 }
+
+// AskSecret asks a person for a secret, without showing it, or reads it from an input that isn't a terminal, without the last
+// line break. It is an error if there is none.
+func AskSecret(ctx context.Context, from io.Reader, people io.Writer, question string) (text string, err error) {
+	if in := Person(from); in != nil {
+		text, err = Ask(ctx, in, people, question, true)
+	} else if data, readErr := io.ReadAll(io.LimitReader(from, maxSecret)); readErr == nil {
+		text = strings.TrimRight(string(data), "\r\n")
+	}
+	if text == "" && err == nil {
+		err = errors.New("nothing was given: type it, or send it to standard input")
+	}
+	return text, err
+}
+
+// maxSecret is how much is read of a secret: more than any syscall takes.
+const maxSecret = 64 << 10
 
 // Ask writes a question and returns the line that a person types on the terminal in. A hidden answer isn't
 // shown. It returns io.EOF after Ctrl-D. When ctx ends, Ask returns its error and leaves the terminal as it

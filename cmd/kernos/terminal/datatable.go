@@ -15,7 +15,7 @@ import (
 // printTable shows a value as a table: a row for each element of a list, or else for each member
 // of an object. If an object is a list with some facts about it, such as where the next page
 // begins, the list is shown, and the facts beside it.
-func printTable(s *Screen, data json.RawMessage) error {
+func printTable(s *Screen, data json.RawMessage, more More) error {
 	list, facts, ok := listOf(data)
 	if !ok {
 		members := jsonvalue.Members(data)
@@ -28,7 +28,6 @@ func printTable(s *Screen, data json.RawMessage) error {
 		}
 		return s.Table(nil, rows)
 	}
-	s.facts(facts)
 	var columns []string
 	for _, e := range list {
 		for _, m := range jsonvalue.Members(e) {
@@ -52,7 +51,7 @@ func printTable(s *Screen, data json.RawMessage) error {
 			rows[i][0] = cell("", e)
 		}
 	}
-	return s.Table(columns, rows)
+	return s.list(facts, more, func() error { return s.Table(columns, rows) })
 }
 
 // listOf returns the elements of a list, or of the only list of an object, and the other members of that object; false for an
@@ -74,15 +73,35 @@ func listOf(data json.RawMessage) (list []json.RawMessage, facts jsonvalue.Objec
 	return list, facts, ok
 }
 
-// facts notes what is said about a list.
-func (s *Screen) facts(facts jsonvalue.Object) {
+// ListOf returns the elements of a page of a list, and the cursor of the next page; "" if it is the last one.
+func ListOf(data json.RawMessage) (list []json.RawMessage, cursor string) {
+	list, facts, _ := listOf(data)
+	cursor, _ = jsonvalue.String(facts.Get("cursor"))
+	return list, cursor
+}
+
+// More returns what to say of the pages that follow a list, by the cursor of the next one.
+type More func(cursor string) string
+
+// list notes what is said about a list, writes the list, and says how much of it isn't shown.
+func (s *Screen) list(facts jsonvalue.Object, more More, write func() error) error {
+	rest := ""
 	for _, f := range facts {
 		if note, ok := jsonvalue.String(f.Value); ok && f.Name == "note" {
 			s.Remark(note)
 			continue
 		}
+		if cursor, ok := jsonvalue.String(f.Value); ok && f.Name == "cursor" && more != nil {
+			rest = more(cursor)
+			continue
+		}
 		s.Note("%s: %s", visible.Text(f.Name), cell(f.Name, f.Value))
 	}
+	err := write()
+	if err == nil && rest != "" {
+		s.Note("%s", visible.Text(rest))
+	}
+	return err
 }
 
 // cell returns the value of a member in a table, on one line: a time as a time, and nested values short.

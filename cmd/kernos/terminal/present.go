@@ -14,19 +14,24 @@ import (
 
 // Present writes the reply to a call as the definition of its method wants it shown to people: as a table, or in one line. It
 // reports false, and writes nothing, if the definition has neither for this reply.
-func (s *Screen) Present(p *client.Presentation, params, reply json.RawMessage) (bool, error) {
+func (s *Screen) Present(p *client.Presentation, params, reply json.RawMessage, more More) (bool, error) {
 	line, err := phrase.Parse(p.Result)
 	if text := line.Fill(s.values(reply, params, ", ")); err == nil && text != "" {
 		return true, s.Line(visible.Lines(text))
 	}
 	var titles []string
 	var texts []phrase.Phrase
+	coloured := make(map[int]bool)
 	for _, column := range p.Columns {
 		title, pattern, _ := strings.Cut(column, " ")
 		text, err := phrase.Parse(pattern)
 		if err != nil {
 			return false, nil // of a later version, perhaps
 		}
+		if first, _, _ := strings.Cut(pattern, " | "); strings.LastIndexByte(first, '{') == 0 && (strings.HasSuffix(first, ":time}") || strings.HasSuffix(first, ":clock}")) {
+			title += s.Now.Local().Format(" (MST)")
+		}
+		coloured[len(titles)] = strings.HasSuffix(pattern, ":state}")
 		titles, texts = append(titles, title), append(texts, text)
 	}
 	if len(texts) == 0 {
@@ -36,7 +41,8 @@ func (s *Screen) Present(p *client.Presentation, params, reply json.RawMessage) 
 		var rows [][]string
 		for i, text := range texts {
 			if shown := text.Fill(s.values(reply, nil, ",")); shown != "" {
-				rows = append(rows, []string{strings.ToLower(titles[i]), shown})
+				title, _, _ := strings.Cut(p.Columns[i], " ")
+				rows = append(rows, []string{strings.ToLower(title), shown})
 			}
 		}
 		return true, s.Table(nil, rows)
@@ -51,8 +57,20 @@ func (s *Screen) Present(p *client.Presentation, params, reply json.RawMessage) 
 			rows[i] = append(rows[i], Clip(text.Fill(s.values(element, nil, ",")), widestCell))
 		}
 	}
-	s.facts(facts)
-	return true, s.Table(titles, rows)
+	err = s.list(facts, more, func() error {
+		return s.table(titles, rows, func(column int, text string) Style {
+			if !coloured[column] {
+				return Plain
+			}
+			return stateStyles[text]
+		})
+	})
+	return true, err
+}
+
+// stateStyles are the colours of what {PATH:state} writes.
+var stateStyles = map[string]Style{
+	"running": Cyan, "starting": Cyan, "completed": Green, "connected": Green, "failed": Red, "pending": Yellow, "waiting": Yellow, "idle": Faint,
 }
 
 // Failure returns why what was asked for has failed, by the reply to a call; "" if it hasn't.
@@ -106,7 +124,7 @@ func (s *Screen) formed(value json.RawMessage, form, between string) string {
 		return clock(at, s.Now)
 	case form == "age" && number > 0:
 		return Age(at, s.Now)
-	case form != "":
+	case form != "" && form != "state":
 		return ""
 	}
 	if list := jsonvalue.Elements(value); list != nil {

@@ -66,7 +66,7 @@ func TestTableOfTokens(t *testing.T) {
 		`"browser":{"origin":"https://b"},"expired":true`:                                         "-       -        expired  key of a browser at https://b",
 		`"cookie":true,"expires":1735000000000`:                                                   "cookie of an earlier version, no longer accepted",
 	} {
-		if got := presented(t, "Token.List", "{}", `{"tokens":[{"name":"ci",`+token+`}]}`); !strings.HasPrefix(got, "NAME  PRESET  CREATED ") || !strings.HasSuffix(got, "  "+want+"\n") {
+		if got := presented(t, "Token.List", "{}", `{"tokens":[{"name":"ci",`+token+`}]}`); !strings.HasPrefix(got, "NAME  PRESET  CREATED (") || !strings.HasSuffix(strings.Join(strings.Fields(got), " "), " "+strings.Join(strings.Fields(want), " ")) {
 			t.Errorf("%s: %s", token, got)
 		}
 	}
@@ -95,6 +95,48 @@ func TestPresent(t *testing.T) {
 	} {
 		if got := presented(t, c.typ, c.params, c.reply); got != c.want {
 			t.Errorf("%s %s: got\n%s", c.typ, c.reply, got)
+		}
+	}
+}
+
+// A list of jobs fits 80 columns, names the zone of its times, shows states in colour, and says how many jobs it leaves out.
+func TestListOfJobsInATerminal(t *testing.T) {
+	r, err := daemon.Definitions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := r.Lookup("Job.List")
+	zone := time.Local
+	time.Local = time.FixedZone("CEST", 2*60*60)
+	defer func() { time.Local = zone }()
+	reply := `{"jobs":[{"jobId":"01K9Z000000000000000X4V2QD","status":"failed","name":"A.Very.Long.Name.Of.A.Syscall","created":1735000000000,"error":{"code":502,"message":"` + strings.Repeat("wide ", 40) + `"}},
+		{"jobId":"01K9Z000000000000000X4V2QE","status":"running","name":"Echo","created":1734900000000}],"cursor":"d8"}`
+	show := func(colour bool, more More) string {
+		var out strings.Builder
+		screen := &Screen{Out: &out, Err: &out, Width: 80, Colour: colour, Now: time.UnixMilli(1735000000000)}
+		if done, err := screen.Present(&client.Presentation{Columns: s.Columns}, nil, json.RawMessage(reply), more); err != nil || !done {
+			t.Fatal(done, err)
+		}
+		return out.String()
+	}
+	plain := show(false, func(cursor string) string { return "7 more after " + cursor })
+	lines := strings.Split(plain, "\n")
+	for _, line := range lines {
+		if Columns(line) > 80 {
+			t.Errorf("a line has %d columns: %s", Columns(line), line)
+		}
+	}
+	for i, want := range []string{"STARTED (CEST)  NOTE", "  02:26:40 ", "  Dec 22 22:40", "kernos: 7 more after d8"} {
+		if !strings.Contains(lines[i], want) {
+			t.Errorf("%q isn't in %q", want, lines[i])
+		}
+	}
+	if strings.Contains(plain, "\x1b") {
+		t.Errorf("a screen without colours has some: %q", plain)
+	}
+	for _, want := range []string{"\x1b[31mfailed\x1b[0m", "\x1b[36mrunning\x1b[0m"} {
+		if got := show(true, nil); !strings.Contains(got, want) || !strings.Contains(got, "kernos: cursor: d8") {
+			t.Errorf("%q isn't in %q", want, got)
 		}
 	}
 }

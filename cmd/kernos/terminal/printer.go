@@ -32,6 +32,7 @@ type Output struct {
 
 	Method *client.Method  // whose replies are shown as it presents them; nil for none
 	Params json.RawMessage // of the call
+	More   More            // what to say of a list that has more pages; nil for their cursor
 }
 
 // A Printer shows the data of a call.
@@ -44,11 +45,12 @@ type Printer struct {
 	bare      bool // strings that a filter yields are shown without quotes
 	method    *client.Method
 	params    json.RawMessage
+	more      More
 }
 
 // NewPrinter returns a printer, or an error that names the flag whose value is wrong.
 func NewPrinter(s *Screen, o Output) (*Printer, error) {
-	p := &Printer{screen: s, mode: o.Mode, templates: o.Templates, method: o.Method, params: o.Params, bare: o.Mode == "" || o.Mode == "raw"}
+	p := &Printer{screen: s, mode: o.Mode, templates: o.Templates, method: o.Method, params: o.Params, more: o.More, bare: o.Mode == "" || o.Mode == "raw"}
 	if p.mode == "" {
 		p.mode = "ndjson"
 		if s.IsTerminal() || o.People && o.Filter == "" && o.Template == "" {
@@ -125,7 +127,7 @@ func (p *Printer) Print(ctx context.Context, item *client.Item) error {
 // Present shows the data of an item as the definition of the method presents it, or else as Print does.
 func (p *Printer) Present(item *client.Item) error {
 	if m := p.method; m != nil && item.ContentType == m.Module+"."+m.Name {
-		if done, err := p.screen.Present(&m.Presentation, p.params, item.Data); done || err != nil {
+		if done, err := p.screen.Present(&m.Presentation, p.params, item.Data, p.more); done || err != nil {
 			return err
 		}
 	}
@@ -219,7 +221,7 @@ func (p *Printer) value(data json.RawMessage) error {
 			return p.screen.Write(text)
 		}
 	case "table":
-		return printTable(p.screen, data)
+		return printTable(p.screen, data, p.more)
 	case "pretty":
 		if text, ok := jsonvalue.String(data); ok {
 			return p.screen.Line(visible.Lines(text))

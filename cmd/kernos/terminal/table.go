@@ -25,28 +25,43 @@ func columnsOf(rows [][]string) (shown [][]string, widths []int) {
 // Table writes the rows of a table under their titles. The cells may come from another server: what a terminal
 // would obey in them is written out.
 func (s *Screen) Table(titles []string, rows [][]string) error {
+	return s.table(titles, rows, func(int, string) Style { return Plain })
+}
+
+// table is Table with the style of each cell.
+func (s *Screen) table(titles []string, rows [][]string, style func(column int, text string) Style) error {
 	shown, widths := columnsOf(append([][]string{titles}, rows...))
 	if s.IsTerminal() {
 		s.squeeze(widths)
 	}
-	write := func(row []string, st Style) error {
-		cells := make([]string, len(row))
-		for i, text := range row {
-			cells[i] = Pad(text, widths[i])
+	for n, row := range shown {
+		if n == 0 && len(titles) == 0 {
+			continue
 		}
-		line := strings.TrimRight(strings.Join(cells, "  "), " ")
-		if s.IsTerminal() {
-			line = Clip(line, s.Width) // the columns may be wider than the terminal
+		var b strings.Builder
+		at, last := 0, len(row)-1
+		for last > 0 && row[last] == "" {
+			last--
 		}
-		return s.Line(s.Paint(st, line))
-	}
-	if len(titles) > 0 {
-		if err := write(shown[0], Faint); err != nil {
-			return err
+		for i, text := range row[:min(last+1, len(row))] {
+			width := widths[i]
+			if s.IsTerminal() {
+				width = min(width, s.Width-at) // the columns may be wider than the terminal
+			}
+			if width <= 0 {
+				break
+			}
+			st := Faint
+			if n > 0 {
+				st = style(i, text)
+			}
+			cell := Clip(text, width)
+			b.WriteString(s.Paint(st, cell))
+			if at += width + 2; i < last {
+				b.WriteString(strings.Repeat(" ", width-Columns(cell)+2))
+			}
 		}
-	}
-	for _, row := range shown[1:] {
-		if err := write(row, Plain); err != nil {
+		if err := s.Line(strings.TrimRight(b.String(), " ")); err != nil {
 			return err
 		}
 	}

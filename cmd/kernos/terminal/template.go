@@ -60,10 +60,13 @@ var templateFunctions = template.FuncMap{
 // shortID is how many columns the short form of an id has.
 const shortID = 12
 
-// clock writes a time: without its date if that is today's.
+// clock writes a time: without its date if that is today's, and without the year if that is this year.
 func clock(t, now time.Time) string {
-	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
+	switch now = now.In(t.Location()); {
+	case t.Format(time.DateOnly) == now.Format(time.DateOnly):
 		return t.Format(time.TimeOnly)
+	case t.Year() == now.Year():
+		return t.Format("Jan _2 15:04")
 	}
 	return t.Format("2006-01-02 15:04")
 }
