@@ -22,6 +22,7 @@ type Info struct {
 	Policy  []rule    `json:"policy,omitzero" jsonschema_description:"Its rules."`
 	Allowed []string  `json:"allowed,omitzero" jsonschema_description:"Syscalls that Session.Decide has allowed for the session."`
 	Budget  Budget    `json:"budget" jsonschema_description:"What a turn may use."`
+	Total   *Total    `json:"total,omitzero" jsonschema_description:"What all of its turns may use together; used is what they have used. None means any number."`
 	Compact string    `json:"compact,omitzero" jsonschema:"enum=auto,enum=never" jsonschema_description:"Whether earlier messages are summarized by themselves; none means auto."`
 	Used    Usage     `json:"used" jsonschema_description:"What its turns have used."`
 	Turns   int       `json:"turns" jsonschema_description:"How many turns have ended."`
@@ -42,6 +43,9 @@ func (x *Sessions) info(s *session) (i Info, err error) {
 	i = Info{
 		Session: s.ID, Title: s.Title, Agent: s.Agent, Model: s.Model, Tools: s.Tools, Policy: s.Policy, Allowed: s.Allowed,
 		Budget: s.Budget, Compact: s.Compact, Used: s.Used, Turns: max(s.Turns, len(s.Ended)), Created: s.Created, Updated: s.Updated, Seq: s.Seq, Leaf: s.Leaf, Fork: s.Fork, Status: "idle",
+	}
+	if s.Total != (Total{}) {
+		i.Total = &s.Total
 	}
 	if s.Parent != nil {
 		i.Parent = s.Parent.Session
