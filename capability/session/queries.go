@@ -8,6 +8,7 @@ import (
 
 	"kernos/kernel"
 	"kernos/kernel/principal"
+	"kernos/message"
 	"kernos/store"
 	"kernos/store/cursor"
 )
@@ -108,6 +109,25 @@ type listed struct {
 	Updated int64  `json:"updated" jsonschema_description:"When it changed last."`
 	Seq     uint64 `json:"seq" jsonschema_description:"Its last message."`
 	Parent  string `json:"parent,omitzero" jsonschema_description:"The session that has asked this one."`
+	Asks    []asks `json:"asks,omitzero" jsonschema_description:"Its calls that wait for Session.Decide."`
+}
+
+type asks struct {
+	Call string       `json:"call" jsonschema_description:"The call."`
+	Name message.Type `json:"name" jsonschema_description:"The syscall that it calls."`
+}
+
+// asking returns the calls of the open turn that wait for a decision.
+func (s *session) asking() (all []asks) {
+	if s.turn == nil {
+		return nil
+	}
+	for _, c := range s.turn.Calls {
+		if c.State == callAsked {
+			all = append(all, asks{c.ID, c.Name})
+		}
+	}
+	return all
 }
 
 type listOutput struct {
@@ -147,7 +167,7 @@ func (x *Sessions) list(ctx context.Context, in listInput) (listOutput, error) {
 		if err != nil || in.Status != "" && in.Status != i.Status {
 			return false, err
 		}
-		out.Sessions = append(out.Sessions, listed{s.ID, s.Title, s.Model, i.Status, i.Turns, s.Created, s.Updated, s.Seq, i.Parent})
+		out.Sessions = append(out.Sessions, listed{s.ID, s.Title, s.Model, i.Status, i.Turns, s.Created, s.Updated, s.Seq, i.Parent, s.asking()})
 		return true, nil
 	})
 	return out, err
