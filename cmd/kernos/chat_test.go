@@ -245,6 +245,33 @@ See the book (https://example.com/tea).
 			t.Errorf("got\n%s", got)
 		}
 	})
+	t.Run("Ctrl-C clears the line, and a second one leaves", func(t *testing.T) {
+		x := talks.chat(t, 80, 24)
+		x.idle()
+		x.Type("a question")
+		x.Edits("a question")
+		x.Type(tty.CtrlC)
+		x.Until(ready + "\nCtrl-C again leaves")
+		x.Type("more")
+		x.When("the hint is gone", func(s string) bool { return strings.HasSuffix(s, "> more") })
+		x.Type(tty.CtrlC)
+		x.Until(ready + "\nCtrl-C again leaves")
+		x.Type(tty.CtrlC)
+		if status := x.Wait(); status != 0 || strings.Contains(x.Screen(), "again") {
+			t.Errorf("status %d:\n%s", status, x.Screen())
+		}
+	})
+	t.Run("a chat begins with a message", func(t *testing.T) {
+		x := talks.chat(t, 80, 24, "hello", "there")
+		x.answers <- modeltest.Answer{Text: "Hello."}
+		x.Until("> hello there\n\nHello.\n\n" + ready)
+		x.says("and you?", modeltest.Answer{Text: "I am well."})
+		id := x.leave()
+		y := talks.chat(t, 80, 24, "--resume", id, "once more")
+		y.answers <- modeltest.Answer{Text: "Once more."}
+		y.Until("> and you?", "> once more\n\nOnce more.\n\n"+ready)
+		y.leave()
+	})
 	t.Run("a turn goes on without the chat, and is resumed", func(t *testing.T) {
 		x := talks.chat(t, 80, 24)
 		x.idle()
@@ -395,6 +422,9 @@ See the book (https://example.com/tea).
 		if out, notes := run("a diff", 0, []string{"-p", "what is it?"}, modeltest.Answer{Text: "A **diff**."}); out != "A **diff**.\n" || notes != "" {
 			t.Errorf("got %q, %q", out, notes)
 		}
+		if out, notes := run("a diff", 0, []string{"what", "is it?"}, modeltest.Answer{Text: "That diff."}); out != "That diff.\n" || notes != "" {
+			t.Errorf("got %q, %q", out, notes)
+		}
 		session, _, _ := talks.house.run("", "session", "list", "--jq", ".sessions[0].session")
 		session = strings.TrimSpace(session)
 		if out, _, _ := talks.house.run("", "session", "show", session); !strings.Contains(out, "> what is it?\n  \n  a diff\n") {
@@ -435,6 +465,7 @@ See the book (https://example.com/tea).
 			status     int
 		}{
 			{"chat", "there is nothing to say: standard input is empty; give -p TEXT", 2},
+			{"chat hello -p x", "-p and TEXT are both the message: give one of them", 2},
 			{"chat --last --resume X -p x", "--resume and --last each name the session", 2},
 			{"chat --last --agent os://a.md -p x", "--agent is for a new session", 2},
 			{"chat --resume 01ABC…ZZZZZZ -p x", "Session not found: 01ABC…ZZZZZZ (Session.List lists the sessions: kernos session list)", 1},

@@ -14,6 +14,7 @@
 //
 //   - Asking a server for its models, one per server: [Detect] waits for them.
 //   - What the end of the client causes: its calls end.
+//   - Reporting the first view, once per conversation: it ends when the loop has taken the message, or has ended.
 package chat
 
 import (

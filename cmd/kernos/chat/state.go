@@ -48,8 +48,10 @@ type screen struct {
 	editing   bool         // the editor has the arguments of the first of them
 	wanted    []editedArgs // arguments that a person has edited
 	canceling bool
+	pressed   bool // the last key was Ctrl-C: the next one leaves
 	leaving   bool
 
+	blank    bool     // nothing of the view is drawn yet
 	pending  []string // lines to be printed
 	printing bool
 	prints   uint64 // batches of lines that were printed
@@ -109,6 +111,7 @@ type (
 		then  func(*screen) tea.Cmd // nil, or what follows in the loop
 	}
 	offerSeenMsg struct{ offer *offer }
+	drawnMsg     struct{} // the view is drawn for the first time
 	printedMsg   struct{}
 	tickMsg      struct{}
 )

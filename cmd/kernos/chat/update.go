@@ -1,16 +1,20 @@
 package chat
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/visible"
@@ -45,8 +49,12 @@ func (m *screen) restore(session string) error {
 
 // run shows the conversation until the person leaves.
 func (m *screen) run(ctx context.Context) error {
-	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(m.opts.in), tea.WithOutput(m.opts.Out), tea.WithoutSignalHandler())
+	file, _ := m.opts.Out.(*os.File) // Prepare has found that it is a terminal
+	out := &drawing{File: file}
+	m.blank = true
+	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(m.opts.in), tea.WithOutput(out), tea.WithoutSignalHandler())
 	m.post = p.Send
+	out.first = func() { p.Send(drawnMsg{}) }
 	_, err := p.Run()
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -57,11 +65,32 @@ func (m *screen) run(ctx context.Context) error {
 	return err
 }
 
+// A drawing is a terminal that reports when the view is drawn for the first time. Until then bubbletea takes the whole
+// terminal for the view, and what is printed would erase it.
+type drawing struct {
+	*os.File
+	first func()
+	once  sync.Once
+}
+
+// Write implements [io.Writer]. The modes of the terminal are set together with the first view.
+func (d *drawing) Write(text []byte) (int, error) {
+	n, err := d.File.Write(text)
+	if bytes.Contains(text, []byte(ansi.SetModeBracketedPaste)) {
+		d.once.Do(func() { go d.first() }) // the loop may wait for this write
+	}
+	return n, err
+}
+
 // Init implements [tea.Model].
 func (m *screen) Init() tea.Cmd {
 	cmds := []tea.Cmd{m.learn, m.notice}
 	if m.turn != "" {
 		cmds = append(cmds, m.follow())
+	}
+	if m.opts.First != "" {
+		m.editor.SetValue(m.opts.First)
+		cmds = append(cmds, m.submit())
 	}
 	return tea.Batch(cmds...)
 }
@@ -79,8 +108,12 @@ func (m *screen) update(msg tea.Msg) tea.Cmd {
 		m.width, m.height = cmp.Or(msg.Width, 80), cmp.Or(msg.Height, 24) // a terminal may not know its size
 		m.fit()
 	case tea.KeyPressMsg:
+		if msg.String() != "ctrl+c" {
+			m.pressed = false
+		}
 		return m.key(msg)
 	case tea.PasteMsg:
+		m.pressed = false
 		return m.edit(msg)
 	case eventMsg:
 		return m.watched(event(msg))
@@ -108,6 +141,8 @@ func (m *screen) update(msg tea.Msg) tea.Cmd {
 		m.early = ""
 	case offerSeenMsg:
 		msg.offer.noticed = true
+	case drawnMsg:
+		m.blank = false
 	case printedMsg:
 		m.printing = false
 		m.prints++
@@ -121,11 +156,11 @@ func (m *screen) update(msg tea.Msg) tea.Cmd {
 // print prints the lines that wait, one batch after the other: the order of two commands isn't certain.
 // A batch is no longer than what fits above the view: the terminal would keep copies of the view.
 func (m *screen) print() tea.Cmd {
-	if m.printing || len(m.pending) == 0 {
+	if m.blank || m.printing || len(m.pending) == 0 {
 		return nil
 	}
 	m.printing = true
-	n := min(len(m.pending), max(m.height-len(m.lines())-1, 1))
+	n := min(len(m.pending), max(m.height-len(m.lines())-m.editor.Height()-len(m.under()), 1))
 	text := strings.Join(m.pending[:n], "\n")
 	m.pending = m.pending[n:]
 	return tea.Sequence(tea.Println(text), func() tea.Msg { return printedMsg{} })
@@ -245,6 +280,7 @@ func (m *screen) ended(e turnEndedMsg) tea.Cmd {
 	if len(m.queue) > 0 {
 		m.turn = m.queue[0].turn
 		m.queue = m.queue[1:]
+		m.pressed = false // the next Ctrl-C ends this turn
 		return m.follow()
 	}
 	return nil
@@ -310,8 +346,12 @@ func (m *screen) recall(earlier bool) bool {
 	return true
 }
 
-// interrupt is what Ctrl-C does: it ends the turn, and a second one leaves.
+// interrupt is what Ctrl-C does: it ends the turn, or clears the editor, and a second one leaves.
 func (m *screen) interrupt() tea.Cmd {
+	if m.pressed {
+		return m.leave()
+	}
+	m.pressed = true
 	switch {
 	case m.editing:
 		m.editing = false
@@ -322,11 +362,9 @@ func (m *screen) interrupt() tea.Cmd {
 		return func() tea.Msg {
 			return answeredMsg{err: m.client.do(m.ctx, "Session.Cancel", session, map[string]any{})}
 		}
-	case !m.busy() && m.editor.Value() != "":
+	case !m.busy():
 		m.editor.Reset()
 		m.menu = menu{}
-	default:
-		return m.leave()
 	}
 	return nil
 }
@@ -376,6 +414,19 @@ func (m *screen) lines() []string {
 	return append(lines, m.question()...)
 }
 
+// under returns the lines below the editor.
+func (m *screen) under() []string {
+	switch {
+	case m.leaving:
+		return nil
+	case len(m.menu.items) > 0:
+		return m.menuLines()
+	case m.pressed:
+		return []string{m.out.Paint(terminal.Faint, m.transcript.clip("Ctrl-C again leaves"))}
+	}
+	return nil
+}
+
 // View implements [tea.Model].
 func (m *screen) View() tea.View {
 	if m.leaving {
@@ -386,13 +437,13 @@ func (m *screen) View() tea.View {
 	if m.asking() {
 		editor = nil
 	}
-	menu := m.menuLines()
+	under := m.under()
 	live := m.transcript.live()
-	if room := max(m.height-len(below)-len(editor)-len(menu)-1, 0); len(live) > room {
+	if room := max(m.height-len(below)-len(editor)-len(under)-1, 0); len(live) > room {
 		live = live[len(live)-room:]
 	}
 	above := append(live, below...)
-	v := tea.NewView(strings.Join(slices.Concat(above, editor, menu), "\n") + invisible(m.prints))
+	v := tea.NewView(strings.Join(slices.Concat(above, editor, under), "\n") + invisible(m.prints))
 	if cursor := m.editor.Cursor(); cursor != nil && !m.asking() {
 		cursor.Y += len(above)
 		v.Cursor = cursor
