@@ -52,7 +52,7 @@ type startOutput struct {
 
 var start = kernel.DefineCommand[startInput, startOutput](kernel.Definition{
 	Type:    "Job.Start",
-	Summary: "Run a syscall in the background, now, later or on a schedule. The reply comes when the job is durable, before it runs.",
+	Summary: "Run a syscall in the background, now, later or on a schedule; a reminder runs Notify.Send. The reply comes when the job is durable, before it runs.",
 	Input:   schema.Input[startInput]().Example(`{"name":"Notify.Send","payload":{"text":"Stretch"},"at":"in 10 minutes"}`),
 	Emits:   events,
 	Presentation: kernel.Presentation{
