@@ -23,9 +23,9 @@ chat has ended, and --resume comes back to it. kernos graph SESSION shows why ea
 happened.
 
 TEXT is the first message. A line that begins with / is a command; /help lists them. @PATH
-sends a file. Tab completes commands, files, syscalls and skills; Ctrl-J begins another line.
-Ctrl-C ends the turn, or clears the line; a second one leaves. Markdown is shown as a
-terminal can; --plain shows it as it is written.
+sends a file. Tab completes commands, files, syscalls and skills, Ctrl-J begins another line,
+and Ctrl-R searches earlier inputs. Ctrl-C ends the turn, or clears the line; a second one
+leaves. Markdown is shown as a terminal can; --plain shows it as it is written.
 
 With nothing configured, model servers on this machine and keys in the environment are
 looked for (kernos model detect), and otherwise the model demo answers, which is built in.

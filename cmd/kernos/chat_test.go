@@ -128,8 +128,9 @@ tea  │a spoon
 
 See the book (https://example.com/tea).
 
-> a message, /help, @file`
-		if got := x.Screen(); !strings.HasSuffix(got, want) {
+> a message, /help, @file
+default · `
+		if got := x.Screen(); !strings.Contains(got, want) {
 			t.Errorf("got\n%s", got)
 		}
 		if !strings.Contains(x.Output(), "\x1b[1mhow\x1b[") || !strings.Contains(x.Output(), "\x1b[36mwater\x1b[") {
@@ -161,7 +162,7 @@ See the book (https://example.com/tea).
 	t.Run("reasoning, calls and approvals", func(t *testing.T) {
 		x := talks.chat(t, 60, 50)
 		x.says("look", modeltest.Answer{Reasoning: "I should look it up in the memory.", Calls: []modeltest.Call{{Name: "Memory.List", Args: `{"prefix":"nothing/"}`}}}, modeltest.Answer{Text: "There is nothing."})
-		if got := x.Screen(); !regexp.MustCompile(`(?s)∴ .* \(8 words\).*\? Memory.List \{"prefix":"nothing/"\}\n  ✓ \d+m?s .*There is nothing\.`).MatchString(got) {
+		if got := x.Screen(); !regexp.MustCompile(`(?s)∴ .* \(8 words\).*\? Memory.List \{"prefix":"nothing/"\}\n  ✓ \d+m?s no keys\n.*There is nothing\.`).MatchString(got) {
 			t.Errorf("got\n%s", got)
 		}
 		x.command("/reasoning", "I should look it up in the memory.")
@@ -194,7 +195,7 @@ See the book (https://example.com/tea).
 		x.Until("the arguments aren't JSON")
 		x.Type(strings.Repeat("\x08", 80) + `{"url":"http://127.0.0.1:2/"}`)
 		x.When("the arguments alone", func(s string) bool {
-			return strings.HasSuffix(strings.TrimSpace(s), `Esc goes back`+"\n"+`> {"url":"http://127.0.0.1:2/"}`)
+			return strings.Contains(s, `Esc goes back`+"\n"+`> {"url":"http://127.0.0.1:2/"}`+"\n")
 		})
 		x.Type(tty.Enter)
 		x.Until("denied: call it with these arguments instead", "allowed once", "It isn't there.")
@@ -271,6 +272,27 @@ See the book (https://example.com/tea).
 		y.answers <- modeltest.Answer{Text: "Once more."}
 		y.Until("> and you?", "> once more\n\nOnce more.\n\n"+ready)
 		y.leave()
+	})
+	t.Run("the line below the editor lives, and leaves nothing behind", func(t *testing.T) {
+		x := talks.chat(t, 80, 24)
+		x.idle()
+		if strings.Contains(x.Screen(), "session") {
+			t.Errorf("a session is shown before there is one:\n%s", x.Screen())
+		}
+		x.answers <- modeltest.Answer{Calls: []modeltest.Call{{Name: "Http.Fetch", Args: `{"url":"http://127.0.0.1:1/"}`}}}
+		x.Submit("fetch")
+		x.Until(question+"\ndefault · ", " · 120 tokens · session 01") // the turn is open
+		x.answers <- modeltest.Answer{Text: "Then not."}
+		x.Type("d")
+		x.Until("Then not.\n\n"+ready+"\ndefault · ", " · 240 tokens · session 01")
+		x.Resize(32, 24)
+		x.When("the session has no room", func(s string) bool {
+			return strings.Contains(s, " · 240 tokens") && !strings.Contains(s, "· session")
+		})
+		x.leave()
+		if strings.Contains(x.Screen(), "tokens") {
+			t.Errorf("it is left behind:\n%s", x.Screen())
+		}
 	})
 	t.Run("a turn goes on without the chat, and is resumed", func(t *testing.T) {
 		x := talks.chat(t, 80, 24)
@@ -362,6 +384,10 @@ See the book (https://example.com/tea).
 		y.Until("> /model other")
 		y.Type(tty.Down + tty.Down)
 		y.idle()
+		y.Type(tty.CtrlR + "OTHER")
+		y.Until("> /model other\nsearch: OTHER · Ctrl-R earlier")
+		y.Type(tty.Escape)
+		y.idle()
 		y.Type("/quit" + tty.Enter)
 		y.Wait()
 	})
@@ -369,9 +395,9 @@ See the book (https://example.com/tea).
 		x := talks.chat(t, 80, 90)
 		x.command("/cost", "/cost needs a conversation: say something first")
 		x.Submit("/hlep")
-		x.Until("there is no command /hlep; did you mean /help?", "> /hlep")
+		x.Until("unknown command /hlep; did you mean /help?", "> /hlep")
 		x.Type(tty.CtrlC)
-		x.command("/help", "/approve       answer what waits for an approval", "Ctrl-C         end the turn; again, or Ctrl-D, leave")
+		x.command("/help", "/approve       answer what waits for an approval", "Ctrl-C         end the turn, or clear the line; again, or Ctrl-D, leave")
 		x.command("/approve", "Nothing waits for an approval.")
 		x.command("/model", "default  test http://127.0.0.1:", "demo     built in, for trying things out; kernos model add connects a real one")
 		x.command("/model nosuch", `there is no model "nosuch"; /model lists them`)

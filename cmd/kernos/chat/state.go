@@ -47,9 +47,11 @@ type screen struct {
 	dismissed bool         // the question is put off until /approve
 	editing   bool         // the editor has the arguments of the first of them
 	wanted    []editedArgs // arguments that a person has edited
+	searching *search      // of the history; nil if none
 	canceling bool
 	pressed   bool // the last key was Ctrl-C: the next one leaves
 	leaving   bool
+	suspended bool
 
 	blank    bool     // nothing of the view is drawn yet
 	pending  []string // lines to be printed
@@ -57,6 +59,7 @@ type screen struct {
 	prints   uint64 // batches of lines that were printed
 	ticking  bool
 	frame    int
+	status   status
 	began    time.Time // start of what the model does now
 	doing    string
 }

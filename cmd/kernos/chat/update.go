@@ -34,6 +34,7 @@ func (m *screen) restore(session string) error {
 		return err
 	}
 	m.session, m.seq, m.turn = session, i.Seq, i.Turn
+	m.status.described = i
 	lines := []string{m.out.Paint(terminal.Faint, m.transcript.clip(strings.TrimSpace("session "+session+" "+visible.Text(i.Title))))}
 	if len(path) > 0 && path[0].Parent > 0 {
 		lines = append(lines, m.out.Paint(terminal.Faint, "… kernos session show has what came before"))
@@ -42,6 +43,7 @@ func (m *screen) restore(session string) error {
 		if message.Type == "approval-request" && slices.Contains(i.Pending, message.Call) {
 			m.asked = append(m.asked, message)
 		}
+		m.status.generator = cmp.Or(message.Model, m.status.generator)
 		lines = append(lines, m.transcript.message(&message)...)
 	}
 	return m.out.Line(strings.Join(lines, "\n"))
@@ -99,6 +101,7 @@ func (m *screen) Init() tea.Cmd {
 func (m *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	cmd := m.update(msg)
 	m.placeholder()
+	m.clock()
 	return m, tea.Batch(cmd, m.print(), m.spin(), m.present())
 }
 
@@ -113,14 +116,18 @@ func (m *screen) update(msg tea.Msg) tea.Cmd {
 		}
 		return m.key(msg)
 	case tea.PasteMsg:
-		m.pressed = false
+		m.pressed, m.searching = false, nil
 		return m.edit(msg)
 	case eventMsg:
 		return m.watched(event(msg))
 	case sentMsg:
 		return m.sent(msg)
 	case turnEndedMsg:
-		return m.ended(msg)
+		return tea.Batch(m.ended(msg), m.describe())
+	case describedMsg:
+		m.described(msg)
+	case tea.ResumeMsg:
+		m.suspended = false
 	case noticesMsg:
 		m.noticed(msg)
 	case answeredMsg:
@@ -168,7 +175,7 @@ func (m *screen) print() tea.Cmd {
 
 const spinEvery = 120 * time.Millisecond
 
-// spin moves the spinner while the model generates no text.
+// spin moves the spinner while the model generates no text, and the seconds of the turn.
 func (m *screen) spin() tea.Cmd {
 	doing := ""
 	if m.busy() && len(m.asked) == 0 {
@@ -177,7 +184,7 @@ func (m *screen) spin() tea.Cmd {
 	if doing != m.doing {
 		m.doing, m.began = doing, time.Now()
 	}
-	if doing == "" || m.ticking {
+	if !m.busy() || m.ticking {
 		return nil
 	}
 	m.ticking = true
@@ -252,17 +259,21 @@ func (m *screen) watched(e event) tea.Cmd {
 		return nil
 	} else if c != nil {
 		m.seq = c.Seq
+		m.status.generator = cmp.Or(c.Model, m.status.generator)
 		switch c.Type {
 		case "input":
 			m.queue = slices.DeleteFunc(m.queue, func(q queuedInput) bool { return q.turn == c.Turn && q.turn == m.turn })
 		case "approval-request":
 			m.pending = append(m.pending, m.transcript.event(e)...)
-			return m.ask(*c)
+			return tea.Batch(m.ask(*c), m.describe())
 		case "approval-response", "tool-results":
 			m.settle(c)
 		}
 	}
 	m.pending = append(m.pending, m.transcript.event(e)...)
+	if e.complete != nil {
+		return m.describe()
+	}
 	return nil
 }
 
@@ -278,6 +289,7 @@ func (m *screen) ended(e turnEndedMsg) tea.Cmd {
 		m.fail(fmt.Errorf("%w; /continue resumes the turn", err))
 	}
 	if len(m.queue) > 0 {
+		m.status.began = time.Time{} // the time of the next turn begins
 		m.turn = m.queue[0].turn
 		m.queue = m.queue[1:]
 		m.pressed = false // the next Ctrl-C ends this turn
@@ -293,14 +305,25 @@ func (m *screen) key(k tea.KeyPressMsg) tea.Cmd {
 			return cmd
 		}
 	}
+	if m.searching != nil {
+		if cmd, done := m.searchBy(k); done {
+			return cmd
+		}
+	}
 	switch k.String() {
 	case "ctrl+c":
 		return m.interrupt()
+	case "ctrl+r":
+		if !m.editing {
+			m.searchHistory()
+		}
+		return nil
 	case "ctrl+d":
 		if m.editor.Value() == "" {
 			return m.leave()
 		}
 	case "ctrl+z":
+		m.suspended = true // the shell finds nothing of the view
 		return tea.Suspend
 	case "enter":
 		return m.submit()
@@ -331,19 +354,6 @@ func (m *screen) edit(msg tea.Msg) tea.Cmd {
 	m.editor, cmd = m.editor.Update(msg)
 	m.suggest()
 	return cmd
-}
-
-// recall shows an earlier input, or a later one. It reports false where the key moves in the text.
-func (m *screen) recall(earlier bool) bool {
-	at := m.editor.LineInfo().RowOffset
-	if earlier && (m.editor.Line() > 0 || at > 0) || !earlier && m.editor.Line() < m.editor.LineCount()-1 || m.editing {
-		return false
-	}
-	if text, ok := m.history.move(earlier, m.editor.Value()); ok {
-		m.editor.SetValue(text)
-		m.menu = menu{}
-	}
-	return true
 }
 
 // interrupt is what Ctrl-C does: it ends the turn, or clears the editor, and a second one leaves.
@@ -417,19 +427,23 @@ func (m *screen) lines() []string {
 // under returns the lines below the editor.
 func (m *screen) under() []string {
 	switch {
-	case m.leaving:
-		return nil
-	case len(m.menu.items) > 0:
-		return m.menuLines()
+	case m.searching != nil:
+		return []string{m.out.Paint(terminal.Faint, m.transcript.clip(m.searching.line()))}
 	case m.pressed:
 		return []string{m.out.Paint(terminal.Faint, m.transcript.clip("Ctrl-C again leaves"))}
+	}
+	if lines := m.menuLines(); len(lines) > 0 {
+		return lines
+	}
+	if line := m.statusLine(); line != "" {
+		return []string{m.out.Paint(terminal.Faint, line)}
 	}
 	return nil
 }
 
 // View implements [tea.Model].
 func (m *screen) View() tea.View {
-	if m.leaving {
+	if m.leaving || m.suspended {
 		return tea.NewView("")
 	}
 	below := m.lines()
