@@ -109,8 +109,8 @@ func TestMemoryOfAToken(t *testing.T) {
 	}
 	for what, cases := range map[message.Type]map[string]string{
 		"Memory.List": {
-			`{}`: `{"keys":["agents/","notes/"]`, `{"recursive":true}`: `{"keys":["agents/ci/1","notes/1","notes/2"]`, `{"recursive":true,"limit":1}`: `{"keys":["agents/ci/1"],`,
-			`{"prefix":"agents"}`: `{"keys":["agents/ci/"]`, `{"prefix":"notes"}`: `{"keys":["notes/1","notes/2"]`, `{"prefix":"private"}`: "403", `{"prefix":"proc"}`: "403",
+			`{}`: `{"keys":["agents/","notes/"],"note":"only what token ci may see"}`, `{"recursive":true}`: `{"keys":["agents/ci/1","notes/1","notes/2"],"note":`, `{"recursive":true,"limit":1}`: `{"keys":["agents/ci/1"],`,
+			`{"prefix":"agents"}`: `{"keys":["agents/ci/"],"note":`, `{"prefix":"notes"}`: `{"keys":["notes/1","notes/2"],"note":`, `{"prefix":"private"}`: "403", `{"prefix":"proc"}`: "403",
 		},
 		"Memory.Search": {`{"query":"private","mode":"words"}`: `"hits":[],"total":0`, `{"query":"notes","mode":"words"}`: `"total":2`, `{"query":"of","prefix":"private"}`: "403"},
 		"VFS.List":      {`{"uri":"os://memory/private"}`: "403", `{"uri":"os://memory/agents"}`: `"os://memory/agents/ci"`},

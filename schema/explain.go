@@ -225,6 +225,8 @@ func (x *explainer) unknownFields(v *jsonschema.ValidationError, path string, un
 func (x *explainer) leaf(v *jsonschema.ValidationError) {
 	path := x.path(v.InstanceLocation)
 	switch k := v.ErrorKind.(type) {
+	case *notTime:
+		x.wants(v, "%s", k.expected)
 	case *kind.Required:
 		for _, name := range k.Missing {
 			x.problem(join(path, name), "a value", "missing required field: %s", join(path, name))

@@ -24,6 +24,7 @@ type nodeOutput struct {
 	Kind      message.Kind `json:"kind,omitzero" jsonschema_description:"Its kind."`
 	Type      message.Type `json:"type,omitzero" jsonschema_description:"Its type."`
 	Seq       uint64       `json:"seq,omitzero" jsonschema_description:"Its number in the journal."`
+	At        int64        `json:"at,omitzero" jsonschema_description:"When it was recorded, in milliseconds since 1970."`
 	Timestamp *int64       `json:"timestamp,omitzero" jsonschema_description:"When it was sent, in milliseconds since 1970."`
 	Duration  *int64       `json:"duration,omitzero" jsonschema_description:"Of an answer: how long it took, in milliseconds."`
 	Failed    bool         `json:"failed,omitzero" jsonschema_description:"It is an error, or an error answers it."`
@@ -57,7 +58,7 @@ func (g *graph) output() graphOutput {
 		o := nodeOutput{ID: n.id, Kind: n.kind, Type: n.typ, Seq: n.seq, Failed: n.failed, Code: n.code, Step: n.step,
 			Principal: n.principal, Wire: n.wire, Claim: n.claim, Missing: n.missing()}
 		if !o.Missing {
-			o.Timestamp = &n.timestamp
+			o.At, o.Timestamp = n.at, &n.timestamp
 		}
 		if took, known := g.took(n); known && n.answers {
 			ms := took.Milliseconds()

@@ -25,7 +25,7 @@ type Info struct {
 	Budget  Budget    `json:"budget" jsonschema_description:"What a turn may use."`
 	Total   *Total    `json:"total,omitzero" jsonschema_description:"What all of its turns may use together; used is what they have used. None means any number."`
 	Compact string    `json:"compact,omitzero" jsonschema:"enum=auto,enum=never" jsonschema_description:"Whether earlier messages are summarized by themselves; none means auto."`
-	Used    Usage     `json:"used" jsonschema_description:"What its turns have used."`
+	Used    Usage     `json:"used" jsonschema_description:"What its turns have used, the open one included."`
 	Turns   int       `json:"turns" jsonschema_description:"How many turns have ended."`
 	Created int64     `json:"created" jsonschema_description:"When it was created, in milliseconds since 1970."`
 	Updated int64     `json:"updated" jsonschema_description:"When it changed last."`
@@ -57,6 +57,7 @@ func (x *Sessions) info(s *session) (i Info, err error) {
 	if s.turn == nil {
 		return i, nil
 	}
+	i.Used.add(s.turn.Used)
 	i.Turn, i.Status = s.turn.ID, statusRunning
 	if s.turn.Waiting {
 		i.Status = statusWaiting

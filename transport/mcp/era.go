@@ -64,6 +64,7 @@ func known(version string) bool { return slices.Contains(versions, version) }
 const instructions = "Kernos keeps memory, files, jobs, sealed secrets and history for agents. " +
 	"Find operations with Syscall_Search, read what one takes with Syscall_Describe, and call any of them with Syscall_Call. " +
 	"Use Memory_Set and Memory_Get for what should outlast this conversation. " +
+	"For a reminder, start Notify.Send with Job_Start: {name: \"Notify.Send\", payload: {text}, at: \"in 8 seconds\"}. " +
 	"Syscall.Register makes a new tool of JavaScript; Syscall_Describe says how."
 
 // A capability has what the server can do of one kind.
