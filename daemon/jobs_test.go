@@ -3,6 +3,7 @@
 package daemon_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 
@@ -435,6 +437,38 @@ func TestAJobKeepsWhatCodeLogs(t *testing.T) {
 		d.must("Job.Result", id, &said)
 		if got := fmt.Sprint(said.Log); got != `[{half} {outer} {inner {"n":1}}]` {
 			t.Errorf("%s has said %s", job, got)
+		}
+	}
+}
+
+// Code that states no time limit may take as long as its job was given; a limit of its own stays.
+func TestAJobsTimeoutReachesCode(t *testing.T) {
+	left := kernel.DefineQuery[struct{}, int64](kernel.Definition{
+		Type: "Test.Left", Summary: "Return how much time its caller has.", Behavior: kernel.Behavior{Timeout: time.Hour},
+	}).Bind(func(ctx context.Context, _ struct{}) (int64, error) {
+		deadline, _ := ctx.Deadline()
+		return time.Until(deadline).Milliseconds(), nil
+	})
+	w := serveJobs(t, &daemon.Options{Home: t.TempDir(), Modules: []kernel.Module{kerneltest.Module("test", left)}})
+	const code = `"kind":"query","inputSchema":{},"outputSchema":{},"code":"export const handler = () => kernos.call('Test.Left')"`
+	w.must("Syscall.Register", `{"name":"Own.Left",`+code+`}`, new(any))
+	w.must("Syscall.Register", `{"name":"Own.Limited",`+code+`,"limits":{"time":9000}}`, new(any))
+	for _, c := range []struct {
+		start       string
+		least, most int64 // milliseconds
+	}{
+		{`{"name":"Own.Left","timeout":"10m"}`, 60_000, 600_000},
+		{`{"steps":[{"id":"a","name":"Own.Left"}],"timeout":"10m"}`, 60_000, 600_000},
+		{`{"name":"Own.Left"}`, 0, 5_000},
+		{`{"name":"Own.Limited","timeout":"10m"}`, 0, 9_000},
+	} {
+		var started struct{ JobID string }
+		w.must("Job.Start", c.start, &started)
+		var ended struct{ Result json.RawMessage }
+		w.must("Job.Wait", fmt.Sprintf(`{"jobId":%q}`, started.JobID), &ended)
+		var had int64
+		if text := bytes.TrimSuffix(bytes.TrimPrefix(ended.Result, []byte(`{"a":`)), []byte("}")); json.Unmarshal(text, &had) != nil || had < c.least || had > c.most {
+			t.Errorf("%s: %s is left of the call", c.start, ended.Result)
 		}
 	}
 }

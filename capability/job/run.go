@@ -215,7 +215,7 @@ func (a *run) do(t message.Type, data jsontext.Value, w kernel.Work) (message.Me
 		data = jsontext.Value("{}")
 	}
 	return a.k.Do(a.ctx, kernel.WorkCall{
-		Type: t, Data: data, Metadata: a.lineage(), Sender: a.sender(), Timeout: a.timeout(), Work: w, Event: a.live.event, Granted: a.Granted,
+		Type: t, Data: data, Metadata: a.lineage(), Sender: a.sender(), Timeout: a.timeout(), Asked: a.Timeout > 0, Work: w, Event: a.live.event, Granted: a.Granted,
 	})
 }
 

@@ -22,7 +22,7 @@ type startInput struct {
 	Payload jsontext.Value `json:"payload,omitzero" jsonschema_description:"The data of the syscall; {} if it is left out."`
 	Steps   []stepInput    `json:"steps,omitzero" jsonschema:"oneof_required=steps,maxItems=200" jsonschema_description:"Several syscalls, each of which runs once to its end. Those that don't need each other run side by side."`
 
-	Timeout jsontext.Value `json:"timeout,omitzero" jsonschema:"oneof_type=number;string" jsonschema_description:"How long an attempt may take: milliseconds, or a text such as 90s or 2h. Default: an hour."`
+	Timeout jsontext.Value `json:"timeout,omitzero" jsonschema:"oneof_type=number;string" jsonschema_description:"How long an attempt may take: milliseconds, or a text such as 90s or 2h. Default: an hour, and for code its limits.time."`
 	Delay   jsontext.Value `json:"delay,omitzero" jsonschema:"oneof_type=number;string" jsonschema_description:"Begin after this time: milliseconds, or a text such as 1m30s."`
 	At      jsontext.Value `json:"at,omitzero" jsonschema:"oneof_type=number;string" jsonschema_description:"Begin at this time: 2026-01-31T12:00:00Z, or milliseconds since 1970."`
 
