@@ -321,7 +321,7 @@ func hints(s *kernel.Syscall) string {
 	}
 	text := `{"readOnlyHint":false`
 	inside := s.Provider == kernel.BuiltIn && (s.Effect == kernel.InStore || s.Effect == kernel.Transient)
-	if inside && !s.Destroys {
+	if inside && !s.Destroys && !s.Repeat.Has(kernel.Idempotent) { // what is idempotent takes the place of what was there
 		text += `,"destructiveHint":false`
 	}
 	if s.Repeat.Has(kernel.Idempotent) {

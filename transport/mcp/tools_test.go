@@ -112,7 +112,7 @@ func TestHints(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"Memory_Get":     `{"readOnlyHint":true,"openWorldHint":false}`,
-		"Memory_Set":     `{"readOnlyHint":false,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}`,
+		"Memory_Set":     `{"readOnlyHint":false,"idempotentHint":true,"openWorldHint":false}`,
 		"Memory_Delete":  `{"readOnlyHint":false,"idempotentHint":true,"openWorldHint":false}`,
 		"Vector_Delete":  `{"readOnlyHint":false,"openWorldHint":false}`, // of many items, each call deletes some
 		"Token_Rotate":   `{"readOnlyHint":false,"openWorldHint":false}`,
