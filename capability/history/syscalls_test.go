@@ -106,8 +106,8 @@ func TestSyscallsAnswer(t *testing.T) {
 		{"Message.Graph", `{"correlationId":"x1","format":"png"}`, `422 Schema validation failed: format: expected one of "mermaid", "json", "dot", "tree", got "png"`},
 		{"Message.Stats", `{}`, `{"messages":12,"bytes":1234,"firstSeq":1,"firstAt":1000,"lastSeq":12,"lastAt":3004,"behind":1}`},
 		{"Message.Watch", `{"after":1,"from":1}`, `422 Schema validation failed: after and from both set where to begin; leave one out`},
-		{"Message.Replay", `{"correlationId":"s1"}`, `{"messages":9}`},
-		{"Message.Replay", `{"correlationId":"x…3"}`, `{"messages":3}`},
+		{"Message.Replay", `{"correlationId":"s1"}`, `{"messages":9,"next":"` + aboutExecute + `"}`},
+		{"Message.Replay", `{"correlationId":"x…3"}`, `{"messages":3,"next":"` + aboutExecute + `"}`},
 		{"Message.Replay", `{"correlationId":"w","execute":true}`, `422 Schema validation failed: execute: running commands again changes things, which a query may not do; send Message.Replay with kind command (over JSON-RPC, "kind":"command" stands beside params)`},
 		{"Message.Replay", `{"correlationId":"w","queries":true}`, `422 Schema validation failed: queries: nothing is run without execute; add execute, or leave queries out`},
 		{"Event.Replay", `{"correlationId":"nope"}`, `404 Workflow not found: nope (no message in the journal has this correlation or this id)`},
@@ -217,7 +217,7 @@ func TestLongWorkflowsAreReadByPages(t *testing.T) {
 func TestReplaySendsAWorkflowInOrder(t *testing.T) {
 	k := kerneltest.Of(t, nil, Module(shop(t), nil))
 	events, got := kerneltest.Exchange(k, kerneltest.Query("ask", "Message.Replay", `{"correlationId":"w"}`))
-	if string(got.Data) != `{"messages":9}` || len(events) != 9 {
+	if string(got.Data) != `{"messages":9,"next":"`+aboutExecute+`"}` || len(events) != 9 {
 		t.Fatalf("got %d events and %s", len(events), got.Data)
 	}
 	if want := `{"seq":2,"at":1001,"principal":"owner","message":` + said("query", "Stock.Get", `{}`, "s1<o1@w") + `}`; string(events[1].Data) != want || events[1].Type != "Message.Replayed" {
