@@ -130,6 +130,9 @@ func TestCallHasExactlyOneOutcome(t *testing.T) {
 	}
 }
 
+// The log has what has happened, and where; the answer has neither.
+//
+// Clauses: M24-8.2-1
 func TestPanicLeavesItsStackInTheLogOnly(t *testing.T) {
 	var log testkit.Notes
 	k := kerneltest.New(t, &kernel.Options{Log: log.Logger()}, kerneltest.Raw("Job.Run", func(context.Context, message.Message, kernel.Emit) { panic("boom") }))
