@@ -199,6 +199,8 @@ func TestSettingsAreForTheOwner(t *testing.T) {
 
 // TestAMountSaysWhatTokensMay: write it, read it, or nothing; and nothing that they may write
 // is executed, by whichever mount it is reached, nor anything for them.
+//
+// Clauses: H20-10.3-3
 func TestAMountSaysWhatTokensMay(t *testing.T) {
 	w := newWorld(t)
 	p := caller(t, principal.Grant{})
@@ -225,6 +227,8 @@ func TestAMountSaysWhatTokensMay(t *testing.T) {
 
 // TestToolsAreRunForTheOwner: a token's hydration runs nothing, and says so; nor does it wait
 // for tools of others.
+//
+// Clauses: H20-6.2-2 H20-10.3-1 H20-10.3-3
 func TestToolsAreRunForTheOwner(t *testing.T) {
 	w := newWorld(t)
 	p := caller(t, principal.Grant{Files: []string{"os://docs", "os://run"}})

@@ -21,6 +21,8 @@ import (
 )
 
 // Invariants: C1.
+//
+// Clauses: M24-4.2.1-3 M24-4.2.2-3
 func TestCallHasExactlyOneOutcome(t *testing.T) {
 	declared := []kernel.EventDefinition{{Type: "Job.Completed", Summary: "Done."}}
 	const leak = "hunter2"
