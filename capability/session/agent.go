@@ -170,7 +170,7 @@ type askInput struct {
 	Agent  string `json:"agent,omitzero" jsonschema:"maxLength=1024" jsonschema_description:"The agent file to ask. Default: none."`
 	Model  string `json:"model,omitzero" jsonschema:"maxLength=128" jsonschema_description:"The model. Default: the default model."`
 	System string `json:"system,omitzero" jsonschema_description:"The system message."`
-	Text   string `json:"text" jsonschema:"minLength=1" jsonschema_description:"What to ask."`
+	Text   string `json:"text" aliases:"content" jsonschema:"minLength=1" jsonschema_description:"What to ask."`
 }
 
 type askOutput struct {

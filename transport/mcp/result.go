@@ -74,9 +74,13 @@ func (x *exchange) sendResult(dst []byte) {
 
 // appendResult appends the members of a result: what is shown of it as text, links to what isn't, and data as it is where the
 // client can take that.
-func (x *exchange) appendResult(dst, shown, data []byte, large []kernel.Moved) []byte {
+func (x *exchange) appendResult(dst, shown, data []byte, large []kernel.Moved, note string) []byte {
 	dst = append(dst, `"content":[`...)
-	dst = append(x.appendLinks(appendText(dst, shown), large), ']')
+	dst = x.appendLinks(appendText(dst, shown), large)
+	if note != "" {
+		dst = appendText(append(dst, ','), jsonscan.AppendQuoted(nil, "note: "+note))
+	}
+	dst = append(dst, ']')
 	if data[0] == '{' || x.client.modern {
 		dst = jsonscan.AppendCompact(append(dst, `,"structuredContent":`...), data)
 	}
