@@ -16,7 +16,7 @@ import (
 )
 
 type describeInput struct {
-	Name  string   `json:"name,omitempty" jsonschema:"minLength=1" jsonschema_description:"Type of the syscall to describe, for example 'Echo' or 'Memory.Get', in any spelling: memory.get, memory_get. Syscall.List names them all. Without a name, the reply describes the messages themselves."`
+	Name  string   `json:"name,omitempty" aliases:"type" jsonschema:"minLength=1" jsonschema_description:"Type of the syscall to describe, for example 'Echo' or 'Memory.Get', in any spelling: memory.get, memory_get. Syscall.List names them all. Without a name, the reply describes the messages themselves."`
 	Names []string `json:"names,omitempty" jsonschema:"minItems=1,maxItems=32" jsonschema_description:"Types of several syscalls to describe at once. What their schemas share is given once."`
 }
 
