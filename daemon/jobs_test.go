@@ -3,6 +3,7 @@
 package daemon_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 
@@ -436,5 +438,81 @@ func TestAJobKeepsWhatCodeLogs(t *testing.T) {
 		if got := fmt.Sprint(said.Log); got != `[{half} {outer} {inner {"n":1}}]` {
 			t.Errorf("%s has said %s", job, got)
 		}
+	}
+}
+
+// Code that states no time limit may take as long as its job was given; a limit of its own stays.
+func TestAJobsTimeoutReachesCode(t *testing.T) {
+	left := kernel.DefineQuery[struct{}, int64](kernel.Definition{
+		Type: "Test.Left", Summary: "Return how much time its caller has.", Behavior: kernel.Behavior{Timeout: time.Hour},
+	}).Bind(func(ctx context.Context, _ struct{}) (int64, error) {
+		deadline, _ := ctx.Deadline()
+		return time.Until(deadline).Milliseconds(), nil
+	})
+	w := serveJobs(t, &daemon.Options{Home: t.TempDir(), Modules: []kernel.Module{kerneltest.Module("test", left)}})
+	const code = `"kind":"query","inputSchema":{},"outputSchema":{},"code":"export const handler = () => kernos.call('Test.Left')"`
+	w.must("Syscall.Register", `{"name":"Own.Left",`+code+`}`, new(any))
+	w.must("Syscall.Register", `{"name":"Own.Limited",`+code+`,"limits":{"time":9000}}`, new(any))
+	for _, c := range []struct {
+		start       string
+		least, most int64 // milliseconds
+	}{
+		{`{"name":"Own.Left","timeout":"10m"}`, 60_000, 600_000},
+		{`{"steps":[{"id":"a","name":"Own.Left"}],"timeout":"10m"}`, 60_000, 600_000},
+		{`{"name":"Own.Left"}`, 0, 5_000},
+		{`{"name":"Own.Limited","timeout":"10m"}`, 0, 9_000},
+	} {
+		var started struct{ JobID string }
+		w.must("Job.Start", c.start, &started)
+		var ended struct{ Result json.RawMessage }
+		w.must("Job.Wait", fmt.Sprintf(`{"jobId":%q}`, started.JobID), &ended)
+		var had int64
+		if text := bytes.TrimSuffix(bytes.TrimPrefix(ended.Result, []byte(`{"a":`)), []byte("}")); json.Unmarshal(text, &had) != nil || had < c.least || had > c.most {
+			t.Errorf("%s: %s is left of the call", c.start, ended.Result)
+		}
+	}
+}
+
+// What a step does names the step, in the graph and in the event about the job.
+func TestStepsAreNamed(t *testing.T) {
+	w := serveJobs(t, &daemon.Options{Home: t.TempDir()})
+	var started struct{ JobID string }
+	w.must("Job.Start", `{"steps":[{"id":"write","name":"Memory.Set","payload":{"key":"a","value":1}},{"id":"look","name":"Memory.Get","payload":{"key":"absent"},"needs":["write"]}]}`, &started)
+	var job struct{ Status, Correlation string }
+	testkit.Until(t, "the job has failed", func() bool {
+		w.must("Job.Status", fmt.Sprintf(`{"jobId":%q}`, started.JobID), &job)
+		return job.Status == "failed"
+	})
+	var failed struct {
+		Messages []struct{ Data struct{ Step string } }
+	}
+	w.must("Message.List", fmt.Sprintf(`{"type":"Job.Failed","correlation":%q}`, job.Correlation), &failed)
+	if len(failed.Messages) != 1 || failed.Messages[0].Data.Step != "look" {
+		t.Errorf("Job.Failed says %+v", failed)
+	}
+	var graph struct {
+		Nodes []struct{ Type, Kind, Step string }
+	}
+	w.must("Message.Graph", fmt.Sprintf(`{"format":"json","correlation":%q}`, job.Correlation), &graph)
+	steps := map[string]string{}
+	for _, n := range graph.Nodes {
+		steps[n.Kind+" "+n.Type] = n.Step
+	}
+	for what, want := range map[string]string{"command Memory.Set": "write", "reply Memory.Set": "write", "query Memory.Get": "look", "command Memory.Get": "look", "error Memory.Get": "look", "command Job.Start": "", "event Job.Failed": ""} {
+		if got, ok := steps[what]; ok && got != want {
+			t.Errorf("%s: the step is %q, want %q", what, got, want)
+		}
+	}
+	if steps["reply Memory.Set"] == "" || steps["error Memory.Get"] == "" {
+		t.Errorf("the graph has %v", steps)
+	}
+	var picture string
+	w.must("Message.Graph", fmt.Sprintf(`{"correlation":%q}`, job.Correlation), &picture)
+	if !strings.Contains(picture, "Memory.Set<br/>step write<br/>") {
+		t.Errorf("got %s", picture)
+	}
+	w.must("Message.Graph", fmt.Sprintf(`{"format":"tree","correlation":%q}`, job.Correlation), &picture)
+	if !strings.Contains(picture, "Memory.Set (step write)") || strings.Count(picture, "(step write)") != 1 {
+		t.Errorf("got %s", picture)
 	}
 }

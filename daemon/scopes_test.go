@@ -95,7 +95,7 @@ func TestMemoryOfAToken(t *testing.T) {
 	p := caller(t, principal.Grant{Memory: []string{"notes", "agents/ci"}})
 	for _, key := range []string{"private/1", "/private/1", "agents/other", "agents", "notes-x", "proc/version", "sys/timeout", "vault/x", "new"} {
 		for what, data := range map[message.Type]string{
-			"Memory.Get": `{"key":%q}`, "Memory.Set": `{"key":%q,"value":"x"}`, "Memory.Delete": `{"key":%q}`, "Memory.History": `{"key":%q}`,
+			"Memory.Get": `{"key":%q}`, "Memory.Set": `{"key":%q,"value":"x"}`, "Memory.Delete": `{"key":%q}`, "Memory.History": `{"key":%q}`, "Memory.Restore": `{"key":%q,"revision":1}`,
 		} {
 			w.call(t, p, what, fmt.Sprintf(data, key), "403")
 		}
@@ -129,6 +129,15 @@ func TestMemoryOfAToken(t *testing.T) {
 		t.Errorf("listed: %s", text)
 	}
 	w.call(t, nil, "Memory.Get", `{"key":"private/1"}`, "of private/1")
+
+	// A key that isn't there names near ones that the caller reaches, and no others.
+	w.call(t, nil, "Memory.Set", `{"key":"notez/milk","value":1}`, "success")
+	w.call(t, nil, "Memory.Get", `{"key":"notes/milk"}`, "did you mean notez/milk?")
+	for what, data := range map[message.Type]string{"Memory.Get": `{"key":"notes/milk"}`, "VFS.Read": `{"uri":"os://memory/notes/milk"}`, "Memory.Restore": `{"key":"notes/milk","revision":1}`} {
+		if text := w.call(t, p, what, data, "404"); strings.Contains(text, "notez") {
+			t.Errorf("%s names a key that the caller doesn't reach: %s", what, text)
+		}
+	}
 }
 
 // TestFilesOfAToken: the same for files, and what is read of them by hydration and by an index.
@@ -145,6 +154,7 @@ func TestFilesOfAToken(t *testing.T) {
 	}
 	w.call(t, p, "Content.Hydrate", `{"uri":"https://127.0.0.1:1/x.md"}`, "FETCH_FAILED")
 	w.call(t, p, "VFS.Read", `{"uri":"os://docs/b.md"}`, "of b")
+	w.call(t, p, "VFS.Read", `{"uri":"os://docs/bb.md"}`, "File not found: os://docs/bb.md (did you mean os://docs/b.md?)")
 	w.call(t, p, "VFS.Write", `{"uri":"os://docs/b.md","content":"x"}`, "may read os://docs/b.md, and not change it")
 	w.call(t, p, "VFS.Write", `{"uri":"os://open/drafts/new","content":"x"}`, `"size":1`)
 	w.call(t, p, "VFS.Delete", `{"uri":"os://open/drafts/new"}`, "true")

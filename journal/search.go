@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
@@ -55,7 +54,9 @@ type SearchResult struct {
 	Horizon Horizon // the horizon for the next page
 }
 
-// A Hit is a message that was found. Those with the better score come first. By words that is a message that
+// A Hit is a message that was found. Its score is its relevance, from 0 to 1: of its words, as a part of what a message could
+// have at most, and of its nearness, by either of which it may be relevant. A message isn't more relevant than one before
+// it. Those with the better score come first. By words that is a message that
 // has all of them, or all that are names, before any that has not, and of two that are equally good the newer one. In a search by both,
 // these come first too, and the rest as [ranked.Fuse] has it.
 type Hit struct {
@@ -67,7 +68,7 @@ type Hit struct {
 // Search returns the best messages for some words. A query without words is a
 // *message.Error with code 422.
 func (j *Journal) Search(ctx context.Context, q SearchQuery) (SearchResult, error) {
-	words := words.OfQuery(q.Words)
+	words := telling(words.OfQuery(q.Words))
 	if len(words) == 0 {
 		return SearchResult{}, message.Errorf(422, "There is nothing to search for: give one or more words of letters or digits")
 	}
@@ -85,7 +86,7 @@ func (j *Journal) Search(ctx context.Context, q SearchQuery) (SearchResult, erro
 		return SearchResult{}, err
 	}
 	defer s.Close()
-	x := search{ctx: ctx, j: j, s: s, match: q.matcher(), words: words, names: namesAmong(words, q.Words)}
+	x := search{ctx: ctx, j: j, s: s, match: q.matcher(), words: words, names: namesAmong(words, q.Words), error: -1}
 	x.match.data = noData
 	at, err := readIndexed(s)
 	if err != nil {
@@ -144,7 +145,7 @@ func (x *search) places() []Hit {
 	hits := make([]Hit, 0, len(x.best.list)+len(x.nearby))
 	if len(x.nearby) == 0 {
 		for _, c := range x.best.list {
-			hits = append(hits, Hit{Entry: Entry{Seq: c.seq}, Score: c.score, Why: ranked.Why{Words: x.shown(c.words)}})
+			hits = append(hits, Hit{Entry: Entry{Seq: c.seq}, Score: x.relevance(c.score), Why: ranked.Why{Words: x.shown(c.words)}})
 		}
 		return hits
 	}
@@ -155,62 +156,28 @@ func (x *search) places() []Hit {
 	for i, n := range x.nearby {
 		near[i] = n.seq
 	}
+	least := 1.0
 	for _, p := range ranked.Fuse(worded, near) {
-		h := Hit{Score: p.Score}
+		var h Hit
+		words := 0.0
 		if p.Words >= 0 {
-			h.Seq, h.Why.Words = worded[p.Words].Key, x.shown(x.best.list[p.Words].words)
+			c := x.best.list[p.Words]
+			h.Seq, h.Why.Words, words = c.seq, x.shown(c.words), x.relevance(c.score)
 		}
 		if p.Near >= 0 {
 			n := x.nearby[p.Near]
 			h.Seq, h.Why.Near, h.Why.Words = n.seq, n.score, x.shown(n.words)
 		}
+		least = min(least, 1-(1-words)*(1-h.Why.Near))
+		h.Score = least
 		hits = append(hits, h)
 	}
 	return hits
 }
 
-// hasWords is which words of the query a message has, with a bit for each: [words.OfQuery] returns at most 32.
-type hasWords uint32
-
-// shown returns the words that a message has.
-func (x *search) shown(has hasWords) (words []string) {
-	for i, w := range x.words {
-		if has&(1<<i) != 0 {
-			words = append(words, string(w))
-		}
-	}
-	return words
-}
-
-// exact reports whether a message has all words, or all that are names, codes and ids.
-func (x *search) exact(has hasWords) bool {
-	return has == x.all() || x.names != 0 && has&x.names == x.names
-}
-
-func (x *search) all() hasWords { return hasWords(1)<<len(x.words) - 1 }
-
-// cover returns how much of the query the words of a message are.
-func (x *search) cover(has hasWords) (cover float64) {
-	total := 0.0
-	for i, idf := range x.idf {
-		total += idf
-		if has&(1<<i) != 0 {
-			cover += idf
-		}
-	}
-	return cover / max(total, math.SmallestNonzeroFloat64)
-}
-
-// namesAmong returns which of the words that were asked for are parts of names, codes and ids of the query.
-func namesAmong(asked [][]byte, query string) (names hasWords) {
-	for _, name := range ranked.Names(query) {
-		for _, part := range words.OfQuery(name) {
-			if i := slices.IndexFunc(asked, func(w []byte) bool { return bytes.Equal(w, part) }); i >= 0 {
-				names |= 1 << i
-			}
-		}
-	}
-	return names
+// relevance returns a score by words as a part of the highest that a message can have.
+func (x *search) relevance(score float64) float64 {
+	return min(1, score/max(x.most+2*x.bonus, math.SmallestNonzeroFloat64))
 }
 
 type candidate struct {
@@ -265,9 +232,13 @@ type search struct {
 	total   int
 	perWord float64 // how much less a word counts for each word that its message has
 	bonus   float64 // extra score of an exact message: more than any other message can have
+	most    float64 // what the words of the query can count together, without the bonus
 
 	among   []uint64   // the messages that the filter wants, if they are few
 	classed *classView // the messages whose class the filter wants, if they are many
+
+	error  int        // the index of a word of the query that means an error, or -1
+	errors *classView // the messages that are errors, if there is such a word
 
 	nearby []candidate // the nearest in meaning, the nearest first
 	both   int         // how many of nearby have a word
@@ -291,7 +262,9 @@ type cursor struct {
 	next  func() (store.Entry, error, bool)
 	entry store.Entry
 	first uint64 // number of the span's first message, or 0 at the end
-	idf   float64
+
+	word   hasWords // the word of the query that it stands for
+	counts float64  // what the word counts: its inverse document frequency, or less of it for another form of the word
 }
 
 func (c *cursor) advance() error {
@@ -311,35 +284,45 @@ func (x *search) run() error {
 	if err != nil {
 		return err
 	}
-	cursors := make([]cursor, len(x.words))
-	for i, w := range x.words {
-		r := store.Range{From: wordKey(nil, w, 0), To: wordKey(nil, w, x.horizon.Seq+1)}
-		count := uint64(0)
-		for e, err := range x.s.Scan(r) {
+	cursors := make([]cursor, 0, len(x.words))
+	for i := range x.words {
+		count, first := uint64(0), len(cursors)
+		for k, form := range x.forms(i) {
+			n, err := x.count(form, growing)
 			if err != nil {
 				return err
 			}
-			n, _ := binary.Uvarint(e.Value)
-			if first := keySeq(e.Key); first == growing {
-				n = countUntil(e.Value, x.horizon.Seq+1-first)
+			if n == 0 {
+				continue
 			}
 			count += n
+			next, stop := iter.Pull2(x.s.Scan(store.Range{From: wordKey(nil, form, 0), To: wordKey(nil, form, x.horizon.Seq+1), Reverse: true}))
+			defer stop()
+			c := cursor{next: next, word: 1 << i, counts: 1}
+			if k > 0 {
+				c.counts = asForm
+			}
+			cursors = append(cursors, c)
 		}
-		r.Reverse = true
-		next, stop := iter.Pull2(x.s.Scan(r))
-		defer stop()
 		n, df := float64(x.horizon.Docs), float64(count)
-		cursors[i] = cursor{next: next, idf: math.Log(1 + max(0, n-df+0.5)/(df+0.5))}
-		x.idf = append(x.idf, cursors[i].idf)
-		if len(x.words) > 1 {
-			x.bonus += cursors[i].idf * (k1 + 1)
+		idf := math.Log(1 + max(0, n-df+0.5)/(df+0.5))
+		x.idf = append(x.idf, idf)
+		x.most += idf * (k1 + 1)
+		for k := first; k < len(cursors); k++ {
+			cursors[k].counts *= idf
+			if err := cursors[k].advance(); err != nil {
+				return err
+			}
 		}
-		if err := cursors[i].advance(); err != nil {
-			return err
-		}
+	}
+	if len(x.words) > 1 {
+		x.bonus = x.most
 	}
 	average := max(1, float64(x.horizon.Words)/max(1, float64(x.horizon.Docs)))
 	x.perWord = k1 * b1 / average
+	if err := x.findErrors(); err != nil {
+		return err
+	}
 	for {
 		if err := x.ctx.Err(); err != nil {
 			return err
@@ -359,7 +342,7 @@ func (x *search) run() error {
 			if c.first != first {
 				continue
 			}
-			if !x.add(c.entry.Value, c.idf, 1<<i) {
+			if !x.add(c.entry.Value, c.counts, c.word) {
 				return damaged(errSpan, "The journal's postings of a word can't be read")
 			}
 			if err := c.advance(); err != nil {
@@ -370,38 +353,6 @@ func (x *search) run() error {
 			return err
 		}
 	}
-}
-
-// growing returns the first message of the span that extends beyond the horizon, or 0.
-func (x *search) growing() (uint64, error) {
-	e, err := store.First(x.s, store.Range{From: seqKey(spaceSpans, 0), To: seqKey(spaceSpans, x.horizon.Seq+1), Reverse: true})
-	if err != nil || e.Revision == 0 {
-		return 0, err
-	}
-	sp, err := readSpan(e)
-	if err != nil || sp.last <= x.horizon.Seq {
-		return 0, err
-	}
-	return sp.first, nil
-}
-
-// countUntil counts the postings of the first messages of a span.
-func countUntil(list []byte, messages uint64) (count uint64) {
-	number := func() (uint64, bool) {
-		v, n := binary.Uvarint(list)
-		list = list[max(n, 0):]
-		return v, n > 0
-	}
-	_, ok := number()
-	for at := uint64(0); ok; count++ {
-		step, there := number()
-		if at += step; !there || at > messages {
-			break
-		}
-		_, _ = number()  // how often
-		_, ok = number() // among how many words
-	}
-	return count
 }
 
 // seqBounds turns the times of the filter into numbers of messages.
@@ -515,6 +466,11 @@ func (x *search) endSpan(first uint64) error {
 		}
 		x.total++
 		c := candidate{seq: seq, score: x.scores[i], words: m}
+		if bit := hasWords(1) << max(x.error, 0); x.errors != nil && m&bit == 0 && x.errors.wants(seq) {
+			m |= bit
+			x.matched[i], c.words = m, m
+			c.score += x.idf[x.error]
+		}
 		if x.exact(m) {
 			c.score += x.bonus
 		}

@@ -173,9 +173,30 @@ func TestScoreIsBM25(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	idf := math.Log(1 + (2-1+0.5)/(1+0.5))
-	want := idf * 2 * 2.2 / (2 + 1.2*(1-0.75+0.75*4/3))
+	want := idf * 2 * 2.2 / (2 + 1.2*(1-0.75+0.75*4/3)) / (idf * 2.2) // as a part of the highest score
 	if got := r.Hits[0].Score; math.Abs(got-want) > 1e-12 {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// A word finds the other forms of it, after itself. What is written as a name or a code is meant as it stands.
+func TestWordsFindTheirForms(t *testing.T) {
+	j := open(t, memory(t), nil)
+	for i, text := range []string{"nothing here", "the seal is broken", "sealing failed", "sealed twice", "errors", "an error", "seal_ed"} {
+		j.Record(in(query(message.ID(fmt.Sprint(i)), "Ping", fmt.Sprintf("%q", text))))
+	}
+	j.Record(in(query("7", "Crypto.Seal", "{}")))
+	for words, want := range map[string]string{
+		"sealing":        "2 7 6 3 1",
+		"sealed":         "3 7 6 2 1",
+		"error":          "5 4",
+		"sealing errors": "4 5 2 7 6 3 1",
+		"sealing_errors": "4 2",
+		"seal_ed":        "6 7 1",
+	} {
+		if got := strings.Join(find(t, j, SearchQuery{Words: words}), " "); got != want {
+			t.Errorf("%s: got %s, want %s", words, got, want)
+		}
 	}
 }
 

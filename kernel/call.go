@@ -41,6 +41,7 @@ type Call struct {
 	harmless atomic.Bool // the recorded request is the request unchanged: the definition redacts nothing in it
 
 	timeout  time.Duration
+	asked    bool // the timeout was asked for
 	deadline time.Time
 
 	mu      sync.Mutex
@@ -65,6 +66,15 @@ func (c *Call) Syscall() *Syscall { return c.syscall }
 
 // Timeout returns how long the call may take.
 func (c *Call) Timeout() time.Duration { return c.timeout }
+
+// Asked returns how long the call may take if the work that it is a part of was given that time by its starter, and
+// otherwise 0. A handler takes it in the place of a default of its own.
+func (c *Call) Asked() time.Duration {
+	if !c.asked {
+		return 0
+	}
+	return c.timeout
+}
 
 // Root returns the call of a connection or of a work that has caused this call; it may be this call itself.
 func (c *Call) Root() *Call {

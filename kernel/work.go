@@ -73,6 +73,7 @@ type WorkCall struct {
 	Metadata message.Metadata // the lineage; id and time are filled in
 	Sender   Sender           // the sender of the call
 	Timeout  time.Duration    // how long it may take; 0 means the syscall's own limit
+	Asked    bool             // the timeout was asked for, and isn't a default of the work; see [Call.Asked]
 	Work     Work
 	Granted  []Reached // what was approved before that the call reaches
 
@@ -100,7 +101,7 @@ func (k *Kernel) Do(ctx context.Context, w WorkCall) (outcome message.Message, c
 		o.call = c
 		c.granted = w.Granted
 		if w.Timeout > 0 {
-			c.timeout = w.Timeout
+			c.timeout, c.asked = w.Timeout, w.Asked
 			c.Begin()
 		}
 		if c.syscall.Runs == Inline {

@@ -316,7 +316,7 @@ func (s *stream) answerFitted(m message.Message, d *message.Dialect) {
 	if m.Type == kernel.DeprecatedEvent && d != message.Current {
 		return
 	}
-	m = s.k.Fit(s.ctx, m, d.MaxLine, func(m *message.Message) int {
+	m = s.k.Fit(s.ctx, osevent.Inner(d, m), d.MaxLine, func(m *message.Message) int {
 		sent := *m
 		s.outward(&sent)
 		return len(osevent.AppendIn(d, nil, &sent))

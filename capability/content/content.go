@@ -13,7 +13,8 @@
 //
 // A dependency is a URI or a name. A tool's name is looked up among the syscalls and in the
 // folders tools, a skill's in the folders skills, where it may ask for a version
-// (web-search@^2.0.0). Names that are found nowhere are those of other hosts, and no error.
+// (web-search@^2.0.0), as a URI may. Tools with plain names that are found nowhere are those of the agent's host, and no
+// error; all else that isn't there is one.
 //
 // What was read is cached, and checked before it is used again: a file by its version, a page
 // of a server by its ETag. So a change is seen at once, and a repeated call costs little.

@@ -67,7 +67,7 @@ func TestChecksums(t *testing.T) {
 	for _, s := range m.Dependencies.Tools {
 		got = append(got, s.URI+" "+s.Description+" "+s.Checksum)
 	}
-	want := []string{sum("agents/t.md"), "name ", "os://agents/gone.md ", "os://skills/one.md " + sum("skills/one.md"), "Read " + foreign + " ", "os://tools/t.sh T " + sum("tools/t.sh")}
+	want := []string{sum("agents/t.md"), "os://agents/gone.md ", "os://agents/name ", "os://skills/one.md " + sum("skills/one.md"), "Read " + foreign + " ", "os://tools/t.sh T " + sum("tools/t.sh")}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
@@ -143,13 +143,20 @@ func TestVersionedNames(t *testing.T) {
 		{"agent-skill@0.4", "a.md", "os://skills/agent-skill/SKILL.md"},
 		{"bare", "a.md", "os://skills/bare.md"},
 		{"a", "team/agents/deep/x/y/b.md", "os://team/agents/deep/x/skills/a.md"},
-		{"search@^9.0.0", "a.md", "search@^9.0.0 " + string(noVersion)},
-		{"bare@^1.0.0", "a.md", "bare@^1.0.0 " + string(noVersion)},
+		{"search@^9.0.0", "a.md", "os://search@^9.0.0 " + string(noVersion)},
+		{"bare@^1.0.0", "a.md", "os://bare@^1.0.0 " + string(noVersion)},
 		{"os://skills/search@^9.0.0", "a.md", "os://skills/search@^9.0.0 " + string(noVersion)},
 		{"os://skills/none@^9.0.0", "a.md", "os://skills/none@^9.0.0 " + string(fetchFailed)},
-		{"none@^1.0.0", "a.md", "none@^1.0.0 " + foreign},
-		{"someone@example", "a.md", "someone@example " + foreign},
-		{"search@", "a.md", "search@ " + foreign},
+		{"none@^1.0.0", "a.md", "os://none@^1.0.0 " + string(fetchFailed)},
+		{"someone@example", "a.md", "os://someone@example " + string(fetchFailed)},
+		{"search@", "a.md", "os://search@ " + string(fetchFailed)},
+		{"none", "team/agents/a.md", "os://team/agents/none " + string(fetchFailed)},
+		{"os://skills/search@>=1 <2.5", "a.md", "os://skills/search@2.1.0.md"},
+		{"os://skills/search@<2 || >=2.5", "a.md", "os://skills/search@2.10.0.md"},
+		{"os://skills/search@*", "a.md", "os://skills/search@2.10.0.md"},
+		{"os://skills/search.md@^2.0.0", "a.md", "os://skills/search@2.10.0.md"},
+		{"os://skills/folder/SKILL.md@^1.0.0", "a.md", "os://skills/folder/1.5.0/SKILL.md"},
+		{"os://skills/declared@1.2.3", "a.md", "os://skills/declared/SKILL.md"},
 	} {
 		s := newShelf(t, files)
 		s.set("os://"+test.base, "---\nskills:\n  - '"+test.named+"'\n---\n")

@@ -14,11 +14,12 @@ type hydrateInput struct {
 	URI        string            `json:"uri" aliases:"path" jsonschema:"minLength=1,example=os://greeting.md" jsonschema_description:"The resource to hydrate, for example os://agents/writer.md. A relative URI starts at the root."`
 	Conditions map[string]string `json:"conditions,omitzero" jsonschema_description:"What holds for the caller, for example {\"platform\":\"web\"}. Skills under skills_if are included if each of their keys has its value here."`
 	Flatten    bool              `json:"flatten,omitzero" jsonschema_description:"Also list what skills depend on, to the end; each skill and tool once. Default: false, and only what the resource itself names is listed."`
+	Lazy       bool              `json:"lazy,omitzero" jsonschema_description:"Leave the text of the resource out, and return the metadata alone; ask again without this for the text. Default: false."`
 	Checksums  bool              `json:"checksums,omitzero" jsonschema_description:"Add the checksum of each file that was read. Default: false."`
 }
 
 type hydrateOutput struct {
-	Content    *string              `json:"content,omitzero" jsonschema_description:"The text of the resource after its front matter, exactly as it stands there."`
+	Content    *string              `json:"content,omitzero" jsonschema_description:"The text of the resource after its front matter, exactly as it stands there. Left out if lazy is set."`
 	ContentRef *message.BlobPointer `json:"contentRef,omitzero" jsonschema_description:"Where the text is, if it is too long for a message."`
 	Size       int64                `json:"size,omitzero" jsonschema_description:"With contentRef: how many bytes it has."`
 	MediaType  string               `json:"mediaType,omitzero" jsonschema_description:"With contentRef: what it is."`
@@ -38,7 +39,7 @@ type dependencies struct {
 }
 
 type skill struct {
-	URI         string   `json:"uri" jsonschema_description:"The skill, absolute; or its name, if no file here has it."`
+	URI         string   `json:"uri" jsonschema_description:"The skill, absolute."`
 	Name        string   `json:"name" jsonschema_description:"Its name."`
 	Description string   `json:"description" jsonschema_description:"What it is for."`
 	Skills      []string `json:"skills" jsonschema_description:"Skills that it names. Hydrate it to see more of them."`
@@ -78,7 +79,7 @@ const (
 	noVersion           problem = "ERROR: NO_MATCHING_VERSION"
 )
 
-// foreign describes a name that is found nowhere.
+// foreign describes a tool that is found nowhere.
 const foreign = "Not known to this kernel; the host that runs the agent may have it."
 
 // unrun is the note for a caller for whom no tool is run.
@@ -117,20 +118,25 @@ func (c *Content) hydrate(ctx context.Context, in hydrateInput) (hydrateOutput, 
 func (c *Content) compose(ctx context.Context, in hydrateInput) hydrateOutput {
 	abs, problem := c.resolve(in.URI, "")
 	if problem != "" {
-		return newOutput("", string(problem))
+		return in.output("", string(problem))
 	}
-	d, err := c.load(ctx, abs, true)
+	lookup := c.newLookup(ctx)
+	file := lookup.versionOf(target{uri: abs})
+	if file.problem != "" {
+		return in.output("", string(file.problem))
+	}
+	d, err := c.load(ctx, file.uri, !in.Lazy)
 	switch {
 	case err != nil:
-		return newOutput("", string(fetchFailed))
+		return in.output("", string(fetchFailed))
 	case d.err != nil:
-		return newOutput(d.text, string(parseError))
+		return in.output(d.text, string(parseError))
 	}
-	out := newOutput(d.text, abs)
+	out := in.output(d.text, file.uri)
 	if in.Checksums {
 		out.Metadata.Checksum = checksum(d.sum)
 	}
-	h := hydrating{c: c, ctx: ctx, in: in, lookup: c.newLookup(ctx), seen: make(map[string]bool)}
+	h := hydrating{c: c, ctx: ctx, in: in, lookup: lookup, seen: make(map[string]bool)}
 	for level := []*document{d}; len(level) > 0; {
 		level = h.add(level)
 		if !in.Flatten {
@@ -144,8 +150,12 @@ func (c *Content) compose(ctx context.Context, in hydrateInput) hydrateOutput {
 	return out
 }
 
-func newOutput(content, uri string) hydrateOutput {
-	return hydrateOutput{Content: &content, Metadata: metadata{URI: uri}}
+func (in *hydrateInput) output(content, uri string) hydrateOutput {
+	out := hydrateOutput{Content: &content, Metadata: metadata{URI: uri}}
+	if in.Lazy {
+		out.Content = nil
+	}
+	return out
 }
 
 // inParallel calls f with the numbers from 0 to n-1, some at a time.

@@ -119,9 +119,6 @@ func (h *hydrating) dependencies() dependencies {
 // skill looks a skill up.
 func (h *hydrating) skill(t *target) (skill, *document) {
 	p := t.problem
-	if t.foreign {
-		return skill{URI: t.uri, Name: t.uri, Description: foreign}, nil
-	}
 	if p == "" {
 		d, err := h.c.load(h.ctx, t.uri, false)
 		switch {

@@ -2,12 +2,10 @@ package content
 
 import (
 	"context"
-	"errors"
 	"path"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 
 	"deps.dev/util/semver"
 
@@ -52,52 +50,61 @@ type target struct {
 	uri     string          // the URI of the file, or the name
 	problem problem         // why a file can't be looked up
 	syscall *kernel.Syscall // or nil
-	foreign bool            // no file and no syscall has the name
+	foreign bool            // a tool of the agent's host: no file and no syscall has the name
 	found   string          // the versions that exist, for noVersion
 }
 
-// find reports what a dependency is, which stands in a list of skills or in one of tools.
+// find reports what a dependency is, which stands in a list of skills or in one of tools. What isn't there is a file that
+// is missing, except for a tool that may be one of the agent's host.
 func (l *lookup) find(d *dependency, folder string) target {
 	file := target{uri: d.uri, problem: d.problem}
 	if d.written == "" {
-		if name, constraint := versioned(path.Base(d.uri)); d.problem == "" && folder == skillFolder && constraint != nil && !isRemote(d.uri) && !l.exists(d.uri) {
-			return l.choose(name, constraint, []string{folderOf(d.uri)}, file)
+		if folder == skillFolder && d.problem == "" {
+			return l.versionOf(file)
 		}
 		return file
 	}
-	if d.problem == "" && !isRemote(d.uri) && (l.exists(d.uri) || l.besideOthers(d)) {
+	if d.problem == "" && !isRemote(d.uri) && l.exists(d.uri) {
 		return file
 	}
-	name := target{uri: d.written, foreign: true}
-	if folder == toolFolder {
-		if s := l.syscall(d.written); s != nil {
-			return target{uri: string(s.Type), syscall: s}
-		}
-		for _, at := range folders(d.base, folder) {
-			if files := l.list(at, folder)[d.written]; len(files) > 0 {
-				return target{uri: files[0].uri}
-			}
-		}
-		return name
+	if folder == skillFolder {
+		text, constraint := versioned(d.written)
+		return l.choose(text, constraint, folders(d.base, folder), file)
 	}
-	text, constraint := versioned(d.written)
-	return l.choose(text, constraint, folders(d.base, folder), name)
+	if s := l.syscall(d.written); s != nil {
+		return target{uri: string(s.Type), syscall: s}
+	}
+	for _, at := range folders(d.base, folder) {
+		if files := l.list(at, folder)[d.written]; len(files) > 0 {
+			return target{uri: files[0].uri}
+		}
+	}
+	if isHostTool(d.written) {
+		return target{uri: d.written, foreign: true}
+	}
+	return file
+}
+
+// versionOf returns the skill that a URI with a version means, such as os://skills/web-search@^2.0.0, unless a file has exactly
+// this URI. The file may be named as well: web-search.md@^2.0.0, web-search/SKILL.md@^2.0.0.
+func (l *lookup) versionOf(file target) target {
+	name, constraint := versioned(path.Base(file.uri))
+	if constraint == nil || isRemote(file.uri) || l.exists(file.uri) {
+		return file
+	}
+	folder := folderOf(file.uri)
+	if isSkillFile(name) {
+		name, folder = path.Base(folder), folderOf(folder)
+	} else if ext := path.Ext(name); strings.EqualFold(ext, ".md") {
+		name = strings.TrimSuffix(name, ext)
+	}
+	return l.choose(name, constraint, []string{folder}, file)
 }
 
 // exists reports whether there is a file that the caller may read.
 func (l *lookup) exists(uri string) bool {
 	_, err := l.c.files.Version(l.ctx, uri)
 	return err == nil
-}
-
-// besideOthers reports whether a text with a slash is a path to a folder that exists: then
-// the file is missing, and search/codebase isn't such a path.
-func (l *lookup) besideOthers(d *dependency) bool {
-	if !strings.Contains(d.written, "/") || strings.Contains(d.written, "*") {
-		return false
-	}
-	_, err := l.c.files.Version(l.ctx, folderOf(d.uri))
-	return errors.Is(err, syscall.EISDIR)
 }
 
 // syscall returns the syscall of a name, as it is written in messages (Memory.Get), in JSON-RPC

@@ -12,8 +12,8 @@ import (
 
 // Agents are written for many hosts, and their lists hold names as well as URIs: Read,
 // Bash(git *), mcp__github__get_issue, search/codebase, github/*, Memory.Get, pdf,
-// web-search@^2.0.0. A text that can't be anything but a URI names a file, and the file is
-// missing if it isn't there. Any other text is a file only if there is one.
+// web-search@^2.0.0. A text that can't be anything but a URI names a file. Any other text is looked up by its name, too. What
+// is found nowhere is a file that is missing, except for a tool with a plain name, which the host may have.
 
 // meansFile reports whether a text can be nothing but the URI of a file: it has a scheme, or
 // begins at the root or with dots, or ends with the extension of a file.
@@ -28,6 +28,14 @@ func meansFile(text string) bool {
 		return false
 	}
 	return slices.Contains(extensions, path.Ext(text))
+}
+
+// isHostTool reports whether a tool that is found nowhere may be one of the agent's host: its name has no slash and no version. What
+// stands in parentheses isn't part of the name.
+func isHostTool(text string) bool {
+	name, _, _ := strings.Cut(text, "(")
+	_, constraint := versioned(name)
+	return constraint == nil && !strings.Contains(name, "/")
 }
 
 // rule matches a tool with what it may be used for, as in Bash(npm run *).

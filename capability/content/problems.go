@@ -112,7 +112,7 @@ const (
 // skillForm matches names of small letters, digits and single hyphens between them.
 var skillForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`) })
 
-// missing lists the dependencies of a document that are not there. Names of other hosts are
+// missing lists the dependencies of a document that are not there. Tools that the agent's host may have are
 // not missing.
 func (x *indexing) missing(d *document) (list []string) {
 	check := func(named []dependency, folder string) {

@@ -31,9 +31,9 @@ type searchOutput struct {
 
 // searchSummary is what a search returns beside its messages.
 type searchSummary struct {
-	Scores     []float64    `json:"scores" jsonschema_description:"How well each message matches, in the same order. Higher is better; only scores of one reply are comparable."`
+	Scores     []float64    `json:"scores" jsonschema_description:"How relevant each message is, in the same order: from 0 to 1, where 1 is what could not fit better. Scores of one search are comparable, also over its pages."`
 	Why        []ranked.Why `json:"why,omitzero" jsonschema_description:"Why each message was found, in the same order."`
-	Total      *int         `json:"total,omitzero" jsonschema_description:"How many messages were found in all. Event.Search doesn't count them."`
+	Total      int          `json:"total" jsonschema_description:"How many messages were found in all."`
 	Behind     int          `json:"behind,omitzero" jsonschema_description:"How many of the latest messages are not searched yet, because they are not indexed."`
 	Unembedded int          `json:"unembedded,omitzero" jsonschema_description:"How many of the latest messages are not searched by meaning yet, because they are not embedded."`
 	WordsOnly  string       `json:"wordsOnly,omitzero" jsonschema_description:"Why the search went by words only, if it should have gone by meaning."`
@@ -92,10 +92,7 @@ func (r reader) search(ctx context.Context, in searchInput) (kernel.Raw, error) 
 	if next := q.Offset + len(entries); len(entries) > 0 && next < found.Total && next < maxSearched {
 		summary.Cursor = cursor.Numbers('s', uint64(next), found.Horizon.Seq, found.Horizon.Docs, found.Horizon.Words, found.Horizon.Near)
 	}
-	if kernel.RequestOf(ctx).Type == olderSearch { // the older specification names events and scores only
-		return summary.withMessages("events", osevent.Append, entries, in.Records, &summary)
-	}
-	summary.Total, summary.Unembedded = &found.Total, found.Unembedded
+	summary.Total, summary.Unembedded = found.Total, found.Unembedded
 	summary.Why = make([]ranked.Why, len(found.Hits))
 	for i, h := range found.Hits {
 		summary.Why[i] = h.Why
@@ -103,6 +100,9 @@ func (r reader) search(ctx context.Context, in searchInput) (kernel.Raw, error) 
 	summary.WordsOnly = ranked.WordsOnly(found.Unavailable)
 	if summary.Dropped, err = r.gap(f.Since, f.Until); err != nil {
 		return nil, err
+	}
+	if kernel.RequestOf(ctx).Type == olderSearch {
+		return summary.withMessages("events", osevent.Append, entries, in.Records, &summary)
 	}
 	return summary.withMessages("messages", message.Append, entries, in.Records, &summary)
 }

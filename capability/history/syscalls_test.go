@@ -81,8 +81,8 @@ func TestSyscallsAnswer(t *testing.T) {
 		{"Message.Search", `{"query":"a","cursor":"czE"}`, `422 Invalid cursor: send the cursor of the previous reply with the same parameters, or none to start again`},
 		{"Message.Search", `{"query":"a","cursor":"czEgMSB4IDE"}`, `422 Invalid cursor: send the cursor of the previous reply with the same parameters, or none to start again`},
 		{"Message.Search", `{"query":"a","cursor":"czEwMDAwIDEgMSAxIDA"}`, `422 Schema validation failed: cursor: a search returns its best 10000 messages only; add words, or narrow it with since, type or kind`},
-		{"Event.Search", `{"query":"declined","limit":10}`, `{"events":[{"type":"error","name":"Card.Charge","payload":{"message":"Card declined","code":"INVALID_INPUT","details":{"status":402}},"metadata":{"id":"c2","timestamp":1735000000000,"correlation":"w","causation":"c1"}}],"scores":[0.3333]}`},
-		{"Event.Search", `{"query":"nothing of the kind","limit":10}`, `{"events":[],"scores":[]}`},
+		{"Event.Search", `{"query":"declined","limit":10}`, `{"events":[{"type":"error","name":"Card.Charge","payload":{"message":"Card declined","code":"INVALID_INPUT","details":{"status":402}},"metadata":{"id":"c2","timestamp":1735000000000,"correlation":"w","causation":"c1"}}],"scores":[0.3333],"why":[{}],"total":1}`},
+		{"Event.Search", `{"query":"nothing of the kind","limit":10}`, `{"events":[],"scores":[],"why":[],"total":0}`},
 		{"Message.Graph", `{"correlationId":"nope"}`, `404 Workflow not found: nope (no message in the journal has this correlation or this id)`},
 		{"Message.Graph", `{"correlationId":"x3","format":"tree"}`, `"▶ Other.Run  1970-01-01 00:00:03.002Z  x1\n├─ ◆ Other.Ran  +1ms  x2\n└─ ✓ reply  2ms  x3\n"`},
 		{"Message.Graph", `{"correlationId":"x2","format":"tree"}`, `"▶ Other.Run  1970-01-01 00:00:03.002Z  x1\n├─ ◆ Other.Ran  +1ms  x2\n└─ ✓ reply  2ms  x3\n"`},
@@ -106,8 +106,8 @@ func TestSyscallsAnswer(t *testing.T) {
 		{"Message.Graph", `{"correlationId":"x1","format":"png"}`, `422 Schema validation failed: format: expected one of "mermaid", "json", "dot", "tree", got "png"`},
 		{"Message.Stats", `{}`, `{"messages":12,"bytes":1234,"firstSeq":1,"firstAt":1000,"lastSeq":12,"lastAt":3004,"behind":1}`},
 		{"Message.Watch", `{"after":1,"from":1}`, `422 Schema validation failed: after and from both set where to begin; leave one out`},
-		{"Message.Replay", `{"correlationId":"s1"}`, `{"messages":9}`},
-		{"Message.Replay", `{"correlationId":"x…3"}`, `{"messages":3}`},
+		{"Message.Replay", `{"correlationId":"s1"}`, `{"messages":9,"next":"` + aboutExecute + `"}`},
+		{"Message.Replay", `{"correlationId":"x…3"}`, `{"messages":3,"next":"` + aboutExecute + `"}`},
 		{"Message.Replay", `{"correlationId":"w","execute":true}`, `422 Schema validation failed: execute: running commands again changes things, which a query may not do; send Message.Replay with kind command (over JSON-RPC, "kind":"command" stands beside params)`},
 		{"Message.Replay", `{"correlationId":"w","queries":true}`, `422 Schema validation failed: queries: nothing is run without execute; add execute, or leave queries out`},
 		{"Event.Replay", `{"correlationId":"nope"}`, `404 Workflow not found: nope (no message in the journal has this correlation or this id)`},
@@ -217,7 +217,7 @@ func TestLongWorkflowsAreReadByPages(t *testing.T) {
 func TestReplaySendsAWorkflowInOrder(t *testing.T) {
 	k := kerneltest.Of(t, nil, Module(shop(t), nil))
 	events, got := kerneltest.Exchange(k, kerneltest.Query("ask", "Message.Replay", `{"correlationId":"w"}`))
-	if string(got.Data) != `{"messages":9}` || len(events) != 9 {
+	if string(got.Data) != `{"messages":9,"next":"`+aboutExecute+`"}` || len(events) != 9 {
 		t.Fatalf("got %d events and %s", len(events), got.Data)
 	}
 	if want := `{"seq":2,"at":1001,"principal":"owner","message":` + said("query", "Stock.Get", `{}`, "s1<o1@w") + `}`; string(events[1].Data) != want || events[1].Type != "Message.Replayed" {

@@ -23,7 +23,7 @@ type startInput struct {
 	Payload jsontext.Value `json:"payload,omitzero" aliases:"data" jsonschema_description:"The data of the syscall; {} if it is left out."`
 	Steps   []stepInput    `json:"steps,omitzero" jsonschema:"oneof_required=steps,maxItems=200" jsonschema_description:"Several syscalls, each of which runs once to its end. Those that don't need each other run side by side."`
 
-	Timeout when.Span  `json:"timeout,omitzero" jsonschema_description:"How long an attempt may take: milliseconds, or a text such as 90s or 2h. Default: an hour."`
+	Timeout when.Span  `json:"timeout,omitzero" jsonschema_description:"How long an attempt may take: milliseconds, or a text such as 90s or 2h. Default: an hour, and for code its limits.time."`
 	Delay   *when.Span `json:"delay,omitzero" jsonschema_description:"Begin after this time: milliseconds, or a text such as 1m30s."`
 	At      when.Ahead `json:"at,omitzero" jsonschema_description:"Begin at this time: in 8 seconds, tomorrow 09:00, monday 8:00, 2026-01-31T12:00 in timeZone, 2026-01-31T12:00:00Z, or milliseconds since 1970. A time that has been begins at once."`
 

@@ -187,6 +187,9 @@ func TestAProgramIsAModel(t *testing.T) {
 		if said := g.said(); !strings.Contains(strings.ToLower(said), strings.ToLower(want)) {
 			t.Errorf("%s: got %s, want %s", name, said, want)
 		}
+		if name == "m" && g.Messages[0].Title+g.Messages[1].Title != "T" {
+			t.Errorf("the title of the program's reasoning isn't in %+v", g.Messages)
+		}
 		if name == "m" && (g.streamed[0] != "reply: Hello." || g.Usage.Cost != 0.5) {
 			t.Errorf("streamed %v, %+v", g.streamed, g.Usage)
 		}

@@ -131,6 +131,7 @@ func takeServed(a *conversation.Answer, data []byte) error {
 				return err
 			}
 		}
+		a.Parts[used-1].Title = s.Title
 	}
 	a.Usage, a.Finish = reply.Usage, reply.Finish
 	switch a.Finish {

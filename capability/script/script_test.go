@@ -229,6 +229,29 @@ export const handler = async (input: In): Promise<unknown> => {
 	w.want("", "Text.Fail", `{"how":"nested"}`, "404 …none/here…")
 }
 
+// The causes of an exception are those of the error; one without a code is a 500.
+func TestCausesOfExceptions(t *testing.T) {
+	w := newWorld(t, nil)
+	w.want("", "Syscall.Register", code("Text.Fail", "command", `export const handler = ({ how }: { how: string }) => {
+  if (how === "mapped") throw new kernos.Error(404, "no city", { cause: new RangeError("too far") });
+  if (how === "text") throw new Error("no", { cause: "the tide" });
+  if (how === "none") throw new Error("no", { cause: null });
+  throw new Error("no", { cause: new kernos.Error(422, "too late", { cause: new TypeError("not a time") }) });
+};`), `{"registered":true,"name":"Text.Fail"}`)
+	for how, want := range map[string]string{
+		"mapped": `{"code":404,"message":"no city","cause":{"code":500,"message":"RangeError: too far"}}`,
+		"text":   `{"code":500,"message":"…Error: no…","cause":{"code":500,"message":"the tide"}}`,
+		"none":   `{"code":500,"message":"…Error: no…none…"}`,
+		"chain":  `{"code":500,"message":"…Error: no…","cause":{"code":422,"message":"too late","cause":{"code":500,"message":"TypeError: not a time"}}}`,
+	} {
+		m := kerneltest.Command("", "Text.Fail", `{"how":"`+how+`"}`)
+		w.k.Stamp(&m)
+		if _, outcome := w.send("", m); !fits(string(outcome.Data), want) {
+			t.Errorf("%s: %s", how, outcome.Data)
+		}
+	}
+}
+
 // The engine stops code that takes too long, and answers with its line, before the kernel's own deadline.
 func TestCodeIsStoppedBeforeItsCallEnds(t *testing.T) {
 	w := newWorld(t, nil)
@@ -237,6 +260,7 @@ func TestCodeIsStoppedBeforeItsCallEnds(t *testing.T) {
 	if !ok || d.Timeout < time.Second {
 		t.Errorf("the call may take %v", d.Timeout)
 	}
+	w.want("", "Test.Loop", `{}`, "504 Test.Loop took longer than its 50ms; it was in line 1: … (limits.time of the code sets it; without that, a job takes its own timeout)")
 }
 
 func TestEventsProgressAndLogs(t *testing.T) {

@@ -57,7 +57,7 @@ func (s *Scripts) call(ctx context.Context, sp *split, v *version, m *message.Me
 	if err := k.Share(ctx, m.Data, nil, caller, sends.Principal()); err != nil {
 		return nil, err
 	}
-	out, err := s.opts.Engine.Run(ctx, p, m.Data, h, v.Limits.engine())
+	out, err := s.opts.Engine.Run(ctx, p, m.Data, h, v.Limits.within(c.Asked()).engine())
 	if err != nil {
 		return nil, outcome(err, caller.IsOwner() || caller.ID() == author.ID())
 	}
@@ -85,16 +85,20 @@ func (s *Scripts) programOf(v *version) (*engine.Program, error) {
 // the owner are shown its place in the code, and the line, which may hold what the code keeps to itself.
 func outcome(err error, seesCode bool) error {
 	if late, ok := errors.AsType[*engine.OvertimeError](err); ok {
+		e := late.Public()
 		if seesCode {
-			return message.Errorf(504, "%s", late.Error())
+			e.Message = late.Error()
 		}
-		return late.Public()
+		e.Message += " (limits.time of the code sets it; without that, a job takes its own timeout)"
+		return e
 	}
 	if fault, ok := errors.AsType[*engine.CodeError](err); ok {
+		e := message.Errorf(500, "%s", fault.Public())
 		if seesCode {
-			return message.Errorf(500, "%s", fault.Error())
+			e.Message = fault.Error()
 		}
-		return message.Errorf(500, "%s", fault.Public())
+		e.Cause = fault.Cause
+		return e
 	}
 	return err
 }

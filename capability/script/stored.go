@@ -74,7 +74,7 @@ type Event struct {
 
 // Limits are the limits of one call of code.
 type Limits struct {
-	Time   when.Span `json:"time,omitzero" jsonschema:"minimum=1,maximum=300000" jsonschema_description:"How long a call may take, in milliseconds, or as a text such as 90s. Default: 5000."`
+	Time   when.Span `json:"time,omitzero" jsonschema:"minimum=1,maximum=300000" jsonschema_description:"How long a call may take, in milliseconds, or as a text such as 90s. Default: 5000, and in a job the timeout that Job.Start was given."`
 	Memory int64     `json:"memory,omitzero" jsonschema:"minimum=1048576,maximum=268435456" jsonschema_description:"How many bytes a call may use. Default: 64 MB."`
 	Calls  int       `json:"calls,omitzero" jsonschema:"minimum=1,maximum=10000" jsonschema_description:"How many syscalls a call may call. Default: 1000."`
 	Output int64     `json:"output,omitzero" jsonschema:"minimum=1,maximum=16777216" jsonschema_description:"How many bytes the reply and the events may have. Default: 1 MB."`
@@ -85,6 +85,14 @@ const defaultTime = 5 * time.Second
 
 func (l Limits) duration() time.Duration {
 	return cmp.Or(l.Time.Duration(), defaultTime)
+}
+
+// within returns the limits of a call that was given some time, or none if that is 0. It takes the place of the default.
+func (l Limits) within(asked time.Duration) Limits {
+	if l.Time == 0 {
+		l.Time = when.Span(asked.Milliseconds())
+	}
+	return l
 }
 
 func (l Limits) engine() engine.Limits {

@@ -89,7 +89,7 @@ func (x *Sessions) summaryOf(s *session, path []Message, cut int) *generation {
 		earlier = append(earlier, path[cut+i]) // the messages that the summary covers must not be lost
 	}
 	g := &generation{Model: s.Model, Session: s.ID}
-	g.System, g.Messages = arrange(earlier)
+	g.System, g.Messages = arrange(earlier, func() string { return x.ids.Next(x.opts.Now()) })
 	text := summarize
 	g.Messages = append(g.Messages, Message{ID: x.ids.Next(x.opts.Now()), Timestamp: x.opts.Now().UnixMilli(), Type: typeInput, Text: &text})
 	return g

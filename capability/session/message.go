@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	stdjson "encoding/json"
+	"fmt"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -106,17 +107,37 @@ type Call struct {
 	ArgsRef *message.BlobPointer `json:"argsRef,omitzero"`
 }
 
-// A Result is what a call has come to.
+// A Result is what a call has come to: an output or an error. Versions before 0.20 have stored null as the output of a call
+// that has failed.
 type Result struct {
 	CallID string         `json:"callId,omitzero"`
 	Name   string         `json:"name,omitzero"`
-	Output jsontext.Value `json:"output"`
+	Output jsontext.Value `json:"output,omitzero"`
 	Error  jsontext.Value `json:"error,omitzero"`
 }
 
 // failed returns the result of a call that has failed.
-func failed(e *message.Error) Result {
-	return Result{Output: jsontext.Value("null"), Error: e.Append(nil)}
+func failed(e *message.Error) Result { return Result{Error: e.Append(nil)} }
+
+// check returns the error for a result that a caller appends and that has an output and an error, or neither. An error of JavaScript,
+// which has a name and no code, gets the code 500.
+func (r *Result) check(at int) error {
+	field := fmt.Sprintf("message/results/%d", at)
+	none := func(v jsontext.Value) bool { return len(v) == 0 || v.Kind() == 'n' }
+	switch {
+	case none(r.Error) && len(r.Output) == 0:
+		return invalid(field, "give an output, which may be null, or an error")
+	case none(r.Error):
+		r.Error = nil
+		return nil
+	case !none(r.Output):
+		return invalid(field, "a result has an output or an error, not both; leave one out")
+	}
+	r.Output = nil
+	if jsonscan.Member(r.Error, "code") == nil {
+		r.Error = jsontext.Value(jsonvalue.Members(stdjson.RawMessage(r.Error)).Set("code", []byte("500")).Text())
+	}
+	return nil
 }
 
 // An Approval is the content of a request for one, and of the response to it.
@@ -137,7 +158,7 @@ type Approval struct {
 const (
 	pointerSchema = `{"type":"object","required":["scheme","path"],"properties":{"scheme":{"enum":["file","https","data"]},"path":{"type":"string"}}}`
 	textSchema    = `{"type":"object","required":["text"],"properties":{"text":{"type":"string"}}}`
-	errorSchema   = `{"type":"object","required":["code","message"],"properties":{"code":{"type":"integer"},"message":{"type":"string"}}}`
+	errorSchema   = `{"type":["object","null"],"required":["message"],"anyOf":[{"type":"null"},{"required":["code"]},{"required":["name"]}],"properties":{"code":{"type":"integer"},"name":{"type":"string"},"message":{"type":"string"}}}`
 )
 
 var builtIn = map[string]*schema.Schema{
@@ -145,7 +166,7 @@ var builtIn = map[string]*schema.Schema{
 	typeReply:   schema.Written(textSchema),
 	typeThought: schema.Written(`{"type":"object","required":["title","summary"],"properties":{"title":{"type":"string"},"summary":{"type":"string"}}}`),
 	typeCalls:   schema.Written(`{"type":"object","required":["calls"],"properties":{"calls":{"type":"array","minItems":1,"maxItems":256,"items":{"type":"object","required":["id","name"],"properties":{"id":{"type":"string","minLength":1,"maxLength":128},"name":{"type":"string","minLength":1,"maxLength":256}}}}}}`),
-	typeResults: schema.Written(`{"type":"object","required":["results"],"properties":{"results":{"type":"array","minItems":1,"maxItems":256,"items":{"type":"object","required":["output"],"properties":{"callId":{"type":"string","maxLength":128},"name":{"type":"string","maxLength":256},"error":` + errorSchema + `}}}}}`),
+	typeResults: schema.Written(`{"type":"object","required":["results"],"properties":{"results":{"type":"array","minItems":1,"maxItems":256,"items":{"type":"object","properties":{"callId":{"type":"string","maxLength":128},"name":{"type":"string","maxLength":256},"error":` + errorSchema + `}}}}}`),
 	typeLog:     schema.Written(textSchema),
 }
 

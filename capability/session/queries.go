@@ -23,7 +23,7 @@ type Info struct {
 	Allowed []string  `json:"allowed,omitzero" jsonschema_description:"Syscalls that Session.Decide has allowed for the session."`
 	Budget  Budget    `json:"budget" jsonschema_description:"What a turn may use."`
 	Compact string    `json:"compact,omitzero" jsonschema:"enum=auto,enum=never" jsonschema_description:"Whether earlier messages are summarized by themselves; none means auto."`
-	Used    Usage     `json:"used" jsonschema_description:"What its turns have used."`
+	Used    Usage     `json:"used" jsonschema_description:"What its turns have used, the open one included."`
 	Turns   int       `json:"turns" jsonschema_description:"How many turns have ended."`
 	Created int64     `json:"created" jsonschema_description:"When it was created, in milliseconds since 1970."`
 	Updated int64     `json:"updated" jsonschema_description:"When it changed last."`
@@ -52,6 +52,7 @@ func (x *Sessions) info(s *session) (i Info, err error) {
 	if s.turn == nil {
 		return i, nil
 	}
+	i.Used.add(s.turn.Used)
 	i.Turn, i.Status = s.turn.ID, statusRunning
 	if s.turn.Waiting {
 		i.Status = statusWaiting

@@ -394,6 +394,11 @@ func (x *Sessions) readMessage(text []byte) (*Message, error) {
 		m.Calls = given.Calls
 	case typeResults:
 		m.Results = given.Results
+		for i := range m.Results {
+			if err := m.Results[i].check(i); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return m, nil
 }

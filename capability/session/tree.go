@@ -46,7 +46,7 @@ func (x *Sessions) path(ctx context.Context, h *head) (all []Message, err error)
 // render makes the request for the next generation.
 func (x *Sessions) render(ctx context.Context, k *kernel.Kernel, s *session, path []Message) *generation {
 	g := &generation{Model: s.Model, Session: s.ID, Tools: x.offered(k, s, kernel.SenderIn(ctx))}
-	g.System, g.Messages = arrange(path)
+	g.System, g.Messages = arrange(path, func() string { return x.ids.Next(x.opts.Now()) })
 	if left := s.Budget.Tokens - s.turn.Used.Tokens; s.Budget.Tokens > 0 {
 		g.MaxTokens = max(left, 1)
 	}
@@ -55,14 +55,19 @@ func (x *Sessions) render(ctx context.Context, k *kernel.Kernel, s *session, pat
 
 // arrange makes of a path what a model is shown: system messages apart, a summary in the place of
 // what it covers, and each group of calls followed by exactly one result for each of them (T2).
-// What else was appended in between comes after the group.
-func arrange(path []Message) (system string, shown []Message) {
+// What else was appended in between comes after the group. Each message has an id of its own: the results of a group have
+// that of the first message that brought one of them, or a new one.
+func arrange(path []Message, newID func() string) (system string, shown []Message) {
+	type brought struct {
+		Result
+		by *Message
+	}
 	var texts []string
-	results := make(map[string]Result)
-	for _, m := range path {
-		for _, r := range m.Results {
+	results, taken := make(map[string]brought), make(map[string]bool)
+	for i := range path {
+		for _, r := range path[i].Results {
 			if _, known := results[r.CallID]; !known && r.CallID != "" {
-				results[r.CallID] = r
+				results[r.CallID] = brought{r, &path[i]}
 			}
 		}
 	}
@@ -88,15 +93,21 @@ func arrange(path []Message) (system string, shown []Message) {
 			shown = append(shown, m)
 		case typeCalls:
 			shown = append(shown, m)
-			group := Message{ID: m.ID, Timestamp: m.Timestamp, Type: typeResults}
+			group := Message{Timestamp: m.Timestamp, Type: typeResults}
 			for _, c := range m.Calls {
-				r, ok := results[c.ID]
-				if !ok {
-					r = failed(message.Errorf(499, "The call has no result: the conversation went on without it"))
+				r := failed(message.Errorf(499, "The call has no result: the conversation went on without it"))
+				if came, ok := results[c.ID]; ok {
+					if r = came.Result; group.ID == "" && !taken[came.by.ID] {
+						group.ID, group.Timestamp = came.by.ID, came.by.Timestamp
+					}
 				}
 				r.CallID, r.Name = c.ID, c.Name
 				group.Results = append(group.Results, r)
 			}
+			if group.ID == "" {
+				group.ID = newID()
+			}
+			taken[group.ID] = true
 			shown = append(shown, group)
 		}
 	}

@@ -457,9 +457,22 @@ func (w *world) check(id string) {
 			}
 		}
 		for _, r := range m.Results {
-			results[r.CallID]++
+			if results[r.CallID]++; (r.Output == nil) != (r.Error != nil) {
+				w.t.Errorf("the result of %s has the output %s and the error %v", r.CallID, r.Output, r.Error)
+			}
 		}
 	}
+	w.mu.Lock()
+	for _, asked := range w.asked {
+		ids := make(map[string]bool)
+		for _, m := range asked.Messages {
+			if m.ID == "" || ids[m.ID] {
+				w.t.Errorf("the model was shown a second message with the id %q, a %s", m.ID, m.Type)
+			}
+			ids[m.ID] = true
+		}
+	}
+	w.mu.Unlock()
 	pending := w.get(id).Pending
 	for _, c := range calls {
 		if n := results[c]; n != 1 && !slices.Contains(pending, c) && w.get(id).Status == "idle" || n > 1 {

@@ -328,6 +328,9 @@ var common = map[string]bool{
 	"of": true, "on": true, "or": true, "that": true, "the": true, "there": true, "this": true, "to": true, "want": true, "what": true, "which": true, "with": true,
 }
 
+// Common reports whether a word, in small letters, occurs in texts about everything.
+func Common(word string) bool { return common[word] }
+
 // Words returns the words of a text in the form in which they are compared. A query of nothing
 // but common words has those.
 func Words(text string) []string {
@@ -390,4 +393,20 @@ func stem(w string) string {
 		}
 	}
 	return w
+}
+
+// Forms returns other words that a word of a query stands for: those with the same stem. Short and common words, and what
+// isn't written in Latin letters alone, stand for themselves.
+func Forms(word string) (forms []string) {
+	const shortest = 4
+	if len(word) < shortest || common[word] || strings.ContainsFunc(word, func(r rune) bool { return r < 'a' || r > 'z' }) {
+		return nil
+	}
+	s := stem(word)
+	for _, ending := range []string{"", "e", "s", "es", "ed", "ing", "y", "ies"} {
+		if form := s + ending; form != word && stem(form) == s {
+			forms = append(forms, form)
+		}
+	}
+	return forms
 }

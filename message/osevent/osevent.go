@@ -19,6 +19,7 @@ import (
 
 	"kernos/internal/jsonscan"
 	"kernos/message"
+	"kernos/schema"
 )
 
 // Dialect holds the names of version 0.1.
@@ -44,38 +45,52 @@ var Numbered = &message.Dialect{
 	TooLong: message.Current.TooLong,
 }
 
-// AppendIn appends m as a line of a dialect, whichever it is, without its newline.
+// AppendIn appends m as a line of a dialect, whichever it is, without its newline. The data of an error gets the form of
+// version 0.1 there; all other data stays as it is, see [Inner].
 func AppendIn(d *message.Dialect, dst []byte, m *message.Message) []byte {
-	if d == Dialect {
-		return Append(dst, m)
+	if d == Dialect && m.Kind == message.KindError {
+		old := *m
+		old.Data = payload(m)
+		m = &old
 	}
 	return d.Append(dst, m)
 }
 
-// Append appends m as a line of version 0.1 without its newline. The data of
-// an error, and the errors of jobs, get the older form.
+// Append appends m as a line of version 0.1 without its newline, with all that is inside its data.
 func Append(dst []byte, m *message.Message) []byte {
-	switch {
-	case m.Kind == message.KindError:
-		old := *m
-		old.Data = payload(m)
-		m = &old
-	case m.Kind == message.KindReply && tellsOfJobs(m.Type):
-		old := *m
-		old.Data = jobs(m.Data)
-		m = &old
+	inner := Inner(Dialect, *m)
+	return AppendIn(Dialect, dst, &inner)
+}
+
+// inner is what some answers and events of the kernel have in the form of their dialect inside their data.
+var inner = map[message.Type]func(d *message.Dialect, data []byte) []byte{
+	"Job.Status":       jobs,
+	"Job.List":         jobs,
+	"Job.Wait":         jobs,
+	"Message.Get":      renamed,
+	"Message.List":     messages,
+	"Message.Search":   messages,
+	"Message.Graph":    messages,
+	"Event.Graph":      messages,
+	"Message.Recorded": messages,
+	"Message.Replayed": messages,
+}
+
+// Inner returns an answer with what is inside its data in the form of a dialect: messages, nodes that stand for some, and the
+// errors of jobs.
+func Inner(d *message.Dialect, m message.Message) message.Message {
+	if f := inner[m.Type]; f != nil && d != message.Current && (m.Kind == message.KindReply || m.Kind == message.KindEvent) {
+		m.Data = f(d, m.Data)
 	}
-	return Dialect.Append(dst, m)
+	return m
 }
 
-// tellsOfJobs reports whether replies of a type have jobs in them.
-func tellsOfJobs(t message.Type) bool {
-	return t == "Job.Status" || t == "Job.List" || t == "Job.Wait"
-}
-
-// jobs returns the data of a reply about a job, or about several, in the older form: there the
+// jobs returns the data of a reply about a job, or about several, in the form of version 0.1: there the
 // error of a job is a text.
-func jobs(data []byte) []byte {
+func jobs(d *message.Dialect, data []byte) []byte {
+	if d != Dialect {
+		return data
+	}
 	return jsonscan.ReplaceMembers(data, func(name string, value []byte) string {
 		switch name {
 		case "error":
@@ -83,17 +98,68 @@ func jobs(data []byte) []byte {
 				return string(jsonscan.AppendQuoted(nil, e.Error()))
 			}
 		case "jobs":
-			var list []json.RawMessage
-			if json.Unmarshal(value, &list) == nil {
-				for i := range list {
-					list[i] = jobs(list[i])
-				}
-				text, _ := json.Marshal(list) // no error: the elements were JSON before
-				return string(text)
-			}
+			return each(d, value, jobs)
 		}
 		return ""
 	})
+}
+
+// messages returns data that has messages, or nodes that stand for some, with the names of a dialect.
+func messages(d *message.Dialect, data []byte) []byte {
+	return jsonscan.ReplaceMembers(data, func(name string, value []byte) string {
+		switch name {
+		case "messages", "nodes":
+			return each(d, value, renamed)
+		case "failures":
+			return each(d, value, messages)
+		case "message", "request", "error":
+			return string(renamed(d, value))
+		}
+		return ""
+	})
+}
+
+// each returns an array with what f makes of its elements, or "" for what isn't an array.
+func each(d *message.Dialect, list []byte, f func(*message.Dialect, []byte) []byte) string {
+	if len(list) == 0 || list[0] != '[' {
+		return ""
+	}
+	out := []byte{'['}
+	jsonscan.Elements(list, 0, func(value []byte) bool {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(out, f(d, value)...)
+		return true
+	})
+	return string(append(out, ']'))
+}
+
+// renamed returns a message, or a node that stands for one, with the names of a dialect. What has no kind is neither, and stays.
+func renamed(d *message.Dialect, text []byte) []byte {
+	kind := message.Kind(jsonscan.Content(jsonscan.Member(text, "kind")))
+	if kind == "" {
+		return text
+	}
+	var o jsonscan.Object
+	jsonscan.Members(text, 0, func(name, value []byte) bool {
+		switch member := string(name); {
+		case member == `"kind"` && kind == message.KindReply:
+			o.Text(d.Kind, d.Reply)
+		case member == `"kind"`:
+			o.JSON(d.Kind, value)
+		case member == `"type"`:
+			o.JSON(d.Type, value)
+		case member == `"data"` && kind == message.KindError && d == Dialect:
+			o.JSON(d.Data, payload(&message.Message{Data: value}))
+		case member == `"data"`:
+			o.JSON(d.Data, value)
+		default:
+			o.JSON(jsonscan.Unquote(name), value)
+		}
+		return true
+	})
+	return o.End()
 }
 
 // Translate turns a message that was read in the older dialect into one of the
@@ -146,6 +212,7 @@ type (
 		Expected string          `json:"expected,omitempty"`
 		Status   int             `json:"status,omitempty"`
 		Cause    json.RawMessage `json:"cause,omitempty"`
+		Problems schema.Problems `json:"problems,omitempty"`
 	}
 )
 
@@ -163,6 +230,9 @@ func payload(m *message.Message) json.RawMessage {
 	}
 	old.Details.Field = message.Clip(e.Field, message.MaxIDLength)
 	old.Details.Expected = message.Clip(e.Expected, message.MaxCauseText)
+	if invalid, ok := errors.AsType[*schema.Invalid](e.Reason); ok {
+		old.Details.Problems = invalid.Listed()
+	}
 	if statuses[old.Code] != e.Code || e.Field == "" && e.Expected == "" {
 		old.Details.Status = e.Code
 	}
@@ -229,7 +299,7 @@ func parse(data json.RawMessage) (e *message.Error, lost []string) {
 		}
 	}
 	unknown("payload.", old, "message", "code", "details")
-	unknown("payload.details.", more, "status", "cause", "field", "expected")
+	unknown("payload.details.", more, "status", "cause", "field", "expected", "problems")
 	if code != "" && word(e) != code {
 		lose("payload.code %s is left out: codes are numbers, and this one becomes %d", message.Clip(code, message.MaxIDLength), e.Code)
 	}

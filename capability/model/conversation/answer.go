@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"bytes"
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -42,6 +43,7 @@ type Answer struct {
 // A Part is a part of an answer.
 type Part struct {
 	Kind      string // one of the types of parts
+	Title     string // title of reasoning; "" if the model gives none
 	Text      []byte
 	Signature []byte // the signature of reasoning
 	Redacted  []byte // reasoning that is shown to its model only
@@ -221,7 +223,7 @@ func (a *Answer) Messages(identity string) (messages []jsontext.Value, err error
 		text := string(a.Parts[i].Text)
 		switch s.Type {
 		case PartReasoning:
-			title := titleOf(text)
+			title := cmp.Or(a.Parts[i].Title, titleOf(text))
 			s.Title, s.Summary = &title, &text
 			s.Opaque = &Opaque{Model: identity, Signature: string(a.Parts[i].Signature), Redacted: string(a.Parts[i].Redacted)}
 		case PartCalls:

@@ -53,9 +53,11 @@ type CodeError struct {
 	Line, Column int    // position in the source, from 1; 0 if it isn't known
 	Text         string // the line itself; without a position, the last line that the code has logged
 	Message      string // such as "TypeError: x is not a function"
+
+	Cause *message.Error // the cause of the exception, or nil
 }
 
-// Public returns the error as callers see it that may not see the code: without the position, the line and the log. What
+// Public returns the text that callers see who may not see the code: without the position, the line and the log. What
 // the code throws is its interface, and stays.
 func (e *CodeError) Public() string { return fmt.Sprintf("%s: %s", e.Name, e.Message) }
 

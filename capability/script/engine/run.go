@@ -303,13 +303,6 @@ func outOfMemory(name, text string) bool { return name == "InternalError" && tex
 
 // explained turns what the prelude's explain returns into an error.
 func (r *run) explained(text []byte) error {
-	type exception struct {
-		Name    string     `json:"name"`
-		Message string     `json:"message"`
-		Stack   string     `json:"stack"`
-		Code    float64    `json:"code"`
-		Cause   *exception `json:"cause"`
-	}
 	var e exception
 	if err := jsonv2.Unmarshal(text, &e); err != nil {
 		return &CodeError{Name: r.program.Source.Name, Message: "the code failed in a way that can't be described"}
@@ -317,17 +310,42 @@ func (r *run) explained(text []byte) error {
 	if outOfMemory(e.Name, e.Message) {
 		return r.tooMuchMemory(r.vm.linear)
 	}
-	if e.Code >= 400 && e.Code <= 599 {
-		var first *message.Error
-		for at, to := &e, &first; at != nil && at.Code >= 400 && at.Code <= 599; at = at.Cause {
-			*to = message.Errorf(int(at.Code), "%s", at.Message)
-			to = &(*to).Cause
-		}
-		return first
+	if e.coded() {
+		return e.error()
 	}
-	text2 := e.Message
-	if e.Name != "" {
-		text2 = e.Name + ": " + e.Message
+	fault := r.program.locate(e.text(), e.Stack)
+	fault.Cause = e.Cause.error()
+	return fault
+}
+
+// An exception is what was thrown, as the prelude's explain describes it.
+type exception struct {
+	Name    string     `json:"name"`
+	Message string     `json:"message"`
+	Stack   string     `json:"stack"`
+	Code    float64    `json:"code"`
+	Cause   *exception `json:"cause"`
+}
+
+// coded reports whether the exception has the code of an error message.
+func (e *exception) coded() bool { return e.Code >= 400 && e.Code <= 599 }
+
+// text returns the exception as JavaScript prints it.
+func (e *exception) text() string {
+	if e.Name == "" {
+		return e.Message
 	}
-	return r.program.locate(text2, e.Stack)
+	return e.Name + ": " + e.Message
+}
+
+// error returns the exception and its causes as an error message has them. One without a code is a 500.
+func (e *exception) error() *message.Error {
+	if e == nil {
+		return nil
+	}
+	out := &message.Error{Code: 500, Message: e.text(), Cause: e.Cause.error()}
+	if e.coded() {
+		out.Code, out.Message = int(e.Code), e.Message
+	}
+	return out
 }

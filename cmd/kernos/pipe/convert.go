@@ -79,6 +79,7 @@ func (t *translator) translate(line []byte) (_ []byte, lost []string, err error)
 	if version != "" || t.to == osevent.Numbered { // nothing else shows that version
 		m.Metadata.SchemaVersion = t.to.Version
 	}
+	m = osevent.Inner(t.to, m)
 	t.buf = osevent.AppendIn(t.to, t.buf[:0], &m)
 	if len(t.buf) > t.to.MaxLine {
 		return nil, nil, fmt.Errorf("it has %d bytes in version %s, where a line has at most %d", len(t.buf), t.to.Version, t.to.MaxLine)

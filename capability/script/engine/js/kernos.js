@@ -175,7 +175,7 @@ function explain(e) {
     return {
       name: `${e.name ?? ""}`, message: `${e.message ?? show(e)}`, stack: `${e.stack ?? ""}`,
       code: typeof e.code === "number" ? e.code : undefined,
-      cause: e.cause !== undefined && depth > 0 ? described(e.cause, depth - 1) : undefined,
+      cause: e.cause != null && depth > 0 ? described(e.cause, depth - 1) : undefined,
     };
   };
   return JSON.stringify(described(e, 3));
