@@ -3,7 +3,11 @@ package conformance
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"os"
+	"path"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -31,37 +35,72 @@ func clauses(t *testing.T) []clause {
 	return all
 }
 
-// TestClausesAreShown fails when a MUST or a SHOULD of something that is built has no
-// conversation that is held.
+// proof is a conversation or a test that shows clauses.
+type proof struct {
+	name, path string // the path is relative to the repository
+	clauses    []string
+	held       bool // it can be held today
+}
+
+// proofs lists the tests that name clauses, and then the conversations. A test proves what one conversation can't, such as
+// a rule for all syscalls, and names its clauses in the last line of its comment.
+func proofs(t *testing.T) (all []proof) {
+	t.Helper()
+	named := regexp.MustCompile(`(?m)^// Clauses: (.+)\nfunc (Test\w+)\(`)
+	err := filepath.WalkDir("..", func(file string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && slices.Contains([]string{".git", "node_modules", "npm", "third_party"}, d.Name()) {
+			return fs.SkipDir
+		}
+		if err != nil || d.IsDir() || !strings.HasSuffix(file, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(file)
+		for _, found := range named.FindAllStringSubmatch(string(text), -1) {
+			at, _ := filepath.Rel("..", file)
+			all = append(all, proof{found[2], filepath.ToSlash(at), strings.Fields(found[1]), true})
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range conversations(t) {
+		all = append(all, proof{strings.TrimSuffix(c.path, ".txt"), path.Join("conformance", c.path), c.clauses, c.runs()})
+	}
+	return all
+}
+
+// TestClausesAreShown fails when a MUST or a SHOULD of something that is built has neither a
+// conversation that is held nor a test.
 func TestClausesAreShown(t *testing.T) {
-	for _, problem := range unshown(clauses(t), conversations(t)) {
+	for _, problem := range unshown(clauses(t), proofs(t)) {
 		t.Error(problem)
 	}
 }
 
-// unshown says what is missing: a conversation that is held for each MUST and SHOULD
-// of what is built, a conversation for every clause, a clause for every id.
-func unshown(all []clause, talks []*conversation) []string {
+// unshown says what is missing: a proof that is held for each MUST and SHOULD
+// of what is built, a proof for every clause, a clause for every id.
+func unshown(all []clause, proofs []proof) []string {
 	known, named, held := make(map[string]bool), make(map[string]bool), make(map[string]bool)
 	for _, c := range all {
 		known[c.id] = true
 	}
 	var problems []string
-	for _, talk := range talks {
-		for _, id := range talk.clauses {
+	for _, p := range proofs {
+		for _, id := range p.clauses {
 			if !known[id] {
-				problems = append(problems, fmt.Sprintf("%s names %s, which is no clause", talk.path, id))
+				problems = append(problems, fmt.Sprintf("%s names %s, which is no clause", p.path, id))
 			}
 			named[id] = true
-			held[id] = held[id] || talk.runs()
+			held[id] = held[id] || p.held
 		}
 	}
 	for _, c := range all {
 		switch {
 		case c.level != "MAY" && built(c.needs) && !held[c.id]:
-			problems = append(problems, fmt.Sprintf("%s (%s) is built in %s and no conversation shows it: %s", c.id, c.level, c.needs, c.words))
+			problems = append(problems, fmt.Sprintf("%s (%s) is built in %s and nothing shows it: %s", c.id, c.level, c.needs, c.words))
 		case !named[c.id]:
-			problems = append(problems, fmt.Sprintf("%s is named by no conversation: %s", c.id, c.words))
+			problems = append(problems, fmt.Sprintf("%s is named by no conversation and no test: %s", c.id, c.words))
 		}
 	}
 	return problems
@@ -78,7 +117,7 @@ var specifications = []struct{ prefix, title string }{
 // TestDocument keeps docs/CONFORMANCE.md in step with the clauses and the files.
 func TestDocument(t *testing.T) {
 	const path = "../docs/CONFORMANCE.md"
-	want := document(clauses(t), conversations(t))
+	want := document(clauses(t), proofs(t))
 	if *update {
 		if err := os.WriteFile(path, want, 0o644); err != nil {
 			t.Fatal(err)
@@ -93,16 +132,16 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-func document(all []clause, talks []*conversation) []byte {
+func document(all []clause, proofs []proof) []byte {
 	var b bytes.Buffer
 	b.WriteString(`# Conformance
 
-Each clause of the specifications in our words, and the conversations that show it.
-This file is generated from [conformance/clauses.tsv](../conformance/clauses.tsv) and
-the files beside it; ` + "`make docs`" + ` writes it.
+Each clause of the specifications in our words, and the conversations and tests that show it.
+This file is generated from [conformance/clauses.tsv](../conformance/clauses.tsv),
+the conversations next to it, and the comments of tests; ` + "`make docs`" + ` writes it.
 
 - **shown**: a conversation that names the clause is held in every test run, over every
-  wire that can carry it.
+  wire that can carry it, or a test that names it runs.
 - **open**: what the clause asks for is not built yet.
 
 Where our words ask for less than the specification does, they say so.
@@ -115,12 +154,12 @@ Where our words ask for less than the specification does, they say so.
 			if !strings.HasPrefix(c.id, spec.prefix) {
 				continue
 			}
-			state, files := c.state(talks)
+			state, files := c.state(proofs)
 			count[state]++
 			rows = append(rows, fmt.Sprintf("| %s | %s | %s | %s | %s |\n", c.id, c.level, escape(c.words), strings.Join(files, "<br>"), state))
 		}
 		fmt.Fprintf(&b, "## %s\n\n%d shown, %d open.\n\n", spec.title, count["shown"], count["open"])
-		b.WriteString("| clause | level | in our words | conversations | state |\n|---|---|---|---|---|\n")
+		b.WriteString("| clause | level | in our words | shown by | state |\n|---|---|---|---|---|\n")
 		b.WriteString(strings.Join(rows, ""))
 		b.WriteString("\n")
 	}
@@ -130,15 +169,15 @@ Where our words ask for less than the specification does, they say so.
 // maxFiles is how many files a row of the document names.
 const maxFiles = 3
 
-// state tells how far a clause is, and which files show it.
-func (c *clause) state(talks []*conversation) (string, []string) {
+// state tells how far a clause is, and what shows it.
+func (c *clause) state(proofs []proof) (string, []string) {
 	var held, waiting []string
-	for _, talk := range talks {
-		if !slices.Contains(talk.clauses, c.id) {
+	for _, p := range proofs {
+		if !slices.Contains(p.clauses, c.id) {
 			continue
 		}
-		link := fmt.Sprintf("[%s](../conformance/%s)", strings.TrimSuffix(talk.path, ".txt"), talk.path)
-		if talk.runs() {
+		link := fmt.Sprintf("[%s](../%s)", p.name, p.path)
+		if p.held {
 			held = append(held, link)
 		} else {
 			waiting = append(waiting, link)
@@ -165,28 +204,25 @@ func escape(s string) string {
 func TestAMissingConversationIsNoticed(t *testing.T) {
 	must := clause{id: "X-1", level: "MUST", needs: "kernel"}
 	open := clause{id: "X-2", level: "MUST", needs: "capability/nothing"}
-	talk := func(needs string, ids ...string) *conversation {
-		c := &conversation{path: "x.txt", wire: "ndjson", clauses: ids}
-		if needs != "" {
-			c.needs = []string{needs}
-		}
-		return c
-	}
+	talk := func(held bool, ids ...string) proof { return proof{path: "x.txt", clauses: ids, held: held} }
 	for _, test := range []struct {
-		name  string
-		talks []*conversation
-		want  int
+		name   string
+		proofs []proof
+		want   int
 	}{
-		{"all is well", []*conversation{talk("", "X-1"), talk("capability/nothing", "X-2")}, 0},
+		{"all is well", []proof{talk(true, "X-1"), talk(false, "X-2")}, 0},
 		{"no conversation at all", nil, 2},
-		{"one that is not held shows nothing of what is built", []*conversation{talk("capability/nothing", "X-1", "X-2")}, 1},
-		{"an unknown clause", []*conversation{talk("", "X-1", "X-2", "X-3")}, 1},
+		{"one that is not held shows nothing of what is built", []proof{talk(false, "X-1", "X-2")}, 1},
+		{"an unknown clause", []proof{talk(true, "X-1", "X-2", "X-3")}, 1},
 	} {
-		if got := unshown([]clause{must, open}, test.talks); len(got) != test.want {
+		if got := unshown([]clause{must, open}, test.proofs); len(got) != test.want {
 			t.Errorf("%s: found %q, want %d", test.name, got, test.want)
 		}
 	}
 	if state, _ := open.state(nil); state != "open" {
 		t.Errorf("a clause of a folder that does not exist is %s, want open", state)
+	}
+	if !slices.ContainsFunc(proofs(t), func(p proof) bool { return p.name == "TestHostileData" && slices.Contains(p.clauses, "H20-10.2-2") }) {
+		t.Error("the clauses of a test aren't read")
 	}
 }

@@ -14,6 +14,9 @@ const (
 	Traceparent = "traceparent"
 	Tracestate  = "tracestate"
 
+	// Step names the step of a job that a call is, and that its answer is about.
+	Step = "x-step"
+
 	// MaxExtra is how many bytes all of them may have as [Metadata.Extra] holds them: every answer repeats them.
 	MaxExtra = 1024
 
@@ -69,6 +72,21 @@ func (m *Metadata) Keep(object []byte) {
 		}
 		return true
 	})
+	m.Extra = string(extra)
+}
+
+// SetExtension sets a member of Extra to a text, in the place of one of that name. A text for which there is no room is left out.
+func (m *Metadata) SetExtension(name, text string) {
+	var extra []byte
+	jsonscan.Members([]byte("{"+m.Extra+"}"), 0, func(other, value []byte) bool {
+		if other := jsonscan.Unquote(other); other != name {
+			extra = appendExtension(extra, other, value)
+		}
+		return true
+	})
+	if set := appendExtension(extra, name, jsonscan.AppendQuoted(nil, text)); len(set) <= MaxExtra {
+		extra = set
+	}
 	m.Extra = string(extra)
 }
 

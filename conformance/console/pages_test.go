@@ -152,6 +152,10 @@ var hostile = []string{
 	`<style>@import 'x'</style><base href=//x><form id=injected>`,
 }
 
+// What is stored, sent, typed and answered is text in the page, and never markup. So is what a hydration finds in a file: a
+// content, and the names and descriptions of skills.
+//
+// Clauses: H20-10.2-2
 func TestHostileData(t *testing.T) {
 	w := open(t)
 	quote := func(text string) string { q, _ := json.Marshal(text); return string(q) }
@@ -190,6 +194,10 @@ func TestHostileData(t *testing.T) {
 		if found := eval[[]string](w, foreign); len(found) > 0 {
 			t.Errorf("%q in an answer made %q", text, found)
 		}
+		w.hydrate(text, i)
+		if found := eval[[]string](w, foreign); len(found) > 0 {
+			t.Errorf("%q in a hydration made %q", text, found)
+		}
 	}
 	// If data became a part of the page after all, the policy of the page would refuse to run or fetch anything.
 	eval[bool](w, `(() => {
@@ -206,6 +214,26 @@ func TestHostileData(t *testing.T) {
 	w.wait(`[...refused].sort().join(" ") === "connect-src frame-src img-src script-src-elem style-src-elem"`)
 	if !eval[bool](w, `window.xss === undefined`) {
 		t.Error("data ran in the page")
+	}
+}
+
+// hydrate shows a hydration whose content, and whose skill, have a text. The number of the round changes the form, so that
+// no earlier answer is taken for this one.
+func (w *world) hydrate(text string, i int) {
+	w.Helper()
+	quote := func(text string) string { q, _ := json.Marshal(text); return string(q) }
+	store := func(key, value string) {
+		w.ask("Memory.Set", "command", `{"key":`+quote(key)+`,"value":`+quote(value)+`}`)
+	}
+	store("skill.md", "---\nname: "+quote("name "+text)+"\ndescription: "+quote("description "+text)+"\n---\n")
+	store("agent.md", "---\nskills: [./skill.md]\n---\ncontent "+text)
+	w.goTo(`/call/content/hydrate?data=` + eval[string](w, fmt.Sprintf(`encodeURIComponent('{"uri":"os://memory/agent.md","checksums":%t}')`, i%2 == 0)))
+	w.wait(`document.querySelector('[data-field="/uri"] [data-testid=input]')?.value === "os://memory/agent.md"`)
+	w.click(`[data-testid=run]`)
+	w.wait(`document.querySelector('[data-testid=answer]')?.dataset.status === "done"`)
+	w.click(`[data-testid=answer] .fold`) // the skill
+	for _, part := range []string{"name ", "description ", "content "} {
+		w.wait(`[...document.querySelectorAll("[data-testid=answer] .text")].some((e) => JSON.parse(e.textContent) === ` + quote(part+text) + `)`)
 	}
 }
 
