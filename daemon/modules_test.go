@@ -252,6 +252,8 @@ func referred(at any, ref string) any {
 }
 
 // TestEventsHaveHappened: section 4.2.3 wants events named in the past tense.
+//
+// Clauses: M24-4.2.3-1
 func TestEventsHaveHappened(t *testing.T) {
 	r, err := daemon.Definitions()
 	if err != nil {

@@ -45,6 +45,7 @@ type Info struct {
 	Last           int64  `json:"last,omitzero" jsonschema_description:"Of a schedule: when it was due last, in milliseconds since 1970."`
 	Runs           int    `json:"runs,omitzero" jsonschema_description:"Of a schedule: how many runs it has started."`
 	Missed         int    `json:"missed,omitzero" jsonschema_description:"Of a schedule: how many of its times passed without a run of their own."`
+	MissedAt       int64  `json:"missedAt,omitzero" jsonschema_description:"Of a schedule: when it was found that the latest of those had passed, in milliseconds since 1970."`
 	Paused         string `json:"paused,omitzero" jsonschema_description:"Why it is paused; Job.Resume resumes it."`
 	Of             string `json:"scheduleId,omitzero" jsonschema_description:"The schedule that has started it."`
 	WaitsFor       string `json:"waitsFor,omitzero" jsonschema_description:"The syscall that no program serves at the moment: the job begins when one does."`
@@ -61,7 +62,7 @@ func (j *Jobs) info(r *record) Info {
 	i := Info{
 		JobID: r.ID, Status: r.current(), Result: r.Result, Error: r.Error, Name: r.Name, Created: r.Created,
 		Began: r.Began, Ended: r.Ended, Attempt: r.Attempt, Progress: r.Progress, Steps: r.done,
-		Schedule: r.Schedule, TimeZone: r.Zone, Last: r.Last, Runs: r.Runs, Missed: r.Missed, Paused: r.Paused, Of: r.Of,
+		Schedule: r.Schedule, TimeZone: r.Zone, Last: r.Last, Runs: r.Runs, Missed: r.Missed, MissedAt: r.MissedAt, Paused: r.Paused, Of: r.Of,
 		ConcurrencyKey: r.Group, Correlation: r.Correlation, Principal: r.Token,
 	}
 	if r.queued != work.Absent {
