@@ -18,7 +18,7 @@ type Field struct {
 	Description string
 	Required    bool
 	Types       []string          // names of JSON Schema; empty if any value will do
-	Format      string            // of a text as JSON Schema has it; [FormatTime] or [FormatDuration] of a number; [FormatWord]
+	Format      string            // of a text as JSON Schema has it; [when.FormatTime] or [when.FormatSpan] of a number; [FormatWord]
 	Enum        []json.RawMessage // the only values, if there are any; a const is one
 	Default     json.RawMessage   // nil if there is none
 	Sensitive   bool              // the value must not be shown or kept
@@ -35,12 +35,8 @@ type Field struct {
 	Needs []string
 }
 
-// What a number means that people write in another way.
-const (
-	FormatTime     = "unix-ms" // a point in time, in milliseconds since 1970
-	FormatDuration = "ms"      // a duration in milliseconds
-	FormatWord     = "word"    // a text that people write in lists with commas
-)
+// FormatWord is the format of a text that people write in lists with commas.
+const FormatWord = "word"
 
 // Is reports whether a value of this JSON type may stand here.
 func (f *Field) Is(jsonType string) bool { return slices.Contains(f.Types, jsonType) }

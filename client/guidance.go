@@ -1,6 +1,10 @@
 package client
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"kernos/schema"
+)
 
 // Guidance explains what is wrong with a call, and what to do about it. transport/rpc writes it and has a type of its own:
 // with that package, every client would have the server in it. A test keeps the two equal.
@@ -16,7 +20,8 @@ type Guidance struct {
 	Namespace       string          `json:"namespace,omitempty"`
 	SuggestedMethod string          `json:"suggested_method,omitempty"`
 	ExampleParams   json.RawMessage `json:"example_params,omitempty"`
-	Message         string          `json:"message,omitempty"` // of a custom action
+	Message         string          `json:"message,omitempty"`  // of a custom action
+	Problems        schema.Problems `json:"problems,omitempty"` // of invalid parameters: each with what the schema has about its field
 }
 
 // The kinds of errors and of actions that guidance knows.

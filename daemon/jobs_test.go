@@ -472,3 +472,47 @@ func TestAJobsTimeoutReachesCode(t *testing.T) {
 		}
 	}
 }
+
+// What a step does names the step, in the graph and in the event about the job.
+func TestStepsAreNamed(t *testing.T) {
+	w := serveJobs(t, &daemon.Options{Home: t.TempDir()})
+	var started struct{ JobID string }
+	w.must("Job.Start", `{"steps":[{"id":"write","name":"Memory.Set","payload":{"key":"a","value":1}},{"id":"look","name":"Memory.Get","payload":{"key":"absent"},"needs":["write"]}]}`, &started)
+	var job struct{ Status, Correlation string }
+	testkit.Until(t, "the job has failed", func() bool {
+		w.must("Job.Status", fmt.Sprintf(`{"jobId":%q}`, started.JobID), &job)
+		return job.Status == "failed"
+	})
+	var failed struct {
+		Messages []struct{ Data struct{ Step string } }
+	}
+	w.must("Message.List", fmt.Sprintf(`{"type":"Job.Failed","correlation":%q}`, job.Correlation), &failed)
+	if len(failed.Messages) != 1 || failed.Messages[0].Data.Step != "look" {
+		t.Errorf("Job.Failed says %+v", failed)
+	}
+	var graph struct {
+		Nodes []struct{ Type, Kind, Step string }
+	}
+	w.must("Message.Graph", fmt.Sprintf(`{"format":"json","correlation":%q}`, job.Correlation), &graph)
+	steps := map[string]string{}
+	for _, n := range graph.Nodes {
+		steps[n.Kind+" "+n.Type] = n.Step
+	}
+	for what, want := range map[string]string{"command Memory.Set": "write", "reply Memory.Set": "write", "query Memory.Get": "look", "command Memory.Get": "look", "error Memory.Get": "look", "command Job.Start": "", "event Job.Failed": ""} {
+		if got, ok := steps[what]; ok && got != want {
+			t.Errorf("%s: the step is %q, want %q", what, got, want)
+		}
+	}
+	if steps["reply Memory.Set"] == "" || steps["error Memory.Get"] == "" {
+		t.Errorf("the graph has %v", steps)
+	}
+	var picture string
+	w.must("Message.Graph", fmt.Sprintf(`{"correlation":%q}`, job.Correlation), &picture)
+	if !strings.Contains(picture, "Memory.Set<br/>step write<br/>") {
+		t.Errorf("got %s", picture)
+	}
+	w.must("Message.Graph", fmt.Sprintf(`{"format":"tree","correlation":%q}`, job.Correlation), &picture)
+	if !strings.Contains(picture, "Memory.Set (step write)") || strings.Count(picture, "(step write)") != 1 {
+		t.Errorf("got %s", picture)
+	}
+}

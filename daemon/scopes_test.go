@@ -95,7 +95,7 @@ func TestMemoryOfAToken(t *testing.T) {
 	p := caller(t, principal.Grant{Memory: []string{"notes", "agents/ci"}})
 	for _, key := range []string{"private/1", "/private/1", "agents/other", "agents", "notes-x", "proc/version", "sys/timeout", "vault/x", "new"} {
 		for what, data := range map[message.Type]string{
-			"Memory.Get": `{"key":%q}`, "Memory.Set": `{"key":%q,"value":"x"}`, "Memory.Delete": `{"key":%q}`, "Memory.History": `{"key":%q}`,
+			"Memory.Get": `{"key":%q}`, "Memory.Set": `{"key":%q,"value":"x"}`, "Memory.Delete": `{"key":%q}`, "Memory.History": `{"key":%q}`, "Memory.Restore": `{"key":%q,"revision":1}`,
 		} {
 			w.call(t, p, what, fmt.Sprintf(data, key), "403")
 		}
@@ -109,8 +109,8 @@ func TestMemoryOfAToken(t *testing.T) {
 	}
 	for what, cases := range map[message.Type]map[string]string{
 		"Memory.List": {
-			`{}`: `{"keys":["agents/","notes/"]}`, `{"recursive":true}`: `{"keys":["agents/ci/1","notes/1","notes/2"]}`, `{"recursive":true,"limit":1}`: `{"keys":["agents/ci/1"],`,
-			`{"prefix":"agents"}`: `{"keys":["agents/ci/"]}`, `{"prefix":"notes"}`: `{"keys":["notes/1","notes/2"]}`, `{"prefix":"private"}`: "403", `{"prefix":"proc"}`: "403",
+			`{}`: `{"keys":["agents/","notes/"],"note":"only what token ci may see"}`, `{"recursive":true}`: `{"keys":["agents/ci/1","notes/1","notes/2"],"note":`, `{"recursive":true,"limit":1}`: `{"keys":["agents/ci/1"],`,
+			`{"prefix":"agents"}`: `{"keys":["agents/ci/"],"note":`, `{"prefix":"notes"}`: `{"keys":["notes/1","notes/2"],"note":`, `{"prefix":"private"}`: "403", `{"prefix":"proc"}`: "403",
 		},
 		"Memory.Search": {`{"query":"private","mode":"words"}`: `"hits":[],"total":0`, `{"query":"notes","mode":"words"}`: `"total":2`, `{"query":"of","prefix":"private"}`: "403"},
 		"VFS.List":      {`{"uri":"os://memory/private"}`: "403", `{"uri":"os://memory/agents"}`: `"os://memory/agents/ci"`},
@@ -129,6 +129,15 @@ func TestMemoryOfAToken(t *testing.T) {
 		t.Errorf("listed: %s", text)
 	}
 	w.call(t, nil, "Memory.Get", `{"key":"private/1"}`, "of private/1")
+
+	// A key that isn't there names near ones that the caller reaches, and no others.
+	w.call(t, nil, "Memory.Set", `{"key":"notez/milk","value":1}`, "success")
+	w.call(t, nil, "Memory.Get", `{"key":"notes/milk"}`, "did you mean notez/milk?")
+	for what, data := range map[message.Type]string{"Memory.Get": `{"key":"notes/milk"}`, "VFS.Read": `{"uri":"os://memory/notes/milk"}`, "Memory.Restore": `{"key":"notes/milk","revision":1}`} {
+		if text := w.call(t, p, what, data, "404"); strings.Contains(text, "notez") {
+			t.Errorf("%s names a key that the caller doesn't reach: %s", what, text)
+		}
+	}
 }
 
 // TestFilesOfAToken: the same for files, and what is read of them by hydration and by an index.
@@ -145,6 +154,7 @@ func TestFilesOfAToken(t *testing.T) {
 	}
 	w.call(t, p, "Content.Hydrate", `{"uri":"https://127.0.0.1:1/x.md"}`, "FETCH_FAILED")
 	w.call(t, p, "VFS.Read", `{"uri":"os://docs/b.md"}`, "of b")
+	w.call(t, p, "VFS.Read", `{"uri":"os://docs/bb.md"}`, "File not found: os://docs/bb.md (did you mean os://docs/b.md?)")
 	w.call(t, p, "VFS.Write", `{"uri":"os://docs/b.md","content":"x"}`, "may read os://docs/b.md, and not change it")
 	w.call(t, p, "VFS.Write", `{"uri":"os://open/drafts/new","content":"x"}`, `"size":1`)
 	w.call(t, p, "VFS.Delete", `{"uri":"os://open/drafts/new"}`, "true")

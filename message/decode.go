@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 
 	"kernos/internal/jsonscan"
 )
@@ -64,24 +65,34 @@ const (
 
 type envelope struct {
 	Message
-	has     int
-	problem *Error   // the first thing that is wrong with it, but for what is missing
-	unknown []string // members of the top level that it should not have
+	has      int
+	problems []problem // what is wrong with it, but for what is missing and unknown members of the top level
+	unknown  []string  // members of the top level that it should not have
 
-	unknownMeta []string // descriptions of members that metadata should not have
-	kindAsType  bool     // the member for the type holds a kind
+	kindAsType bool // the member for the type holds a kind
 }
+
+// A problem is one thing that is wrong with an envelope.
+type problem struct{ field, expected, text string }
 
 // wrong notes a problem. Syntax errors further on outrank it.
 func (e *envelope) wrong(field, expected, format string, args ...any) {
-	if e.problem == nil {
-		e.problem = &Error{
-			Code:     422,
-			Message:  "Schema validation failed: " + fmt.Sprintf(format, args...),
-			Field:    field,
-			Expected: expected,
-		}
+	if len(e.problems) < maxNamed {
+		e.problems = append(e.problems, problem{field, expected, fmt.Sprintf(format, args...)})
 	}
+}
+
+// problem returns the error about all that is wrong with an envelope which has every member that it needs, or nil.
+func (e *envelope) problem() *Error {
+	if e.problems == nil {
+		return nil
+	}
+	texts := make([]string, len(e.problems))
+	for i, p := range e.problems {
+		texts[i] = p.text
+	}
+	first := e.problems[0]
+	return &Error{Code: 422, Message: "Schema validation failed: " + strings.Join(texts, "; "), Field: first.field, Expected: first.expected}
 }
 
 // Decode is the function [Decode] with the settings of d.
@@ -257,17 +268,17 @@ func (d *Decoder) readType(e *envelope, names *Dialect, token []byte) {
 // check returns what is wrong with an envelope that is JSON, or nil.
 func (e *envelope) check(names *Dialect, lenient bool) *Error {
 	const all = hasKind | hasType | hasData | hasMetadata | hasID | hasTimestamp
-	isObject := e.problem == nil || e.problem.Field != ""
+	isObject := e.problems == nil || e.problems[0].field != ""
 	if e.has&all != all && isObject {
 		if err := e.missing(names, lenient); err != nil {
 			return err
 		}
 	}
-	if e.problem == nil && len(e.unknown) > 0 {
-		e.wrong(e.unknown[0], "no such field", "%s", e.unknownMember(names, e.unknown[0]))
+	for _, unknown := range e.unknown {
+		e.wrong(unknown, "no such field", "%s", e.unknownMember(names, unknown))
 	}
-	if e.problem != nil {
-		return e.problem
+	if e.problems != nil {
+		return e.problem()
 	}
 	switch e.Kind {
 	case KindReply:
@@ -281,7 +292,7 @@ func (e *envelope) check(names *Dialect, lenient bool) *Error {
 			}
 		}
 	}
-	return e.problem
+	return e.problem()
 }
 
 // Describe names a JSON text in a few words, for error texts: what kind of value

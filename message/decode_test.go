@@ -102,7 +102,7 @@ func TestDecodeSaysWhatIsMissing(t *testing.T) {
 		{`{"kind":"query","type":"Ping","data":1,"metadata":{"id":"a"}}`, "Missing required field: metadata.timestamp", "metadata.timestamp", "non-negative integer"},
 		{`{"kind":"query","type":"Ping","metadata":{}}`, "Missing required fields: data, metadata.id, metadata.timestamp", "data", "any JSON value"},
 		// What is missing goes before what is there and wrong.
-		{`{"kind":"ask","type":"ping","metadata":` + meta + `}`, "Missing required field: data", "data", "any JSON value"},
+		{`{"kind":"ask","type":"ping","metadata":` + meta + `}`, `Missing required field: data; kind must be one of command, query, event, reply, error; got the string "ask"; type must be Domain.Action in PascalCase, such as Memory.Get, of at most 128 letters and digits (or Echo or Ping); got the string "ping" (did you mean Ping?)`, "data", "any JSON value"},
 		{`{"Kind":"query","type":"Ping","data":1,"metadata":` + meta + `}`, `Missing required field: kind; unknown field "Kind" (did you mean kind?)`, "kind", "string"},
 		// So does what is called otherwise, in version 0.1 for instance.
 		{`{"kind":"query","name":"Ping","payload":1,"metadata":` + meta + `}`, `Missing required fields: type, data; unknown field "name" (did you mean type?); unknown field "payload" (did you mean data?)`, "type", "string"},
@@ -152,8 +152,13 @@ func TestDecodeSaysWhatIsWrong(t *testing.T) {
 		{line(`"error"`, ping, `{"code":404}`, meta), "data.message is missing", "data"},
 		{line(`"error"`, ping, `{"code":200,"message":"m"}`, meta), "data.code must be an HTTP status from 400 to 599, got 200", "data"},
 
-		// The first of several, in the order of the line.
-		{line(`"ask"`, `"ping"`, `1`, `[]`), `kind must be one of command, query, event, reply, error; got the string "ask"`, "kind"},
+		// All of them, in the order of the line; the field is that of the first.
+		{line(`"ask"`, `"ping"`, `1`, `[]`), `kind must be one of command, query, event, reply, error; got the string "ask"; ` +
+			`type must be Domain.Action in PascalCase, such as Memory.Get, of at most 128 letters and digits (or Echo or Ping); got the string "ping" (did you mean Ping?); ` +
+			`metadata must be an object with id and timestamp, got an array`, "kind"},
+		{line(q, ping, `1`, `{"id":"","timestamp":-1,"traceId":1}`), `metadata.id must not be empty; ` +
+			`metadata.timestamp must be a non-negative 64-bit integer in plain digits, milliseconds since 1970; got the number -1; ` +
+			`unknown field "traceId" in metadata (it may have id, timestamp, correlation, causation, idempotencyKey, schemaVersion, traceparent, tracestate, and names that begin with x-)`, "metadata.id"},
 	} {
 		r := rejection(t, new(message.Decoder), test.line)
 		if r.Err.Code != 422 || r.Err.Message != "Schema validation failed: "+test.want || r.Err.Field != test.field || r.Err.Expected == "" || !errors.Is(&r.Err, message.ErrEnvelope) {

@@ -14,6 +14,9 @@ const (
 	Traceparent = "traceparent"
 	Tracestate  = "tracestate"
 
+	// Step names the step of a job that a call is, and that its answer is about.
+	Step = "x-step"
+
 	// MaxExtra is how many bytes all of them may have as [Metadata.Extra] holds them: every answer repeats them.
 	MaxExtra = 1024
 

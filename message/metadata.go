@@ -143,9 +143,7 @@ func (d *Decoder) metadata(e *envelope, line []byte, i int) (int, error) {
 				absent = append(absent, metadataNames[m])
 			}
 		}
-		text := unknownMetadata(name, absent)
-		e.unknownMeta = append(e.unknownMeta, text)
-		e.wrong("metadata."+Clip(name, 64), "no such field", "%s", text)
+		e.wrong("metadata."+Clip(name, 64), "no such field", "%s", unknownMetadata(name, absent))
 	}
 	return end, nil
 }

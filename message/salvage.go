@@ -182,7 +182,7 @@ func usable(s string) string {
 	var e envelope
 	quoted := jsonscan.AppendQuoted(nil, s)
 	s = e.idString("", member{line: quoted, text: string(quoted)})
-	if e.problem != nil {
+	if e.problems != nil {
 		return ""
 	}
 	return s

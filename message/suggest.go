@@ -73,11 +73,11 @@ func unknownMetadata(unknown string, absent []string) string {
 	return fmt.Sprintf("unknown field %q in metadata%s", Clip(unknown, 64), hint)
 }
 
-// maxNamed is how many unknown members are named beside the missing ones.
+// maxNamed is how many problems, and how many unknown members, are named beside the missing members.
 const maxNamed = 8
 
 // missing returns the error for required members that the envelope lacks, or nil. It also names
-// the members that the envelope should not have: they may be the missing ones, misspelt.
+// the members that the envelope should not have, which may be the missing ones, misspelt, and all that is wrong.
 func (e *envelope) missing(names *Dialect, lenient bool) *Error {
 	var missing []string
 	var first string // the expected value of the first missing member
@@ -112,6 +112,10 @@ func (e *envelope) missing(names *Dialect, lenient bool) *Error {
 	for _, unknown := range e.unknown[:min(len(e.unknown), maxNamed)] {
 		parts = append(parts, e.unknownMember(names, unknown))
 	}
-	parts = append(parts, e.unknownMeta[:min(len(e.unknownMeta), maxNamed)]...)
+	for _, p := range e.problems {
+		if !e.kindAsType || p.field != names.Type {
+			parts = append(parts, p.text)
+		}
+	}
 	return &Error{Code: 422, Message: strings.Join(parts, "; "), Field: missing[0], Expected: first}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"kernos/internal/secret"
+	"kernos/internal/when"
 )
 
 // compiled is the library's form of a schema.
@@ -44,6 +45,9 @@ func compile(text json.RawMessage) (*compiled, error) {
 			if secret.Marked(writeOnly, format) {
 				full.secret = true
 				return secretMark{}, nil
+			}
+			if format == when.FormatTime || format == when.FormatSpan {
+				return newTimeText(format, keywords), nil
 			}
 			return nil, nil
 		},

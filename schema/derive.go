@@ -10,6 +10,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/invopop/jsonschema"
+
+	"kernos/internal/when"
 )
 
 // Input returns the schema of a Go type that callers fill in. Fields are named by
@@ -76,6 +78,9 @@ func (d *derivation) schema(t reflect.Type) *jsonschema.Schema {
 			if t != itself && t.Implements(reflect.TypeFor[Shared]()) {
 				return d.reference(t)
 			}
+			if s := d.ofTime(t); s != nil {
+				return s
+			}
 			if d.bounded {
 				return integer(t)
 			}
@@ -84,6 +89,7 @@ func (d *derivation) schema(t reflect.Type) *jsonschema.Schema {
 	}
 	s := r.ReflectFromType(t)
 	s.Version = ""
+	orText(s)
 	if s.Properties != nil {
 		for field := s.Properties.Oldest(); field != nil; field = field.Next() {
 			listed(field.Value.OneOf)
@@ -111,6 +117,49 @@ func (d *derivation) reference(t reflect.Type) *jsonschema.Schema {
 		panic(fmt.Sprintf("%v and %v are both defined as %s; give one of them another SchemaName", other, t, name))
 	}
 	return &jsonschema.Schema{Ref: definitionPrefix + name}
+}
+
+// timed are the types of times and lengths of time.
+var timed = map[reflect.Type]struct {
+	format   string
+	most     int64
+	examples [3]string
+}{
+	reflect.TypeFor[when.Ahead](): {when.FormatTime, when.MaxTime, when.AheadExamples},
+	reflect.TypeFor[when.Back]():  {when.FormatTime, when.MaxTime, when.BackExamples},
+	reflect.TypeFor[when.Span]():  {when.FormatSpan, when.MaxSpan, when.SpanExamples},
+}
+
+// ofTime returns the schema of a type of package when, or nil for other types. Callers may write the number as a text.
+func (d *derivation) ofTime(t reflect.Type) *jsonschema.Schema {
+	of, ok := timed[t]
+	if !ok {
+		return nil
+	}
+	s := &jsonschema.Schema{Type: "integer", Format: of.format}
+	if d.bounded {
+		s.Type = "number"
+		s.Minimum, s.Maximum = "0", json.Number(fmt.Sprint(of.most))
+		s.Examples = []any{of.examples[0], of.examples[1], of.examples[2]}
+	}
+	return s
+}
+
+// orText lets the numbers of [derivation.ofTime] also be texts. It comes after the tags, which know the bounds of numbers only.
+func orText(s *jsonschema.Schema) {
+	if s == nil {
+		return
+	}
+	if s.Examples != nil && s.Type == "number" && (s.Format == when.FormatTime || s.Format == when.FormatSpan) {
+		s.Type, s.OneOf = "", []*jsonschema.Schema{{Type: "number"}, {Type: "string"}}
+	}
+	if s.Properties != nil {
+		for field := s.Properties.Oldest(); field != nil; field = field.Next() {
+			orText(field.Value)
+		}
+	}
+	orText(s.Items)
+	orText(s.AdditionalProperties)
 }
 
 // safe is the largest integer that every JSON implementation reads exactly.

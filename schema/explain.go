@@ -32,13 +32,19 @@ type Problem struct {
 	Text      string // the whole problem in words
 	Predicate string // the text after the name of the value that is wrong; "" if there is none: it is missing, or unknown
 
-	rank int // problems are sorted by rank: missing values first
+	// Schema is what the schema has about the value, and Note the same in a few words, if the value is missing. Both are
+	// empty if the schema doesn't describe it.
+	Schema json.RawMessage
+	Note   string
+
+	rank int      // problems are sorted by rank: missing values first
+	at   []string // the location that the schema is asked about; nil for a value that it doesn't have
 }
 
 // maxProblems is how many problems are reported at once, and maxExplained how many are put into
 // words at all.
 const (
-	maxProblems  = 5
+	maxProblems  = 20
 	maxExplained = 1000
 )
 
@@ -49,9 +55,40 @@ func (e *Invalid) Error() string {
 			texts = append(texts, fmt.Sprintf("and %d more", len(e.Problems)-maxProblems))
 			break
 		}
+		if p.Note != "" {
+			p.Text += " (" + p.Note + ")"
+		}
 		texts = append(texts, p.Text)
 	}
 	return strings.Join(texts, "; ")
+}
+
+// Problems are problems as clients read them.
+type Problems []Listed
+
+// Listed is a problem as clients read it.
+type Listed struct {
+	Field    string          `json:"field"`
+	Expected string          `json:"expected,omitempty"`
+	Problem  string          `json:"problem"`
+	Schema   json.RawMessage `json:"schema,omitempty"`
+}
+
+// maxListed is how many bytes the schemas have that are listed with problems.
+const maxListed = 4000
+
+// Listed returns the problems that are reported.
+func (e *Invalid) Listed() Problems {
+	var list Problems
+	left := maxListed
+	for _, p := range e.Problems[:min(len(e.Problems), maxProblems)] {
+		one := Listed{Field: clip(p.Path), Expected: p.Expected, Problem: p.Text}
+		if left -= len(p.Schema); left >= 0 {
+			one.Schema = p.Schema
+		}
+		list = append(list, one)
+	}
+	return list
 }
 
 // explain puts the library's error into words.
@@ -73,6 +110,13 @@ func (s *Schema) explain(err error, value json.RawMessage) error {
 	slices.SortStableFunc(x.problems, func(a, b Problem) int {
 		return cmp.Or(a.rank-b.rank, strings.Compare(a.Path, b.Path))
 	})
+	for i := range x.problems[:min(len(x.problems), maxProblems)] {
+		p := &x.problems[i]
+		p.Schema, p.Note = describe(s.JSON(), p.at)
+		if p.rank > 0 {
+			p.Note = "" // the text names what is expected
+		}
+	}
 	return &Invalid{Problems: x.problems}
 }
 
@@ -126,8 +170,12 @@ func (x *explainer) alternatives(v *jsonschema.ValidationError) {
 	for _, cause := range v.Causes {
 		inner := explainer{instance: x.instance, full: x.full, secret: x.secret, left: x.left}
 		inner.add(cause)
-		if len(inner.problems) > 0 {
-			forms = append(forms, inner.problems[0].Text)
+		var wrong []string
+		for _, p := range inner.problems[:min(len(inner.problems), maxProblems)] {
+			wrong = append(wrong, p.Text)
+		}
+		if wrong != nil {
+			forms = append(forms, strings.Join(wrong, " and "))
 		}
 	}
 	x.about(path, "one of several forms", " fits none of the forms that it may have (%s)", strings.Join(forms, "; or "))
@@ -177,13 +225,25 @@ func (x *explainer) unknownFields(v *jsonschema.ValidationError, path string, un
 func (x *explainer) leaf(v *jsonschema.ValidationError) {
 	path := x.path(v.InstanceLocation)
 	switch k := v.ErrorKind.(type) {
+	case *notTime:
+		x.wants(v, "%s", k.expected)
 	case *kind.Required:
 		for _, name := range k.Missing {
 			x.problem(join(path, name), "a value", "missing required field: %s", join(path, name))
-			x.problems[len(x.problems)-1].rank = 0
+			p := &x.problems[len(x.problems)-1]
+			p.rank, p.at = 0, append(slices.Clone(v.InstanceLocation), name)
 		}
 	case *kind.AdditionalProperties:
 		x.unknownFields(v, path, k.Properties)
+	default:
+		x.wrong(v, path)
+		x.problems[len(x.problems)-1].at = v.InstanceLocation
+	}
+}
+
+// wrong reports a value that isn't as it should be.
+func (x *explainer) wrong(v *jsonschema.ValidationError, path string) {
+	switch k := v.ErrorKind.(type) {
 	case *kind.Type:
 		words := make([]string, len(k.Want))
 		for i, w := range k.Want {

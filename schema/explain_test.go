@@ -3,6 +3,7 @@ package schema
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -121,14 +122,63 @@ func TestExplainNamesTheFirstProblemForOtherDialects(t *testing.T) {
 	}
 }
 
-func TestExplainTellsFiveProblemsAtOnce(t *testing.T) {
+func TestExplainTellsAllProblemsAtOnce(t *testing.T) {
 	s := Input[struct{}]()
-	const unknown = `unknown field: a (there are none); unknown field: b (there are none); unknown field: c (there are none); ` +
-		`unknown field: d (there are none); unknown field: e (there are none)`
-	if got := explained(t, s, `{"e":1,"d":1,"c":1,"b":1,"a":1}`); got != unknown {
+	var members, want []string
+	for i := range maxProblems + 2 {
+		members = append(members, fmt.Sprintf(`"m%02d":1`, i))
+		if i < maxProblems {
+			want = append(want, fmt.Sprintf("unknown field: m%02d (there are none)", i))
+		}
+	}
+	if got := explained(t, s, "{"+strings.Join(members[:maxProblems], ",")+"}"); got != strings.Join(want, "; ") {
 		t.Errorf("got %s", got)
 	}
-	if got := explained(t, s, `{"g":1,"f":1,"e":1,"d":1,"c":1,"b":1,"a":1}`); got != unknown+"; and 2 more" {
+	if got := explained(t, s, "{"+strings.Join(members, ",")+"}"); got != strings.Join(want, "; ")+"; and 2 more" {
+		t.Errorf("got %s", got)
+	}
+}
+
+type booking struct {
+	City  string `json:"city" jsonschema_description:"Where to go, such as Rome. A name of a country won't do."`
+	Bed   bed    `json:"bed"`
+	Night int    `json:"night,omitempty" jsonschema_description:"How many nights." jsonschema:"minimum=1"`
+}
+
+type bed struct {
+	Width int `json:"width" jsonschema_description:"Its width in cm."`
+}
+
+func TestProblemsCarryWhatTheSchemaHasAboutTheField(t *testing.T) {
+	err := Input[booking]().Validate(json.RawMessage(`{"night":0,"bed":{},"citty":"Rome"}`))
+	invalid, ok := errors.AsType[*Invalid](err)
+	const want = `missing required field: bed.width (a whole number: Its width in cm); missing required field: city (a string: Where to go, such as Rome); ` +
+		`unknown field: citty (did you mean city?); night: expected a number of at least 1, got the number 0`
+	if !ok || err.Error() != want {
+		t.Fatalf("got  %v\nwant %s", err, want)
+	}
+	text, _ := json.Marshal(invalid.Listed())
+	var listed []struct {
+		Field  string
+		Schema struct{ Type, Description string }
+	}
+	if err := json.Unmarshal(text, &listed); err != nil || len(listed) != 4 {
+		t.Fatalf("%v: %s", err, text)
+	}
+	for i, field := range []string{"bed.width", "city", "citty", "night"} {
+		if described := field != "citty"; listed[i].Field != field || (listed[i].Schema.Type != "" && listed[i].Schema.Description != "") != described {
+			t.Errorf("%s: got %+v", field, listed[i])
+		}
+	}
+}
+
+// A schema that refers to itself doesn't keep an error from being written.
+func TestProblemsOfASchemaThatRefersToItself(t *testing.T) {
+	s, err := Parse(json.RawMessage(`{"$ref":"#/$defs/n","$defs":{"n":{"type":"object","properties":{"next":{"$ref":"#/$defs/n","description":"The next one"}},"required":["next"]}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := explained(t, s, `{"next":{"next":{}}}`); got != `missing required field: next.next.next (an object: The next one)` {
 		t.Errorf("got %s", got)
 	}
 }

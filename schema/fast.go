@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/when"
 )
 
 // node is the compiled form of a plain schema: one that uses only the keywords
@@ -19,6 +20,7 @@ type node struct {
 	minRunes         int
 	maxRunes         int
 	minimum, maximum float64 // whole numbers within ±2^53, or infinite
+	format           string  // of texts that are times or lengths of time: see package when; "" for other texts
 
 	items              *node
 	minItems, maxItems int
@@ -175,6 +177,10 @@ func (p *plain) keyword(n *node, name string, value []byte) bool {
 	case "maximum":
 		return integerBound(value, &n.maximum)
 	case "format":
+		if name := jsonscan.Unquote(value); name == when.FormatTime || name == when.FormatSpan {
+			n.format = name
+			return true
+		}
 		return string(value) == `"password"` // "password" is a hint for forms, and allows any text
 	case "items":
 		n.items = p.node(value)
@@ -354,6 +360,9 @@ func (n *node) match(b []byte, i int) (int, bool) {
 }
 
 func (n *node) text(token []byte) bool {
+	if n.format != "" {
+		return n.enum == nil && n.minRunes == 0 && n.maxRunes == math.MaxInt && when.Fits(n.format, jsonscan.Unquote(token), n.minimum, n.maximum)
+	}
 	if n.enum == nil && n.minRunes == 0 && n.maxRunes == math.MaxInt {
 		return true
 	}

@@ -177,6 +177,9 @@ func (w *notation) appendLabel(dst []byte, n *node) []byte {
 	case n.kind == message.KindReply:
 		dst = append(dst, " ✓"...)
 	}
+	if n.step != "" {
+		dst = w.appendText(append(dst, w.newline...), "step "+truncate(n.step, maxDrawnText))
+	}
 	if n.acts() {
 		dst = w.appendText(append(dst, w.newline...), truncate(n.principal, maxDrawnText))
 	}

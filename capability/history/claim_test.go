@@ -24,10 +24,10 @@ func TestClaimsAreDrawnAsClaims(t *testing.T) {
 	j.add(request, reply, failure, answer)
 	k := kerneltest.Of(t, nil, Module(j, nil))
 	for format, want := range map[string]string{
-		"json": `{"nodes":[{"id":"pay","kind":"command","type":"Bank.Pay","seq":1,"timestamp":1735000000000,"principal":"alice","wire":"http"},` +
-			`{"id":"forged","kind":"reply","type":"Bank.Pay","seq":2,"timestamp":1735000000000,"principal":"mallory","wire":"ws","claim":true},` +
-			`{"id":"denied","kind":"error","type":"Bank.Pay","seq":3,"timestamp":1735000000000,"code":500,"principal":"mallory","wire":"ws","claim":true},` +
-			`{"id":"paid","kind":"reply","type":"Bank.Pay","seq":4,"timestamp":1735000000000,"duration":50,"principal":"alice","wire":"http"}],` +
+		"json": `{"nodes":[{"id":"pay","kind":"command","type":"Bank.Pay","seq":1,"at":1000,"timestamp":1735000000000,"principal":"alice","wire":"http"},` +
+			`{"id":"forged","kind":"reply","type":"Bank.Pay","seq":2,"at":1001,"timestamp":1735000000000,"principal":"mallory","wire":"ws","claim":true},` +
+			`{"id":"denied","kind":"error","type":"Bank.Pay","seq":3,"at":1002,"timestamp":1735000000000,"code":500,"principal":"mallory","wire":"ws","claim":true},` +
+			`{"id":"paid","kind":"reply","type":"Bank.Pay","seq":4,"at":1050,"timestamp":1735000000000,"duration":50,"principal":"alice","wire":"http"}],` +
 			`"edges":[{"from":"pay","to":"forged"},{"from":"pay","to":"denied"},{"from":"pay","to":"paid"}],"roots":["pay"]}`,
 		"tree": "▶ Bank.Pay  1970-01-01 00:00:01.000Z  pay  alice\n" +
 			"├─ ! Bank.Pay reply, claimed  +1ms  forged  mallory\n" +

@@ -6,14 +6,13 @@ import (
 	"encoding/json"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"kernos/internal/jsonscan"
-	"kernos/internal/quantity"
+	"kernos/internal/when"
 	"kernos/journal"
 	"kernos/kernel"
 	"kernos/kernel/principal"
@@ -29,8 +28,8 @@ type filter struct {
 	Causation     string         `json:"causation,omitempty" jsonschema:"maxLength=256" jsonschema_description:"Only messages that the message with this id caused: its answer, events, calls."`
 	Kind          jsontext.Value `json:"kind,omitempty" jsonschema:"oneof_type=string;array" jsonschema_description:"Only messages of this kind: command, query, event, reply or error. Several: a list of those, or one text with commas."`
 	Type          jsontext.Value `json:"type,omitempty" jsonschema:"oneof_type=string;array" jsonschema_description:"Only messages of this type (Memory.Set), of a domain (Memory.*), or of an action (*.Set). Several: a list of those, or one text with commas."`
-	Since         jsontext.Value `json:"since,omitempty" jsonschema:"oneof_type=integer;string" jsonschema_description:"Only messages recorded at this time or later: milliseconds since 1970, a time such as 2026-01-31T12:00:00Z, or how long ago, such as 90s, 1h or 7d."`
-	Until         jsontext.Value `json:"until,omitempty" jsonschema:"oneof_type=integer;string" jsonschema_description:"Only messages recorded before this time, written as since is."`
+	Since         when.Back      `json:"since,omitzero" jsonschema_description:"Only messages recorded at this time or later: milliseconds since 1970, a time such as 2026-01-31T12:00:00Z, today, yesterday 18:00, or how long ago, such as 90s, 1h or 3 days ago."`
+	Until         when.Back      `json:"until,omitzero" jsonschema_description:"Only messages recorded before this time, written as since is."`
 	Principal     jsontext.Value `json:"principal,omitempty" jsonschema:"oneof_type=string;array" jsonschema_description:"Only messages that acted for this caller: owner, or the name or id of a token. Several: a list of those, or one text with commas."`
 	Code          jsontext.Value `json:"code,omitempty" jsonschema:"oneof_type=integer;array" jsonschema_description:"Only errors with this code, from 400 to 599. Several: a list of those."`
 }
@@ -55,13 +54,13 @@ func (r reader) filter(ctx context.Context, f *filter) (journal.Filter, error) {
 		readTypes(f.Type, &q.Type),
 		readCodes(f.Code, &q.Codes),
 		readPrincipals(f.Principal, &q.Principals),
-		readTime("since", f.Since, &q.Since),
-		readTime("until", f.Until, &q.Until),
 	} {
 		if err != nil {
 			return journal.Filter{}, err
 		}
 	}
+	since, until := when.Between(f.Since, f.Until, time.Now())
+	q.Since, q.Until = milliseconds(since), milliseconds(until)
 	q.ID, q.Causation = message.ID(id), message.ID(causation)
 	return q, nil
 }
@@ -189,33 +188,10 @@ func isPattern(p string) bool {
 		ofDomain && message.Type(domain+".A").Valid() || anywhere && message.Type("A."+action).Valid()
 }
 
-// readTime reads a point in time as milliseconds since 1970. No value is 0.
-func readTime(field string, v jsontext.Value, to *int64) error {
-	if len(v) == 0 || v.Kind() == 'n' {
-		return nil
+// milliseconds returns a time as the journal has it; 0 is none.
+func milliseconds(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
 	}
-	if v.Kind() == '0' {
-		n, err := strconv.ParseFloat(string(v), 64) // an integer, in any notation
-		if err != nil || n < 0 || n > 1<<53 {
-			return message.Invalid(field, "%s: expected milliseconds since 1970, got %s", field, message.Clip(string(v), 40))
-		}
-		*to = int64(n)
-		return nil
-	}
-	text := jsonscan.Unquote(v)
-	for _, layout := range []string{time.RFC3339, time.DateOnly} {
-		if t, err := time.Parse(layout, text); err == nil {
-			*to = max(t.UnixMilli(), 0)
-			return nil
-		}
-	}
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 {
-		*to = n
-		return nil
-	}
-	if ago, err := quantity.ParseDuration(text); err == nil {
-		*to = max(time.Now().Add(-ago).UnixMilli(), 0)
-		return nil
-	}
-	return message.Invalid(field, "%s: expected milliseconds since 1970, a time such as 2026-01-31T12:00:00Z, or how long ago, such as 90s, 1h or 7d; got %q", field, message.Clip(text, 40))
+	return max(t.UnixMilli(), 0)
 }

@@ -23,6 +23,7 @@ type node struct {
 	causation message.ID
 	code      int    // the code of an error
 	text      string // the text of an error
+	step      string // the step of a job that it belongs to
 	principal string // the name of the principal that sent it or, if it is an answer, that gets it
 	wire      string
 	claim     bool // a program has sent it without being asked: it answers nothing

@@ -24,10 +24,12 @@ type nodeOutput struct {
 	Kind      message.Kind `json:"kind,omitzero" jsonschema_description:"Its kind."`
 	Type      message.Type `json:"type,omitzero" jsonschema_description:"Its type."`
 	Seq       uint64       `json:"seq,omitzero" jsonschema_description:"Its number in the journal."`
+	At        int64        `json:"at,omitzero" jsonschema_description:"When it was recorded, in milliseconds since 1970."`
 	Timestamp *int64       `json:"timestamp,omitzero" jsonschema_description:"When it was sent, in milliseconds since 1970."`
 	Duration  *int64       `json:"duration,omitzero" jsonschema_description:"Of an answer: how long it took, in milliseconds."`
 	Failed    bool         `json:"failed,omitzero" jsonschema_description:"It is an error, or an error answers it."`
 	Code      int          `json:"code,omitzero" jsonschema_description:"The code of the error."`
+	Step      string       `json:"step,omitzero" jsonschema_description:"The step of a job that it belongs to."`
 	Principal string       `json:"principal,omitzero" jsonschema_description:"The caller that it acted for or, if it is an answer, that it was sent to: owner, or the name of a token."`
 	Wire      string       `json:"wire,omitzero" jsonschema_description:"The wire that it, or the request that it answers, came over: unix, http, ws."`
 	Claim     bool         `json:"claim,omitzero" jsonschema_description:"A program sent it without being asked. A reply or an error that is a claim answers nothing."`
@@ -53,10 +55,10 @@ func (g *graph) output() graphOutput {
 	out := graphOutput{Nodes: make([]nodeOutput, len(g.nodes)), Roots: g.ids(g.roots), More: g.more, Dropped: g.dropped, Narrowed: g.Narrowed}
 	for i := range g.nodes {
 		n := &g.nodes[i]
-		o := nodeOutput{ID: n.id, Kind: n.kind, Type: n.typ, Seq: n.seq, Failed: n.failed, Code: n.code,
+		o := nodeOutput{ID: n.id, Kind: n.kind, Type: n.typ, Seq: n.seq, Failed: n.failed, Code: n.code, Step: n.step,
 			Principal: n.principal, Wire: n.wire, Claim: n.claim, Missing: n.missing()}
 		if !o.Missing {
-			o.Timestamp = &n.timestamp
+			o.At, o.Timestamp = n.at, &n.timestamp
 		}
 		if took, known := g.took(n); known && n.answers {
 			ms := took.Milliseconds()

@@ -8,18 +8,24 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"kernos/internal/jsonscan"
 	"kernos/internal/nearest"
+	"kernos/internal/when"
 	"kernos/message"
 )
 
 // lineFields are the names in a filter line, with the member of the filter that each one is.
 var lineFields = map[string]func(*filter) (member string, to *jsontext.Value){
-	"kind":  func(f *filter) (string, *jsontext.Value) { return "kind", &f.Kind },
-	"type":  func(f *filter) (string, *jsontext.Value) { return "type", &f.Type },
-	"since": func(f *filter) (string, *jsontext.Value) { return "since", &f.Since },
-	"until": func(f *filter) (string, *jsontext.Value) { return "until", &f.Until },
-	"by":    func(f *filter) (string, *jsontext.Value) { return "principal", &f.Principal },
-	"code":  func(f *filter) (string, *jsontext.Value) { return "code", &f.Code },
+	"kind": func(f *filter) (string, *jsontext.Value) { return "kind", &f.Kind },
+	"type": func(f *filter) (string, *jsontext.Value) { return "type", &f.Type },
+	"by":   func(f *filter) (string, *jsontext.Value) { return "principal", &f.Principal },
+	"code": func(f *filter) (string, *jsontext.Value) { return "code", &f.Code },
+}
+
+// lineTimes are the names of members that are times.
+var lineTimes = map[string]func(*filter) *when.Back{
+	"since": func(f *filter) *when.Back { return &f.Since },
+	"until": func(f *filter) *when.Back { return &f.Until },
 }
 
 // lineTexts are the names of members that are plain texts.
@@ -47,6 +53,14 @@ func (f *filter) readLine() (words []string, err error) {
 				return nil, message.Invalid("filter", "filter: %s is given twice, as %q and %q", name, message.Clip(*to, 64), message.Clip(value, 64))
 			}
 			*to = value
+		case lineTimes[name] != nil:
+			to := lineTimes[name](f)
+			if !to.IsZero() {
+				return nil, message.Invalid("filter", "filter: %s is given twice", name)
+			}
+			if err := to.UnmarshalJSON(jsonscan.AppendQuoted(nil, value)); err != nil {
+				return nil, message.Invalid("filter", "filter: %s: %v", name, err)
+			}
 		case lineFields[name] != nil:
 			member, to := lineFields[name](f)
 			if len(*to) > 0 {

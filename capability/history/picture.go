@@ -107,6 +107,7 @@ func newNode(e *journal.Entry) node {
 		principal: e.Name,
 		wire:      e.Wire,
 		claim:     e.Claim,
+		step:      m.Metadata.Extension(message.Step),
 	}
 	if m.Kind == message.KindError {
 		if failure, err := message.ParseError(m.Data); err == nil {

@@ -49,6 +49,7 @@ type replayOutput struct {
 	Same        *int         `json:"same,omitzero" jsonschema_description:"With execute: how many had the same outcome as before."`
 	Different   []difference `json:"different,omitzero" jsonschema_description:"With execute: those whose outcome was different."`
 	Skipped     []skipped    `json:"skipped,omitzero" jsonschema_description:"With execute: those that were not run, and why."`
+	Next        string       `json:"next,omitzero" jsonschema_description:"Without execute: what execute does."`
 	More        bool         `json:"more,omitzero" jsonschema_description:"The workflow has more messages than the limit."`
 	Dropped     *gap         `json:"dropped,omitzero" jsonschema_description:"Messages that the journal no longer has, and that might have been part of the workflow."`
 	kernel.Narrowed
@@ -139,8 +140,13 @@ func (r reader) resend(ctx context.Context, in *replayInput, stream *kernel.Stre
 	if out.Messages == 0 {
 		return out, r.noWorkflow(in.CorrelationID)
 	}
+	if !older {
+		out.Next = aboutExecute
+	}
 	return out, nil
 }
+
+const aboutExecute = "Nothing was run. execute, in a request of kind command, runs the workflow's commands again, and reports what differs."
 
 // rerun runs the requests that connections sent again, and compares the outcomes.
 func (r reader) rerun(ctx context.Context, in *replayInput) (out replayOutput, err error) {

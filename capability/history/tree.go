@@ -110,6 +110,10 @@ func (g *graph) appendLine(dst []byte, n *node) []byte {
 	if n.claim {
 		dst = append(dst, ", claimed"...)
 	}
+	if n.step != "" && !n.answers {
+		dst = visible.Append(append(dst, " (step "...), truncate(n.step, maxDrawnText))
+		dst = append(dst, ')')
+	}
 	if n.kind == message.KindError {
 		dst = strconv.AppendInt(append(dst, ' '), int64(n.code), 10)
 		dst = visible.Append(append(dst, ' '), truncate(n.text, maxTreeText))

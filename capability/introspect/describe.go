@@ -16,7 +16,8 @@ import (
 )
 
 type describeInput struct {
-	Name string `json:"name,omitempty" jsonschema:"minLength=1" jsonschema_description:"Type of the syscall to describe, for example 'Echo' or 'Memory.Get', in any spelling: memory.get, memory_get. Syscall.List names them all. Without a name, the reply describes the messages themselves."`
+	Name  string   `json:"name,omitempty" jsonschema:"minLength=1" jsonschema_description:"Type of the syscall to describe, for example 'Echo' or 'Memory.Get', in any spelling: memory.get, memory_get. Syscall.List names them all. Without a name, the reply describes the messages themselves."`
+	Names []string `json:"names,omitempty" jsonschema:"minItems=1,maxItems=32" jsonschema_description:"Types of several syscalls to describe at once. What their schemas share is given once."`
 }
 
 // description is what callers decide from what to send. The first four members are those of the
@@ -35,6 +36,24 @@ type description struct {
 	Sessions []string `json:"sessions,omitempty" jsonschema_description:"The sessions that its code came from: their rules decide about what the code calls, until Syscall.Adopt."`
 }
 
+// descriptions are of several syscalls.
+type descriptions struct {
+	Syscalls    []description  `json:"syscalls"`
+	Definitions jsontext.Value `json:"$defs,omitzero"`
+}
+
+// severalSchema is the schema of the above.
+const severalSchema = `{
+	"type": "object",
+	"description": "With names: several descriptions.",
+	"properties": {
+		"syscalls": {"type": "array", "items": {"type": "object"}, "description": "The descriptions, in the order of names."},
+		"$defs": {"type": "object", "description": "What their schemas share: a reference such as #/$defs/Reference is one to here."}
+	},
+	"required": ["syscalls"],
+	"additionalProperties": false
+}`
+
 type event struct {
 	Type        message.Type `json:"type" jsonschema_description:"The event's type."`
 	Description string       `json:"description,omitempty" jsonschema_description:"What the event means."`
@@ -49,7 +68,7 @@ var describe = kernel.DefineQuery[describeInput, kernel.Raw](kernel.Definition{
 	Type:    "Syscall.Describe",
 	Summary: "Describe a syscall: its kind, its input and output as JSON Schema, its events and errors, an example. Without a name: describe messages.",
 	Input:   schema.Input[describeInput]().Example(`{"name":"Memory.Get"}`),
-	Output:  schema.Output[description]().Or(envelopeSchema),
+	Output:  schema.Output[description]().Or(severalSchema).Or(envelopeSchema),
 	Presentation: kernel.Presentation{
 		Title: "Describe a syscall", Words: "help, man, docs, documentation, schema, introspect, usage",
 		Arguments: []string{"name"}, Errors: []kernel.ErrorDefinition{{Code: 404, When: "no syscall has this name"}},
@@ -59,18 +78,59 @@ var describe = kernel.DefineQuery[describeInput, kernel.Raw](kernel.Definition{
 })
 
 func (c catalog) describe(ctx context.Context, in describeInput) (kernel.Raw, error) {
-	if in.Name == "" {
+	switch {
+	case in.Name != "" && in.Names != nil:
+		return nil, message.Invalid("names", "only one of name, names may be given")
+	case in.Names != nil:
+		return c.describeAll(ctx, in.Names)
+	case in.Name == "":
 		return kernel.Raw(envelope), nil
 	}
-	s, name, err := c.find(ctx, in.Name)
+	d, err := c.description(ctx, in.Name)
 	if err != nil {
 		return nil, err
+	}
+	text, err := json.Marshal(d)
+	return kernel.Raw(text), err
+}
+
+func (c catalog) description(ctx context.Context, name string) (description, error) {
+	s, name, err := c.find(ctx, name)
+	if err != nil {
+		return description{}, err
 	}
 	d := newDescription(name, s)
 	if kernel.PrincipalOf(ctx).Sees(s.Author.ID) {
 		d.Sessions = s.Sessions
 	}
-	text, err := json.Marshal(d)
+	return d, nil
+}
+
+// describeAll describes several syscalls. The error is about all that can't be described.
+func (c catalog) describeAll(ctx context.Context, names []string) (kernel.Raw, error) {
+	var all descriptions
+	var defs shared
+	var failed *message.Error
+	for _, name := range names {
+		d, err := c.description(ctx, name)
+		if err != nil {
+			if e, _ := message.ErrorOf(err); failed == nil {
+				failed = e
+			} else {
+				failed = message.Errorf(failed.Code, "%s; %s", failed.Message, e.Message)
+			}
+			continue
+		}
+		d.Input, d.Output = defs.take(d.Input), defs.takeReply(d.Output)
+		all.Syscalls = append(all.Syscalls, d)
+	}
+	if failed != nil {
+		return nil, failed
+	}
+	if len(defs.definitions) > 0 {
+		all.Definitions = jsontext.Value(defs.definitions.Text())
+	}
+	text, err := json.Marshal(all)
 	return kernel.Raw(text), err
 }
 

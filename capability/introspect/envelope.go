@@ -37,13 +37,15 @@ var envelope = jsonscan.AppendCompact(nil, []byte(`{
 		{"code": 413, "when": "the request is longer than a line, or the reply can't be given"},
 		{"code": 422, "when": "the envelope breaks a rule, or data breaks the input schema; the message says where"},
 		{"code": 429, "when": "too many requests"},
+		{"code": 499, "when": "the call was canceled before it was done"},
 		{"code": 500, "when": "the syscall failed; the kernel's log has the details"},
 		{"code": 503, "when": "something is missing for now: try again later"},
 		{"code": 504, "when": "there was no answer in time"},
 		{"code": 507, "when": "the disk is full"}
 	],
 	"references": "A reply that doesn't fit into a line is {dataRef, size, mediaType}: dataRef says where the data is, and Blob.Read {ref} reads it in parts. A member may be a reference too: bodyRef in place of body. Members of requests whose names end in Ref take such a pointer: valueRef, contentRef. A stored value of this form is itself given by reference.",
-	"next": "Syscall.List lists all syscalls, Syscall.Search {query} finds one by words, Syscall.Describe {name} describes it, Syscall.Call {type, data} calls it."
+	"http": "POST /v1/call/{module}/{method} takes data alone and answers with the reply's data; with Accept: text/event-stream, events and the answer come as server-sent events, and GET /v1/streams/{id} with Last-Event-ID resumes them. POST /v1/messages takes and answers lines such as these.",
+	"next": "Syscall.List lists all syscalls, Syscall.Search {query} finds one by words, Syscall.Describe {name} or {names} describes it, Syscall.Call {type, data} calls it."
 }`))
 
 // envelopeSchema is the schema of the above.
@@ -58,8 +60,9 @@ const envelopeSchema = `{
 		"error": {"type": "object", "description": "An error."},
 		"errors": {"type": "array", "items": {"type": "object"}, "description": "The errors that every syscall may give."},
 		"references": {"type": "string", "description": "How large data is given and taken."},
+		"http": {"type": "string", "description": "How calls are made and streamed over HTTP."},
 		"next": {"type": "string", "description": "Which syscalls to call next."}
 	},
-	"required": ["message", "example", "reply", "events", "error", "errors", "references", "next"],
+	"required": ["message", "example", "reply", "events", "error", "errors", "references", "http", "next"],
 	"additionalProperties": false
 }`

@@ -53,11 +53,11 @@ func TestSyscallsRefuse(t *testing.T) {
 		code int
 		text string
 	}{
-		{message.KindCommand, "Echo", `{}`, 422, "Schema validation failed: missing required field: message"},
+		{message.KindCommand, "Echo", `{}`, 422, "Schema validation failed: missing required field: message (a string: Message to echo back)"},
 		{message.KindCommand, "Echo", `{"message":1}`, 422, "Schema validation failed: message: expected a string, got the number 1"},
 		{message.KindCommand, "Echo", `{"message":"a","to":"b"}`, 422, "Schema validation failed: unknown field: to (it may have message)"},
 		{message.KindQuery, "Echo", `{"message":"a"}`, 422, "Echo is a command and was sent as a query, which may not change anything; send it with kind command"},
-		{message.KindQuery, "Ping", `{}`, 422, "Schema validation failed: missing required field: payload"},
+		{message.KindQuery, "Ping", `{}`, 422, "Schema validation failed: missing required field: payload (Any JSON value)"},
 		{message.KindQuery, "Ping", `1`, 422, "Schema validation failed: data: expected an object, got the number 1"},
 		{message.KindQuery, "Syscall.List", `{"all":true}`, 422, "Schema validation failed: unknown field: all (there are none)"},
 		{message.KindQuery, "Syscall.Describe", `{"name":"ecko"}`, 404, `No syscall is named "ecko": did you mean Echo?`},
@@ -128,10 +128,51 @@ func TestDescribeWithoutANameDescribesMessages(t *testing.T) {
 			t.Errorf("%s isn't a message: %v", line, err)
 		}
 	}
-	for _, word := range []string{"correlation", "causation", "idempotencyKey", "dataRef", "Blob.Read", "Syscall.List"} {
+	for _, word := range []string{"correlation", "causation", "idempotencyKey", "dataRef", "Blob.Read", "Syscall.List", "text/event-stream", "499"} {
 		if !strings.Contains(string(data), word) {
 			t.Errorf("nothing is said about %s", word)
 		}
+	}
+}
+
+// Several syscalls are described at once, and what their schemas share is given once.
+func TestDescribeSeveral(t *testing.T) {
+	form := func(t message.Type, key string) kernel.Syscall {
+		text := `{"type":"object","properties":{"at":{"$ref":"#/$defs/Place"}},"$defs":{"Place":{"type":"object","properties":{"` + key + `":{"$ref":"#/$defs/Name"}},"required":["` + key + `"]},"Name":{"type":"string"}}}`
+		return kernel.Query(kernel.Definition{Type: t, Summary: "Find a place.", Input: schema.Written(text)}, func(context.Context, struct{}) (string, error) { return "", nil })
+	}
+	k := kerneltest.Around(t, nil, introspect.Module, form("Place.First", "city"), form("Place.Second", "city"), form("Place.Third", "street"))
+	data := kerneltest.Answer(t, k, kerneltest.Query("req-1", "Syscall.Describe", `{"names":["echo","Place.First","Place.Second","Place.Third","Syscall.List"]}`)).Data
+	s, _ := k.Registry().Lookup("Syscall.Describe")
+	if err := s.Output.Validate(data); err != nil {
+		t.Errorf("the descriptions break their schema: %v", err)
+	}
+	var got struct {
+		Syscalls []struct {
+			Name          string
+			Input, Output json.RawMessage
+		}
+		Definitions json.RawMessage `json:"$defs"`
+	}
+	if err := json.Unmarshal(data, &got); err != nil || len(got.Syscalls) != 5 || got.Syscalls[0].Name != "Echo" {
+		t.Fatalf("%v: %s", err, data)
+	}
+	for part, want := range map[string]int{"In place of a large reply": 1, `"city":`: 1, `"street":`: 1, `"Name":`: 1} {
+		if n := strings.Count(string(data), part); n != want {
+			t.Errorf("%s is there %d times: %s", part, n, data)
+		}
+	}
+	for i, want := range map[int]string{1: `{"at":{"city":"Rome"}}`, 2: `{"at":{"city":"Rome"}}`, 3: `{"at":{"street":"Via Appia"}}`} {
+		whole := strings.TrimSuffix(string(got.Syscalls[i].Input), "}") + `,"$defs":` + string(got.Definitions) + "}"
+		input, err := schema.Parse(json.RawMessage(whole))
+		if err != nil || input.Validate(json.RawMessage(want)) != nil || input.Validate(json.RawMessage(`{"at":{}}`)) == nil {
+			t.Errorf("%s: %v: %s", got.Syscalls[i].Name, err, whole)
+		}
+	}
+
+	e := kerneltest.Answer(t, k, kerneltest.Query("req-2", "Syscall.Describe", `{"names":["Echo","Syscall.Lst","Pong.Ping"]}`))
+	if code, text := kerneltest.ReadError(t, e); code != 404 || !strings.Contains(text, `"Syscall.Lst": did you mean Syscall.List?`) || !strings.Contains(text, `"Pong.Ping"`) {
+		t.Errorf("got %d %s", code, text)
 	}
 }
 

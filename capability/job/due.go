@@ -42,7 +42,9 @@ func (j *Jobs) tick(b *store.Batch, t work.Task) (next time.Time, applied func(*
 		added[i] = j.spawn(b, r, at, now)
 		r.Last = at.UnixMilli()
 	}
-	r.Missed += missed
+	if missed > 0 {
+		r.Missed, r.MissedAt = r.Missed+missed, now.UnixMilli()
+	}
 	if next.IsZero() { // the schedule has no further time
 		next = never
 	}

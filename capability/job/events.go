@@ -19,6 +19,6 @@ var events = []kernel.EventDefinition{
 	{Type: startedEvent, Summary: "The job has begun: {jobId, name, attempt}."},
 	{Type: progressedEvent, Summary: "The job got further: {jobId, note, percentage}."},
 	{Type: completedEvent, Summary: "The job has succeeded: {jobId, name}."},
-	{Type: failedEvent, Summary: "The job has failed: {jobId, name, error}."},
+	{Type: failedEvent, Summary: "The job has failed: {jobId, name, step?, error}, with the step that has failed."},
 	{Type: canceledEvent, Summary: "The job was canceled: {jobId, name}."},
 }

@@ -287,6 +287,29 @@ func TestAJobRunsOnce(t *testing.T) {
 			}
 		}
 	})
+	test(t, "when people say", func(t *testing.T, w *world) {
+		due := func(data string) time.Time {
+			return time.UnixMilli(w.status(w.start(`{"name":"Test.Progress","payload":{"key":"x"},` + data + `}`)).Due)
+		}
+		for data, want := range map[string]time.Duration{
+			`"at":"in 8 seconds"`: 8 * time.Second, `"delay":"2 minutes"`: 2 * time.Minute, `"every":"1m"`: time.Minute, `"every":90000`: 90 * time.Second,
+		} {
+			now := w.clock.Now()
+			if got := due(data).Sub(now); got.Round(time.Second) != want {
+				t.Errorf("%s: due in %v", data, got)
+			}
+		}
+		// Today is Saturday, 1 January 2000.
+		for data, want := range map[string]string{
+			`"at":"tomorrow 09:00","timeZone":"Europe/Berlin"`: "2000-01-02T08:00:00Z", `"at":"2000-07-01T09:00","timeZone":"Europe/Berlin"`: "2000-07-01T07:00:00Z",
+			`"at":"tuesday 8:00","timeZone":"America/New_York"`: "2000-01-04T13:00:00Z", `"at":"2000-07-01T09:00:00Z","timeZone":"Europe/Berlin"`: "2000-07-01T09:00:00Z",
+			`"at":"2000-03-26 02:30","timeZone":"Europe/Berlin"`: "2000-03-26T01:00:00Z", `"at":"2000-10-29 02:30","timeZone":"Europe/Berlin"`: "2000-10-29T00:30:00Z",
+		} {
+			if got := due(data).UTC().Format(time.RFC3339); got != want {
+				t.Errorf("%s: due at %s, want %s", data, got, want)
+			}
+		}
+	})
 	test(t, "in its turn", func(t *testing.T, w *world) {
 		var ids []string
 		for range 3 {
@@ -338,6 +361,12 @@ func TestAJobThatCannotRunIsRefused(t *testing.T) {
 			`{}`: 422,
 			`{"name":"Test.Count","payload":{"key":"a"},"delay":"soon"}`:                                 422,
 			`{"name":"Test.Count","payload":{"key":"a"},"delay":1,"at":2}`:                               422,
+			`{"name":"Test.Count","payload":{"key":"a"},"every":"1m","at":2}`:                            422,
+			`{"name":"Test.Count","payload":{"key":"a"},"every":"1m","schedule":"@daily"}`:               422,
+			`{"name":"Test.Count","payload":{"key":"a"},"every":"10ms"}`:                                 422,
+			`{"name":"Test.Count","payload":{"key":"a"},"at":"soon"}`:                                    422,
+			`{"name":"Test.Count","payload":{"key":"a"},"at":"9:00","timeZone":"Atlantis/X"}`:            422,
+			`{"name":"Test.Count","payload":{"key":"a"},"delay":"1m","timeZone":"Europe/Berlin"}`:        422,
 			`{"name":"Test.Count","payload":{"key":"a"},"schedule":"every day"}`:                         422,
 			`{"name":"Test.Count","payload":{"key":"a"},"schedule":"0 0 31 2 *"}`:                        422,
 			`{"name":"Test.Count","payload":{"key":"a"},"schedule":"@every 1ms"}`:                        422,

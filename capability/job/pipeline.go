@@ -78,11 +78,8 @@ func (p *pipeline) await(due time.Time) {
 // and the error of a step that has failed. It marks the steps as started. mu is held.
 func (p *pipeline) ready() (next []step, due time.Time, failed *message.Error) {
 	now := p.j.opts.Now()
-	for _, s := range p.spec.Steps {
-		if st := p.done[s.ID]; st.Status == statusFailed && !s.Continue {
-			failed = message.ReadError([]byte(st.Error))
-			failed = message.Errorf(failed.Code, "The step %q has failed: %w", s.ID, failed)
-		}
+	if step, e := p.failedStep(); e != nil {
+		failed = message.Errorf(e.Code, "The step %q has failed: %w", step, e)
 	}
 	if failed != nil || p.broken || p.ctx.Err() != nil || p.lease.Held() != nil {
 		return nil, due, failed
@@ -105,6 +102,16 @@ func (p *pipeline) ready() (next []step, due time.Time, failed *message.Error) {
 		next = append(next, s)
 	}
 	return next, due, nil
+}
+
+// failedStep returns the step because of which the job fails, and its error; "" if there is none.
+func (r *record) failedStep() (id string, e *message.Error) {
+	for _, s := range r.spec.Steps {
+		if st := r.done[s.ID]; st.Status == statusFailed && !s.Continue {
+			id, e = s.ID, message.ReadError([]byte(st.Error))
+		}
+	}
+	return id, e
 }
 
 // doStep does one step. If its outcome can't be stored, the lease is left as it is, and the
@@ -179,7 +186,9 @@ func (p *pipeline) callStep(w *stepAttempt) (message.Message, *store.Commit) {
 			return fail(message.Errorf(503, "The step %q can't begin: the job was stopped", s.ID))
 		}
 	}
-	return p.do(s.Name, data, w)
+	metadata := p.lineage()
+	metadata.Keep(jsonvalue.Object{}.Set(message.Step, jsonvalue.Marshal(s.ID)).Text())
+	return p.do(s.Name, data, metadata, w)
 }
 
 // A stepAttempt is a call that is a step of a job. It implements [kernel.Work].

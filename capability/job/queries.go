@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"kernos/internal/when"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -44,6 +45,7 @@ type Info struct {
 	Last           int64  `json:"last,omitzero" jsonschema_description:"Of a schedule: when it was due last, in milliseconds since 1970."`
 	Runs           int    `json:"runs,omitzero" jsonschema_description:"Of a schedule: how many runs it has started."`
 	Missed         int    `json:"missed,omitzero" jsonschema_description:"Of a schedule: how many of its times passed without a run of their own."`
+	MissedAt       int64  `json:"missedAt,omitzero" jsonschema_description:"Of a schedule: when it was found that the latest of those had passed, in milliseconds since 1970."`
 	Paused         string `json:"paused,omitzero" jsonschema_description:"Why it is paused; Job.Resume resumes it."`
 	Of             string `json:"scheduleId,omitzero" jsonschema_description:"The schedule that has started it."`
 	WaitsFor       string `json:"waitsFor,omitzero" jsonschema_description:"The syscall that no program serves at the moment: the job begins when one does."`
@@ -60,7 +62,7 @@ func (j *Jobs) info(r *record) Info {
 	i := Info{
 		JobID: r.ID, Status: r.current(), Result: r.Result, Error: r.Error, Name: r.Name, Created: r.Created,
 		Began: r.Began, Ended: r.Ended, Attempt: r.Attempt, Progress: r.Progress, Steps: r.done,
-		Schedule: r.Schedule, TimeZone: r.Zone, Last: r.Last, Runs: r.Runs, Missed: r.Missed, Paused: r.Paused, Of: r.Of,
+		Schedule: r.Schedule, TimeZone: r.Zone, Last: r.Last, Runs: r.Runs, Missed: r.Missed, MissedAt: r.MissedAt, Paused: r.Paused, Of: r.Of,
 		ConcurrencyKey: r.Group, Correlation: r.Correlation, Principal: r.Token,
 	}
 	if r.queued != work.Absent {
@@ -191,13 +193,13 @@ func (j *Jobs) result(ctx context.Context, in resultInput) (resultOutput, error)
 }
 
 type listInput struct {
-	Status   Status         `json:"status,omitzero" jsonschema:"enum=pending,enum=running,enum=completed,enum=failed" jsonschema_description:"Only jobs of this status."`
-	Name     message.Type   `json:"name,omitzero" jsonschema:"maxLength=256" jsonschema_description:"Only jobs that run this syscall, or one of a domain (Http.*)."`
-	Since    jsontext.Value `json:"since,omitzero" jsonschema:"oneof_type=number;string" jsonschema_description:"Only jobs started at this time or later: milliseconds since 1970, a time such as 2026-01-31T12:00:00Z, or how long ago, such as 1h."`
-	Schedule bool           `json:"schedule,omitzero" jsonschema_description:"Only schedules."`
-	Of       string         `json:"scheduleId,omitzero" jsonschema:"maxLength=64" jsonschema_description:"Only the runs of this schedule."`
-	Limit    int            `json:"limit,omitzero" jsonschema:"minimum=1,maximum=1000,default=100" jsonschema_description:"How many jobs at most."`
-	Cursor   string         `json:"cursor,omitzero" jsonschema:"maxLength=140" jsonschema_description:"The cursor of the previous page, with all other parameters unchanged."`
+	Status   Status       `json:"status,omitzero" jsonschema:"enum=pending,enum=running,enum=completed,enum=failed" jsonschema_description:"Only jobs of this status."`
+	Name     message.Type `json:"name,omitzero" jsonschema:"maxLength=256" jsonschema_description:"Only jobs that run this syscall, or one of a domain (Http.*)."`
+	Since    when.Back    `json:"since,omitzero" jsonschema_description:"Only jobs started at this time or later: milliseconds since 1970, a time such as 2026-01-31T12:00:00Z, today, yesterday 18:00, or how long ago, such as 1h or 3 days ago."`
+	Schedule bool         `json:"schedule,omitzero" jsonschema_description:"Only schedules."`
+	Of       string       `json:"scheduleId,omitzero" jsonschema:"maxLength=64" jsonschema_description:"Only the runs of this schedule."`
+	Limit    int          `json:"limit,omitzero" jsonschema:"minimum=1,maximum=1000,default=100" jsonschema_description:"How many jobs at most."`
+	Cursor   string       `json:"cursor,omitzero" jsonschema:"maxLength=140" jsonschema_description:"The cursor of the previous page, with all other parameters unchanged."`
 }
 
 type listOutput struct {
@@ -225,22 +227,20 @@ var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
 
 func (j *Jobs) list(ctx context.Context, in listInput) (listOutput, error) {
 	out := listOutput{Jobs: []Info{}, Narrowed: kernel.Narrow(ctx, (*principal.Principal).SeesAll)}
-	since, err := readSince(in.Since, j.opts.Now())
-	if err != nil {
-		return out, err
-	}
+	since := in.Since.Time(j.opts.Now().In(time.Local))
 	letter := byte(keySpec)
 	if in.Schedule {
 		letter = keySchedule
 	}
 	page := cursor.Page{Listing: 'j', Prefix: key(letter), Longest: 64, Cursor: in.Cursor, Limit: cmp.Or(in.Limit, 100), Looked: maxLooked}
 	p := kernel.PrincipalOf(ctx)
+	var err error
 	out.Cursor, err = page.Each(ctx, j.opts.Store, func(id string) (bool, error) {
 		r, err := j.load(id)
 		if err != nil {
 			return false, nil // the job was forgotten meanwhile
 		}
-		if since != 0 && r.Created < since {
+		if !since.IsZero() && r.Created < since.UnixMilli() {
 			return false, cursor.ErrEnd // all further jobs are older
 		}
 		if !p.Sees(r.Principal) || !matches(&in, r) {
@@ -266,18 +266,9 @@ func matches(in *listInput, r *record) bool {
 		}))
 }
 
-// readSince reads a time in the past.
-func readSince(v jsontext.Value, now time.Time) (int64, error) {
-	t, err := readTime("since", v, func(ago time.Duration) time.Time { return now.Add(-ago) })
-	if err != nil || t.IsZero() {
-		return 0, err
-	}
-	return t.UnixMilli(), nil
-}
-
 type waitInput struct {
-	JobID   string         `json:"jobId" jsonschema:"minLength=1,maxLength=64" jsonschema_description:"The job, as Job.Start replied it, or its short form: its beginning and its end with … between them."`
-	Timeout jsontext.Value `json:"timeout,omitzero" jsonschema:"oneof_type=number;string" jsonschema_description:"How long to wait: milliseconds, or a text such as 30s. Then the reply reports how far the job is. Default: until it has ended."`
+	JobID   string    `json:"jobId" jsonschema:"minLength=1,maxLength=64" jsonschema_description:"The job, as Job.Start replied it, or its short form: its beginning and its end with … between them."`
+	Timeout when.Span `json:"timeout,omitzero" jsonschema_description:"How long to wait: milliseconds, or a text such as 30s. Then the reply reports how far the job is. Default: until it has ended."`
 }
 
 var wait = kernel.DefineQuery[waitInput, Info](kernel.Definition{
@@ -301,13 +292,9 @@ var wait = kernel.DefineQuery[waitInput, Info](kernel.Definition{
 })
 
 func (j *Jobs) wait(ctx context.Context, in waitInput, s *kernel.Stream) (Info, error) {
-	limit, err := readSpan("timeout", in.Timeout)
-	if err != nil {
-		return Info{}, err
-	}
 	var late <-chan time.Time
-	if limit > 0 {
-		timer := time.NewTimer(limit)
+	if in.Timeout > 0 {
+		timer := time.NewTimer(in.Timeout.Duration())
 		defer timer.Stop()
 		late = timer.C
 	}

@@ -5,15 +5,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"kernos/internal/backoff"
+	"kernos/internal/when"
 )
 
 type retryInput struct {
-	Attempts int            `json:"attempts" jsonschema:"minimum=1,maximum=100" jsonschema_description:"How many attempts there are in all."`
-	Backoff  jsontext.Value `json:"backoff,omitzero" jsonschema:"oneof_type=number;string" jsonschema_description:"The pause before the second attempt: milliseconds, or a text such as 5s. Each pause is twice as long as the one before, up to an hour, and varies by half. Default: 1s."`
-	Codes    []int          `json:"codes,omitzero" jsonschema:"maxItems=100" jsonschema_description:"The error codes after which there is another attempt. Default: 408, 425, 429, 500, 502, 503, 504 and 507."`
+	Attempts int       `json:"attempts" jsonschema:"minimum=1,maximum=100" jsonschema_description:"How many attempts there are in all."`
+	Backoff  when.Span `json:"backoff,omitzero" jsonschema_description:"The pause before the second attempt: milliseconds, or a text such as 5s. Each pause is twice as long as the one before, up to an hour, and varies by half. Default: 1s."`
+	Codes    []int     `json:"codes,omitzero" jsonschema:"maxItems=100" jsonschema_description:"The error codes after which there is another attempt. Default: 408, 425, 429, 500, 502, 503, 504 and 507."`
 }
 
 // A retryRule is a retryInput as it is stored.
@@ -25,15 +24,11 @@ type retryRule struct {
 
 var defaultCodes = []int{408, 425, 429, 500, 502, 503, 504, 507}
 
-func (r *retryInput) read(field string) (*retryRule, error) {
+func (r *retryInput) read() *retryRule {
 	if r == nil {
-		return nil, nil
+		return nil
 	}
-	pause, err := readSpan(field+".backoff", r.Backoff)
-	if err != nil {
-		return nil, err
-	}
-	return &retryRule{r.Attempts, cmp.Or(pause, time.Second).Milliseconds(), r.Codes}, nil
+	return &retryRule{r.Attempts, cmp.Or(r.Backoff.Duration(), time.Second).Milliseconds(), r.Codes}
 }
 
 // again reports whether there is another attempt after the given number of failed ones.

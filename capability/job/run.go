@@ -188,7 +188,7 @@ func (a *run) doOne() {
 		}
 	}
 	w := &attempt{run: a}
-	outcome, commit := a.do(a.Name, a.Payload, w)
+	outcome, commit := a.do(a.Name, a.Payload, a.lineage(), w)
 	known, applied := w.Known()
 	switch {
 	case known == nil && a.absent(a.Name): // the program has left at this moment
@@ -210,12 +210,12 @@ func (a *run) doOne() {
 func (a *run) begun() bool { return (a.lease.TakenOver || a.TakenOver) && !a.Repeat }
 
 // do calls a syscall for the job.
-func (a *run) do(t message.Type, data jsontext.Value, w kernel.Work) (message.Message, *store.Commit) {
+func (a *run) do(t message.Type, data jsontext.Value, metadata message.Metadata, w kernel.Work) (message.Message, *store.Commit) {
 	if len(data) == 0 {
 		data = jsontext.Value("{}")
 	}
 	return a.k.Do(a.ctx, kernel.WorkCall{
-		Type: t, Data: data, Metadata: a.lineage(), Sender: a.sender(), Timeout: a.timeout(), Asked: a.Timeout > 0, Work: w, Event: a.live.event, Granted: a.Granted,
+		Type: t, Data: data, Metadata: metadata, Sender: a.sender(), Timeout: a.timeout(), Asked: a.Timeout > 0, Work: w, Event: a.live.event, Granted: a.Granted,
 	})
 }
 
@@ -311,7 +311,11 @@ func (w *attempt) complete(b *store.Batch, r *record, now time.Time) []message.M
 func (w *attempt) failed(b *store.Batch, r *record, e *message.Error, now time.Time) []message.Message {
 	r.Error = chain(e, r.Failures)
 	w.end(b, r, statusFailed, now)
-	return []message.Message{r.newEvent(w.k, failedEvent, append([]byte(`,"error":`), r.Error...))}
+	var more []byte
+	if step, _ := r.failedStep(); step != "" {
+		more = jsonscan.AppendQuoted([]byte(`,"step":`), step)
+	}
+	return []message.Message{r.newEvent(w.k, failedEvent, append(append(more, `,"error":`...), r.Error...))}
 }
 
 // end adds to a batch that the job has its outcome.

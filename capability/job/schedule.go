@@ -12,6 +12,7 @@ import (
 	"github.com/robfig/cron/v3"
 
 	"kernos/internal/quantity"
+	"kernos/internal/when"
 	"kernos/message"
 )
 
@@ -39,25 +40,22 @@ var parser = cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron
 // 90s, @hourly, @daily, …
 func readSchedule(text, zone string) (*schedule, error) {
 	text = strings.TrimSpace(text)
-	s := &schedule{zone: time.Local}
-	if zone != "" {
-		var err error
-		if s.zone, err = time.LoadLocation(zone); err != nil || zone == "Local" {
-			return nil, invalid("timeZone", "expected the name of a time zone such as Europe/Berlin or UTC, got %q", message.Clip(zone, 64))
-		}
+	s := new(schedule)
+	var err error
+	if s.zone, err = readZone(zone); err != nil {
+		return nil, err
 	}
 	if strings.HasPrefix(text, "TZ=") || strings.HasPrefix(text, "CRON_TZ=") {
 		return nil, invalid("schedule", "give the time zone as timeZone")
 	}
 	if span, ok := strings.CutPrefix(text, "@every "); ok {
 		every, err := quantity.ParseDuration(strings.TrimSpace(span))
-		if err != nil || every < time.Second || every > maxSpan {
+		if err != nil || every < time.Second || every > when.MaxSpan*time.Millisecond {
 			return nil, invalid("schedule", "expected @every with a time of at least 1s, such as @every 1h30m or @every 2d, got %q", message.Clip(text, 64))
 		}
 		s.every = every
 		return s, nil
 	}
-	var err error
 	if s.spec, err = parser.Parse(endingOnSunday(text)); err != nil {
 		return nil, invalid("schedule", "expected a cron expression such as 0 9 * * 1-5 (minute, hour, day, month, weekday; seconds may come first), @hourly, @daily or @every 10m; got %q: %v", message.Clip(text, 64), err)
 	}
@@ -66,6 +64,18 @@ func readSchedule(text, zone string) (*schedule, error) {
 		return nil, invalid("schedule", "%q never comes", message.Clip(text, 64))
 	}
 	return s, nil
+}
+
+// readZone returns the time zone of a name; that of the machine has none.
+func readZone(name string) (*time.Location, error) {
+	if name == "" {
+		return time.Local, nil
+	}
+	zone, err := time.LoadLocation(name)
+	if err != nil || name == "Local" {
+		return nil, invalid("timeZone", "expected the name of a time zone such as Europe/Berlin or UTC, got %q", message.Clip(name, 64))
+	}
+	return zone, nil
 }
 
 var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
@@ -149,7 +159,7 @@ func (s *schedule) find(t time.Time) time.Time {
 		if wall = s.spec.Next(wall); wall.IsZero() {
 			return time.Time{}
 		}
-		if next := s.fromWall(wall); next.After(t) {
+		if next := when.FromWall(wall, s.zone); next.After(t) {
 			return next
 		}
 	}
@@ -195,40 +205,12 @@ func (s *schedule) skip(from, to time.Time) time.Time {
 // unrepeated returns what the clock shows, or, while it shows times for the second time, the last
 // one of these.
 func (s *schedule) unrepeated(t time.Time) time.Time {
-	wall := onWall(t)
+	wall := when.OnWall(t)
 	begin, _ := t.ZoneBounds()
 	if begin.IsZero() {
 		return wall
 	}
 	_, before := begin.Add(-time.Second).In(s.zone).Zone()
-	end := onWall(begin.Add(time.Duration(before) * time.Second).UTC()) // the time that the clock would have shown when it was set
+	end := when.OnWall(begin.Add(time.Duration(before) * time.Second).UTC()) // the time that the clock would have shown when it was set
 	return later(wall, end.Add(-time.Second))
-}
-
-// onWall returns what the clock shows, as a time of UTC.
-func onWall(t time.Time) time.Time {
-	return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.UTC)
-}
-
-// fromWall returns when the clock of the zone shows a time: for the first time if it does so
-// twice, and when it is set forward past it if it never does.
-func (s *schedule) fromWall(wall time.Time) time.Time {
-	t := time.Date(wall.Year(), wall.Month(), wall.Day(), wall.Hour(), wall.Minute(), wall.Second(), wall.Nanosecond(), s.zone)
-	if shown := onWall(t); !shown.Equal(wall) {
-		// It doesn't exist. The change is at the end or at the start of the time zone's period.
-		begin, end := t.ZoneBounds()
-		if shown.After(wall) {
-			return begin
-		}
-		return end
-	}
-	// Of two, the first: the one before the change that has just been.
-	if begin, _ := t.ZoneBounds(); !begin.IsZero() {
-		_, now := t.Zone()
-		_, before := begin.Add(-time.Second).Zone()
-		if earlier := t.Add(time.Duration(now-before) * time.Second); now < before && earlier.Before(begin) && onWall(earlier).Equal(wall) {
-			return earlier
-		}
-	}
-	return t
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"kernos/internal/jsonvalue"
+	"kernos/internal/when"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/schema"
@@ -22,13 +23,14 @@ type startInput struct {
 	Payload jsontext.Value `json:"payload,omitzero" jsonschema_description:"The data of the syscall; {} if it is left out."`
 	Steps   []stepInput    `json:"steps,omitzero" jsonschema:"oneof_required=steps,maxItems=200" jsonschema_description:"Several syscalls, each of which runs once to its end. Those that don't need each other run side by side."`
 
-	Timeout jsontext.Value `json:"timeout,omitzero" jsonschema:"oneof_type=number;string" jsonschema_description:"How long an attempt may take: milliseconds, or a text such as 90s or 2h. Default: an hour, and for code its limits.time."`
-	Delay   jsontext.Value `json:"delay,omitzero" jsonschema:"oneof_type=number;string" jsonschema_description:"Begin after this time: milliseconds, or a text such as 1m30s."`
-	At      jsontext.Value `json:"at,omitzero" jsonschema:"oneof_type=number;string" jsonschema_description:"Begin at this time: 2026-01-31T12:00:00Z, or milliseconds since 1970."`
+	Timeout when.Span  `json:"timeout,omitzero" jsonschema_description:"How long an attempt may take: milliseconds, or a text such as 90s or 2h. Default: an hour, and for code its limits.time."`
+	Delay   *when.Span `json:"delay,omitzero" jsonschema_description:"Begin after this time: milliseconds, or a text such as 1m30s."`
+	At      when.Ahead `json:"at,omitzero" jsonschema_description:"Begin at this time: in 8 seconds, tomorrow 09:00, monday 8:00, 2026-01-31T12:00 in timeZone, 2026-01-31T12:00:00Z, or milliseconds since 1970. A time that has been begins at once."`
 
-	Schedule string `json:"schedule,omitzero" jsonschema:"maxLength=128" jsonschema_description:"Run again and again: a cron expression such as 0 9 * * 1-5 (minute, hour, day, month, weekday; seconds may come first), @hourly, @daily, or @every 10m."`
-	TimeZone string `json:"timeZone,omitzero" jsonschema:"maxLength=64" jsonschema_description:"The time zone of the schedule, such as Europe/Berlin. Default: that of the machine."`
-	CatchUp  bool   `json:"catchUp,omitzero" jsonschema_description:"Run once for each time that was missed while the kernel did not run, at most 1,000. Default: once for all of them."`
+	Schedule string     `json:"schedule,omitzero" jsonschema:"maxLength=128" jsonschema_description:"Run again and again: a cron expression such as 0 9 * * 1-5 (minute, hour, day, month, weekday; seconds may come first), @hourly, @daily, or @every 10m."`
+	Every    *when.Span `json:"every,omitzero" jsonschema:"minimum=1000" jsonschema_description:"Run again and again, with this time between: milliseconds, or a text such as 10m. The same as the schedule @every 10m."`
+	TimeZone string     `json:"timeZone,omitzero" jsonschema:"maxLength=64" jsonschema_description:"The time zone of at or of the schedule, such as Europe/Berlin. Default: that of the machine."`
+	CatchUp  bool       `json:"catchUp,omitzero" jsonschema_description:"Run once for each time that was missed while the kernel did not run, at most 1,000. Default: once for all of them."`
 
 	Retry    *retryInput `json:"retry,omitzero" jsonschema_description:"What to do about an attempt that fails. Default: nothing, the job has failed."`
 	Repeat   bool        `json:"repeat,omitzero" jsonschema_description:"The syscall may be repeated where it isn't known whether it was done, as after a power cut. Default: what acts outside of the kernel is not repeated then, and the job fails with 409."`
@@ -38,8 +40,8 @@ type startInput struct {
 	ConcurrencyLimit int    `json:"concurrencyLimit,omitzero" jsonschema:"minimum=1,maximum=1000,default=1" jsonschema_description:"That limit. The one that was given last counts for all of them."`
 	UniqueKey        string `json:"uniqueKey,omitzero" jsonschema:"maxLength=128" jsonschema_description:"If there is an unfinished job with this key, that one is the answer, and no other is started."`
 
-	Correlation string         `json:"correlation,omitzero" jsonschema:"maxLength=256" jsonschema_description:"The workflow that the job belongs to. Default: that of the request."`
-	Keep        jsontext.Value `json:"keep,omitzero" jsonschema:"oneof_type=number;string" jsonschema_description:"How long the finished job is kept: milliseconds, or a text such as 30d. Default: 7d."`
+	Correlation string     `json:"correlation,omitzero" jsonschema:"maxLength=256" jsonschema_description:"The workflow that the job belongs to. Default: that of the request."`
+	Keep        *when.Span `json:"keep,omitzero" jsonschema_description:"How long the finished job is kept: milliseconds, or a text such as 30d. Default: 7d."`
 }
 
 type startOutput struct {
@@ -50,8 +52,8 @@ type startOutput struct {
 
 var start = kernel.DefineCommand[startInput, startOutput](kernel.Definition{
 	Type:    "Job.Start",
-	Summary: "Run a syscall in the background, now, later or on a schedule. The reply comes when the job is durable, before it runs.",
-	Input:   schema.Input[startInput]().Example(`{"name":"Echo","payload":{"message":"later"},"delay":"10m"}`),
+	Summary: "Run a syscall in the background, now, later or on a schedule; a reminder runs Notify.Send. The reply comes when the job is durable, before it runs.",
+	Input:   schema.Input[startInput]().Example(`{"name":"Notify.Send","payload":{"text":"Stretch"},"at":"in 10 minutes"}`),
 	Emits:   events,
 	Presentation: kernel.Presentation{
 		Title:     "Start or schedule a job",
@@ -72,6 +74,9 @@ func (j *Jobs) start(ctx context.Context, in startInput) (startOutput, error) {
 	k, err := j.running()
 	if err != nil {
 		return startOutput{}, err
+	}
+	if in.Every != nil && in.Schedule == "" {
+		in.Schedule, in.Every = "@every "+in.Every.Duration().String(), nil
 	}
 	now := j.opts.Now()
 	s, due, err := j.read(ctx, k, &in, now)
@@ -139,24 +144,14 @@ func (j *Jobs) read(ctx context.Context, k *kernel.Kernel, in *startInput, now t
 	if strings.ContainsRune(s.Group, 0) || strings.ContainsRune(s.Unique, 0) {
 		return nil, due, invalid("concurrencyKey", "a key has no zero byte")
 	}
-	timeout, err := readSpan("timeout", in.Timeout)
-	if err != nil {
-		return nil, due, err
-	}
-	keep, err := readSpan("keep", in.Keep)
-	if err != nil {
-		return nil, due, err
-	}
-	s.Timeout, s.Keep = timeout.Milliseconds(), keep.Milliseconds()
-	if len(in.Keep) > 0 {
-		s.Keep = max(s.Keep, 1) // 0 is stored where none is given
+	s.Timeout = int64(in.Timeout)
+	if in.Keep != nil {
+		s.Keep = max(int64(*in.Keep), 1) // 0 is stored where none is given
 	}
 	if in.ConcurrencyLimit > 0 && in.ConcurrencyKey == "" {
 		return nil, due, invalid("concurrencyLimit", "it belongs to a concurrencyKey, and there is none")
 	}
-	if s.Retry, err = in.Retry.read("retry"); err != nil {
-		return nil, due, err
-	}
+	s.Retry = in.Retry.read()
 	if due, err = readDue(in, now); err != nil {
 		return nil, due, err
 	}
@@ -169,24 +164,29 @@ func (j *Jobs) read(ctx context.Context, k *kernel.Kernel, in *startInput, now t
 // readDue returns when a job begins for the first time.
 func readDue(in *startInput, now time.Time) (due time.Time, err error) {
 	given := 0
-	for _, set := range []bool{len(in.Delay) > 0, len(in.At) > 0, in.Schedule != ""} {
+	for _, set := range []bool{in.Delay != nil, !in.At.IsZero(), in.Schedule != "", in.Every != nil} {
 		if set {
 			given++
 		}
 	}
 	if given > 1 {
-		return due, invalid("schedule", "give one of delay, at and schedule")
+		return due, invalid("schedule", "give one of delay, at, schedule and every")
 	}
-	if in.Schedule == "" && (in.TimeZone != "" || in.CatchUp) {
-		return due, invalid("schedule", "timeZone and catchUp belong to a schedule, and there is none")
+	if in.Schedule == "" && in.CatchUp {
+		return due, invalid("schedule", "catchUp belongs to a schedule, and there is none")
+	}
+	if in.Schedule == "" && in.At.IsZero() && in.TimeZone != "" {
+		return due, invalid("timeZone", "it belongs to at or to a schedule, and there is neither")
 	}
 	switch {
-	case len(in.Delay) > 0:
-		delay, err := readSpan("delay", in.Delay)
-		return now.Add(delay), err
-	case len(in.At) > 0:
-		at, err := readTime("at", in.At, now.Add)
-		return later(at, now), err
+	case in.Delay != nil:
+		return now.Add(in.Delay.Duration()), nil
+	case !in.At.IsZero():
+		zone, err := readZone(in.TimeZone)
+		if err != nil {
+			return due, err
+		}
+		return later(in.At.Time(now.In(zone)), now), nil
 	case in.Schedule != "":
 		s, err := readSchedule(in.Schedule, in.TimeZone)
 		if err != nil {

@@ -37,10 +37,7 @@ func (j *Jobs) readSteps(k *kernel.Kernel, from kernel.Sender, in *startInput, s
 		field := fmt.Sprintf("steps/%d", i)
 		st := step{ID: given.ID, Name: given.Name, Payload: given.Payload, Needs: slices.Clone(given.Needs), Retry: s.Retry, Continue: given.OnFailure == "continue"}
 		if given.Retry != nil {
-			var err error
-			if st.Retry, err = given.Retry.read(field + "/retry"); err != nil {
-				return err
-			}
+			st.Retry = given.Retry.read()
 		}
 		uses, err := references(given.Payload)
 		if err != nil {

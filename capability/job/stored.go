@@ -96,6 +96,8 @@ type state struct {
 	Last   int64  `json:"last,omitzero"`   // when it was due last
 	Runs   int    `json:"runs,omitzero"`
 	Missed int    `json:"missed,omitzero"`
+
+	MissedAt int64 `json:"missedAt,omitzero"` // when the latest of them were found to be missed
 }
 
 // Status is one of the four states of the specification.

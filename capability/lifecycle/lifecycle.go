@@ -40,10 +40,10 @@ func Module(o Options) kernel.Module {
 	return kernel.Module{
 		Name:    "kernel",
 		Version: "1.0.0",
-		Summary: "The kernel as a process: its status, its modules, cancelling requests, backups, and shutting down.",
+		Summary: "The kernel as a process: its status, its modules, what needs a person, cancelling requests, backups, and shutting down.",
 		Domains: []string{"Kernel"},
 		Syscalls: []kernel.Syscall{
-			status.Bind(o.status), modules.Bind(o.modules), cancel.Bind(cancelRequest), shutdown.Bind(o.shutdown),
+			status.Bind(o.status), attention.Bind(o.attention), modules.Bind(o.modules), cancel.Bind(cancelRequest), shutdown.Bind(o.shutdown),
 			backup.BindStream(o.backup),
 		},
 	}

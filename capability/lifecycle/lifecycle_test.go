@@ -77,7 +77,7 @@ func TestStatusSaysWhatIsServed(t *testing.T) {
 	// A program that knows nothing still says what it serves.
 	k = withModule(t, nil, lifecycle.Options{})
 	got = kerneltest.Answer(t, k, kerneltest.Query("req-1", "Kernel.Status", `{}`))
-	if err := json.Unmarshal(got.Data, &s); err != nil || s.Served.Syscalls != 5 {
+	if err := json.Unmarshal(got.Data, &s); err != nil || s.Served.Syscalls != 6 {
 		t.Errorf("%v: %s", err, got.Data)
 	}
 	fits(t, k, "Kernel.Status", got.Data)
@@ -107,7 +107,7 @@ func TestModulesListsWhatCanBeCalled(t *testing.T) {
 			types = append(types, g.Name+" "+string(e.Kind)+" "+string(e.Type))
 		}
 	}
-	want := "kernel query Kernel.Status, kernel query Kernel.Modules, kernel command Syscall.Cancel, kernel command Syscall.Shutdown, kernel query Kernel.Backup, test query Test.Wait"
+	want := "kernel query Kernel.Status, kernel query Kernel.Attention, kernel query Kernel.Modules, kernel command Syscall.Cancel, kernel command Syscall.Shutdown, kernel query Kernel.Backup, test query Test.Wait"
 	if got := strings.Join(types, ", "); got != want {
 		t.Errorf("it lists %s\nwant %s", got, want)
 	}

@@ -81,13 +81,6 @@ func (s *server) handler(t *tool) kernel.Handler {
 
 // call calls a tool.
 func (s *server) call(ctx context.Context, t *tool, m *message.Message, stream *kernel.Stream) (json.RawMessage, error) {
-	conn, err := s.connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.asBefore(ctx, t); err != nil {
-		return nil, err
-	}
 	r := client.Request{
 		Method: "tools/call", Name: t.Name, Arguments: jsontext.Value(m.Data), Params: mcp.Headers(t.Mirrored, jsontext.Value(m.Data)),
 		Meta:     make(map[string]string),
@@ -104,7 +97,13 @@ func (s *server) call(ctx context.Context, t *tool, m *message.Message, stream *
 	if state := m.Metadata.Extension(message.Tracestate); state != "" {
 		r.Meta[message.Tracestate] = state
 	}
-	text, err := conn.Request(ctx, r)
+	var text jsontext.Value
+	err := s.use(ctx, func(conn *client.Conn) (err error) {
+		if err = s.asBefore(ctx, t); err == nil {
+			text, err = conn.Request(ctx, r)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, s.failedCall(t, err)
 	}

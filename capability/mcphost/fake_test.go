@@ -326,8 +326,15 @@ func serveHTTP(t *testing.T, mode, dir string) string {
 		var in frame
 		_ = json.Unmarshal(body, &in)
 		f.note("headers", in.Method+" "+r.Header.Get("Mcp-Method")+" "+r.Header.Get("Mcp-Name")+" "+r.Header.Get("Mcp-Protocol-Version")+" "+r.Header.Get("Mcp-Param-Where"))
+		restarts, _ := os.ReadFile(filepath.Join(dir, "restarts")) // each of which forgets the sessions
+		session := fmt.Sprint("s", len(restarts)+1)
 		if in.Method == "initialize" {
-			w.Header().Set("Mcp-Session-Id", "s1")
+			w.Header().Set("Mcp-Session-Id", session)
+		} else if had := r.Header.Get("Mcp-Session-Id"); had != "" && had != session {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(map[bool]int{true: http.StatusBadRequest, false: http.StatusNotFound}[f.is("strict")])
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}`)
+			return
 		}
 		if in.Method == "tools/call" && in.Params.Name == "slow" {
 			w.Header().Set("Content-Type", "text/event-stream")

@@ -130,11 +130,7 @@ func (s *server) readResource(ctx context.Context, uri string) ([]byte, error) {
 func (s *server) ask(ctx context.Context, r client.Request, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, s.now.Load().timeout())
 	defer cancel()
-	conn, err := s.connect(ctx)
-	if err != nil {
-		return err
-	}
-	err = conn.Do(ctx, r, into)
+	err := s.use(ctx, func(conn *client.Conn) error { return conn.Do(ctx, r, into) })
 	if e, ok := err.(*client.Error); ok {
 		return message.Errorf(502, "The MCP server %s has refused %s: %s", s.name, r.Method, visible.Short(e.Message, 1000))
 	}

@@ -159,6 +159,20 @@ func (s *server) connect(ctx context.Context) (*client.Conn, error) {
 	}
 }
 
+// use does something with the connection to the server, which is started if it has to be. A server that no longer knows the
+// session has done nothing: it is asked once more, in a new one.
+func (s *server) use(ctx context.Context, do func(*client.Conn) error) error {
+	for again := false; ; again = true {
+		conn, err := s.connect(ctx)
+		if err == nil {
+			err = do(conn)
+		}
+		if again || !errors.Is(err, client.ErrForgotten) {
+			return err
+		}
+	}
+}
+
 // reason returns an error as the cause of another one.
 func reason(err error) *message.Error {
 	if err == nil {
@@ -285,7 +299,7 @@ func (s *server) follow(conn *client.Conn, changed chan struct{}) {
 			s.mu.Lock()
 			if s.conn == conn {
 				s.conn = nil
-				if !errors.Is(conn.Err(), client.ErrEnded) {
+				if !errors.Is(conn.Err(), client.ErrEnded) && !errors.Is(conn.Err(), client.ErrForgotten) {
 					_ = s.failure(conn.Err())
 				}
 			}

@@ -13,6 +13,7 @@ import (
 	"kernos/internal/mcp"
 	"kernos/internal/sealed"
 	"kernos/internal/visible"
+	"kernos/internal/when"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -45,7 +46,7 @@ type addInput struct {
 	Client    *oauthClient      `json:"client,omitempty" jsonschema_description:"What the authorization server of the address knows this kernel by, if it doesn't register clients by itself."`
 	Protocol  string            `json:"protocol,omitempty" jsonschema:"enum=2026-07-28,enum=2025-11-25,enum=2025-06-18,enum=2025-03-26,enum=2024-11-05" jsonschema_description:"The revision of the protocol that the server speaks. Default: the kernel finds out."`
 	Forms     string            `json:"forms,omitempty" jsonschema:"enum=decline,enum=defaults,default=decline" jsonschema_description:"What the server gets that asks for a form to be filled in during a call: a refusal, or the defaults of the fields if all that are required have one."`
-	Timeout   int64             `json:"timeout,omitempty" jsonschema:"minimum=1,maximum=86400000" jsonschema_extras:"format=ms" jsonschema_description:"How long a tool may take, in milliseconds. Default: a minute."`
+	Timeout   when.Span         `json:"timeout,omitempty" jsonschema:"minimum=1,maximum=86400000" jsonschema_description:"How long a tool may take: milliseconds, or a text such as 90s. Default: a minute."`
 }
 
 type serverInfo struct {
@@ -188,7 +189,7 @@ func (s *server) mount(ctx context.Context, x *reading) error {
 
 // read checks what is to be mounted.
 func (in *addInput) read(registry *kernel.Registry) (*record, error) {
-	r := &record{Name: in.Name, Domain: pascal(in.Name), Command: in.Command, Dir: in.Directory, URL: in.URL, Client: in.Client, Protocol: in.Protocol, Fill: in.Forms == "defaults", Timeout: in.Timeout}
+	r := &record{Name: in.Name, Domain: pascal(in.Name), Command: in.Command, Dir: in.Directory, URL: in.URL, Client: in.Client, Protocol: in.Protocol, Fill: in.Forms == "defaults", Timeout: int64(in.Timeout)}
 	switch {
 	case !nameForm().MatchString(in.Name):
 		return nil, message.Invalid("name", "name: expected a letter, then letters, digits, - and _, got %q", message.Clip(in.Name, 64))

@@ -50,7 +50,7 @@ func (m *Memory) remove(ctx context.Context, in *deleteInput) error {
 	}
 	now := m.opts.Now().UnixMilli()
 	if old.entry.Revision == 0 || old.expired(now) {
-		return notFound(in.Key)
+		return m.missing(ctx, in.Key, key)
 	}
 	if in.IfRevision != 0 && in.IfRevision != old.revision {
 		return mismatch(in.Key, in.IfRevision, old.revision)

@@ -55,7 +55,7 @@ func (m *Memory) read(ctx context.Context, in *getInput) (kernel.Raw, error) {
 	}
 	// The clock is asked only if it matters.
 	if !there || v.expires != 0 && v.expired(m.opts.Now().UnixMilli()) {
-		return nil, notFound(in.Key)
+		return nil, m.missing(ctx, in.Key, key)
 	}
 	text, err := m.value(&v)
 	if err != nil || !in.WithRevision {

@@ -69,7 +69,7 @@ func (m *Memory) history(ctx context.Context, in historyInput) (historyOutput, e
 	in.Limit = cmp.Or(in.Limit, defaultVersionsListed)
 	out, err := m.versions(key, before, in.Limit)
 	if err == nil && len(out.Versions) == 0 && before == 0 {
-		err = notFound(in.Key)
+		err = m.missing(ctx, in.Key, key)
 	}
 	if err != nil {
 		return historyOutput{}, m.backend(err)

@@ -51,6 +51,45 @@ func TestRevisionsCountAndGoOnAfterADelete(t *testing.T) {
 	}
 }
 
+func TestRestoreBringsAnEarlierValueBack(t *testing.T) {
+	w := newWorld(t, Options{Versions: 5})
+	large := `"` + strings.Repeat("x", maxInline) + `"`
+	w.reply("Set", `{"key":"a","value":"one"}`, ok)
+	w.reply("Set", fmt.Sprintf(`{"key":"a","valueRef":{"scheme":"file","path":%q}}`, w.file(large)), ok)
+	w.reply("Delete", `{"key":"a"}`, ok)
+	w.refuse("Restore", `{"key":"a","revision":3}`, 404, "a at revision 3, which deleted it")
+	w.refuse("Restore", `{"key":"a","revision":9}`, 404, "a at revision 9 (it is at revision 3)")
+	w.refuse("Restore", `{"key":"a","revision":1,"ifRevision":2}`, 409, "does not exist")
+	w.reply("Restore", `{"key":"a","revision":1}`, `{"success":true,"revision":4}`)
+	w.reply("Get", `{"key":"a"}`, `"one"`)
+	w.reply("Restore", `{"key":"/a","revision":2,"ifRevision":4}`, `{"success":true,"revision":5}`)
+	w.reply("Get", `{"key":"a"}`, large)
+	w.reply("Set", `{"key":"a","value":6,"ttl":1}`, ok)
+	w.refuse("Restore", `{"key":"a","revision":1}`, 404, "a at revision 1 (the value isn't kept: Memory.History lists the last 5 revisions")
+	w.reply("Get", `{"key":"a","revision":5}`, large)
+	w.refuse("Restore", `{"key":"b","revision":1}`, 404, "Key not found: b")
+	w.refuse("Restore", `{"key":"proc/uptime","revision":1}`, 403, "read-only")
+	// Each version needs the blob for itself.
+	if n, err := referencesTo(w.store, blobs.Sum([]byte(large))); err != nil || n != 2 {
+		t.Errorf("the blob has %d references, %v", n, err)
+	}
+}
+
+func TestAMissingKeyNamesNearOnes(t *testing.T) {
+	w := newWorld(t, Options{})
+	for _, key := range []string{"notes/birthday", "notes/shopping", "trips/rome", "trips/oslo"} {
+		w.reply("Set", fmt.Sprintf(`{"key":%q,"value":1}`, key), ok)
+	}
+	for _, action := range []string{"Get", "History", "Delete"} {
+		w.refuse(action, `{"key":"notes/brithday"}`, 404, "Key not found: notes/brithday (did you mean notes/birthday?)")
+		w.refuse(action, `{"key":"note/shoping"}`, 404, "Key not found: note/shoping (did you mean notes/shopping?)")
+		e := w.ask(action, `{"key":"trips/paris"}`)
+		if _, text := kerneltest.ReadError(t, e); text != "Key not found: trips/paris" {
+			t.Errorf("%s: got %s", action, text)
+		}
+	}
+}
+
 func TestMismatchSaysBothRevisions(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.refuse("Set", `{"key":"/a","value":1,"ifRevision":3}`, 409, "/a was expected at revision 3 and does not exist (revision 0)")

@@ -124,7 +124,7 @@ func (m *Memory) Module() kernel.Module {
 		Summary: "Durable JSON values under keys that are paths, with their history.",
 		Domains: []string{"Memory"},
 		Syscalls: []kernel.Syscall{
-			get.Bind(m.get), set.Bind(m.set), increment.Bind(m.increment), remove.Bind(m.delete),
+			get.Bind(m.get), set.Bind(m.set), increment.Bind(m.increment), remove.Bind(m.delete), restore.Bind(m.restore),
 			list.Bind(m.list), search.Bind(m.search), history.Bind(m.history),
 		},
 	}

@@ -2,14 +2,11 @@ package memory
 
 import (
 	"cmp"
-	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"kernos/internal/jsonscan"
-	"kernos/internal/quantity"
 	"kernos/message"
 )
 
@@ -46,7 +43,7 @@ func (in *setInput) UnmarshalJSON(data []byte) (err error) {
 			in.As = jsonscan.Unquote(value)
 		case "ttl":
 			if err == nil {
-				err = in.TTL.parse(value)
+				err = in.TTL.UnmarshalJSON(value)
 			}
 		case "ifRevision":
 			revision := uint64(integer(value))
@@ -54,28 +51,6 @@ func (in *setInput) UnmarshalJSON(data []byte) (err error) {
 		}
 	})
 	return err
-}
-
-// ttl is a time span in milliseconds.
-type ttl int64
-
-// parse reads a number of milliseconds, or a text with a unit.
-func (t *ttl) parse(value []byte) error {
-	var err error
-	if value[0] == '"' {
-		var d time.Duration
-		d, err = quantity.ParseMilliseconds(jsonscan.Unquote(value))
-		*t = ttl(d.Milliseconds())
-	} else {
-		*t = ttl(integer(value))
-	}
-	if err == nil && *t < 1 {
-		err = fmt.Errorf("expected at least 1 millisecond, got %s", value)
-	}
-	if err != nil {
-		return message.Invalid("ttl", "ttl: %v", err)
-	}
-	return nil
 }
 
 // members visits the members of data that fits its schema, with their names unescaped.

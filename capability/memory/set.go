@@ -12,6 +12,7 @@ import (
 	"kernos/internal/jsonscan"
 	"kernos/internal/sealed"
 	"kernos/internal/secret"
+	"kernos/internal/when"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/schema"
@@ -24,7 +25,7 @@ type setInput struct {
 	Value      jsontext.Value       `json:"value,omitempty" jsonschema:"oneof_required=value" jsonschema_description:"Content to store: any JSON value, kept exactly as it is written. For encrypted storage, use the vault/* namespace with pwenc:v1:* format. Either this or valueRef."`
 	ValueRef   *message.BlobPointer `json:"valueRef,omitempty" jsonschema:"oneof_required=valueRef" jsonschema_description:"A pointer to the content if it is too large for a message: at most 64 MB. The media type of a data pointer says whether it is JSON; other content is stored as JSON if it parses, and as a string if it is UTF-8 text."`
 	As         string               `json:"as,omitempty" jsonschema:"enum=json,enum=text" jsonschema_description:"Treat the content behind valueRef as json or as text, regardless of its media type."`
-	TTL        ttl                  `json:"ttl,omitempty" jsonschema:"oneof_type=integer;string,minimum=1" jsonschema_description:"How long until the key expires: milliseconds, or a text such as 90s, 1h or 7d. Without it, the key doesn't expire, even if it had a ttl before."`
+	TTL        when.Span            `json:"ttl,omitempty" jsonschema:"minimum=1,maximum=9007199254740991" jsonschema_description:"How long until the key expires: milliseconds, or a text such as 90s, 1h or 7 days. Without it, the key doesn't expire, even if it had a ttl before."`
 	IfRevision *uint64              `json:"ifRevision,omitempty" jsonschema:"minimum=0" jsonschema_description:"Store only if the key is at this revision; 0: only if it does not exist. Otherwise the reply is a 409 error. Memory.Get with withRevision returns the revision."`
 }
 

@@ -35,7 +35,7 @@ type sendOutput struct {
 // since a notification that comes twice is better than one that doesn't come.
 var send = kernel.DefineCommand[sendInput, sendOutput](kernel.Definition{
 	Type:    "Notify.Send",
-	Summary: "Notify a person: open chats and consoles show the text, and it is listed until it was seen; or it goes to a configured target. Started as a job, it is a reminder.",
+	Summary: "Notify a person: open chats and consoles show the text, and it is listed until it was seen; or it goes to a configured target. A reminder is a job that runs it: Job.Start with the name Notify.Send, payload {text}, and at.",
 	Input:   schema.Input[sendInput]().Example(`{"text":"Call mum"}`),
 	Emits:   []kernel.EventDefinition{{Type: sentEvent, Summary: "A notification waits to be seen: {id, text, title?, from, at}. It is sent to watchers, not to the caller."}},
 	Presentation: kernel.Presentation{

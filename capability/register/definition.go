@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"kernos/capability/script"
+	"kernos/internal/when"
 	"kernos/kernel"
 	"kernos/message"
 )
@@ -25,7 +25,7 @@ type registerInput struct {
 	Handler      string              `json:"handler,omitempty" jsonschema_description:"What answers the requests: connection, the one that sends this. Default: connection."`
 	Emits        []script.Event      `json:"emits,omitempty" jsonschema:"maxItems=100" jsonschema_description:"The events that may come before the outcome. Events that are not listed may come too."`
 	Exclusive    bool                `json:"exclusive,omitempty" jsonschema_description:"Whether this connection is to be the only one that serves the type. Otherwise connections of the same caller share the requests."`
-	Timeout      int64               `json:"timeout,omitempty" jsonschema:"minimum=1,maximum=86400000" jsonschema_extras:"format=ms" jsonschema_description:"How long an answer may take, in milliseconds. Default: the kernel's timeout."`
+	Timeout      when.Span           `json:"timeout,omitempty" jsonschema:"minimum=1,maximum=86400000" jsonschema_description:"How long an answer may take: milliseconds, or a text such as 90s. Default: the kernel's timeout."`
 	SafeToRepeat bool                `json:"safeToRepeat,omitempty" jsonschema_description:"Whether a command may run twice for one idempotency key: a retry after an unknown outcome is sent to you again. Otherwise it is answered with 409."`
 	Presentation kernel.Presentation `json:"presentation,omitzero" jsonschema_description:"How people see the syscall. Code may export it."`
 	Version      string              `json:"version,omitempty" jsonschema:"maxLength=64,pattern=^[0-9]+\\.[0-9]+\\.[0-9]+[0-9A-Za-z.+-]*$" jsonschema_description:"The semantic version of code; the default is the next one. Without code: that of the module that the syscall is listed in, if it is the first of its domain; the default is 1.0.0."`
@@ -77,7 +77,7 @@ func (in *registerInput) read(r *kernel.Registry) (*definition, error) {
 			Runs:    kernel.Slow,
 			Reaches: []kernel.Reach{kernel.ToProgram},
 			Effect:  kernel.External,
-			Timeout: time.Duration(in.Timeout) * time.Millisecond,
+			Timeout: in.Timeout.Duration(),
 		},
 	}}
 	var err error

@@ -292,7 +292,10 @@ func TestTheShapeOfTheSpecificationIsEnough(t *testing.T) {
 			t.Errorf("%s has version %s", m.Name, m.Version)
 		}
 	}
-	if got := program.call(line("command", "Sys.Register", "introspected", `{"name":"Sys1.Count","type":"query","inputSchema":{"type":"object"},"outputSchema":{}}`)); got != `reply {"registered":true,"name":"Sys1.Count","introspection":{"name":"Sys1.Count","type":"query","input":{"type":"object"},"output":{}}}` {
+	if got := program.call(line("command", "Sys.Register", "introspected", `{"name":"Sys1.Count","type":"query","inputSchema":{"type":"object"},"outputSchema":{}}`)); !strings.HasPrefix(got, `event Syscall.Deprecated {"what":"the name Sys.Register","instead":"Syscall.Register",`) {
+		t.Error(got)
+	}
+	if got := brief(t, program.next()); got != `reply {"registered":true,"name":"Sys1.Count","introspection":{"name":"Sys1.Count","type":"query","input":{"type":"object"},"output":{}}}` {
 		t.Error(got)
 	}
 	if got := program.call(line("command", "Syscall.Register", "none", `{"name":"Some.Count","inputSchema":{},"outputSchema":{}}`)); got != `error 422 Schema validation failed: missing required field: one of kind, type` {

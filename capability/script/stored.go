@@ -12,6 +12,7 @@ import (
 
 	"kernos/capability/script/engine"
 	"kernos/internal/jsonscan"
+	"kernos/internal/when"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -73,23 +74,23 @@ type Event struct {
 
 // Limits are the limits of one call of code.
 type Limits struct {
-	Time   int64 `json:"time,omitzero" jsonschema:"minimum=1,maximum=300000" jsonschema_extras:"format=ms" jsonschema_description:"How long a call may take, in milliseconds. Default: 5000, and in a job the timeout that Job.Start was given."`
-	Memory int64 `json:"memory,omitzero" jsonschema:"minimum=1048576,maximum=268435456" jsonschema_description:"How many bytes a call may use. Default: 64 MB."`
-	Calls  int   `json:"calls,omitzero" jsonschema:"minimum=1,maximum=10000" jsonschema_description:"How many syscalls a call may call. Default: 1000."`
-	Output int64 `json:"output,omitzero" jsonschema:"minimum=1,maximum=16777216" jsonschema_description:"How many bytes the reply and the events may have. Default: 1 MB."`
-	Log    int64 `json:"log,omitzero" jsonschema:"minimum=1,maximum=1048576" jsonschema_description:"How many bytes a call may log. Default: 64 KB."`
+	Time   when.Span `json:"time,omitzero" jsonschema:"minimum=1,maximum=300000" jsonschema_description:"How long a call may take, in milliseconds, or as a text such as 90s. Default: 5000, and in a job the timeout that Job.Start was given."`
+	Memory int64     `json:"memory,omitzero" jsonschema:"minimum=1048576,maximum=268435456" jsonschema_description:"How many bytes a call may use. Default: 64 MB."`
+	Calls  int       `json:"calls,omitzero" jsonschema:"minimum=1,maximum=10000" jsonschema_description:"How many syscalls a call may call. Default: 1000."`
+	Output int64     `json:"output,omitzero" jsonschema:"minimum=1,maximum=16777216" jsonschema_description:"How many bytes the reply and the events may have. Default: 1 MB."`
+	Log    int64     `json:"log,omitzero" jsonschema:"minimum=1,maximum=1048576" jsonschema_description:"How many bytes a call may log. Default: 64 KB."`
 }
 
 const defaultTime = 5 * time.Second
 
 func (l Limits) duration() time.Duration {
-	return cmp.Or(time.Duration(l.Time)*time.Millisecond, defaultTime)
+	return cmp.Or(l.Time.Duration(), defaultTime)
 }
 
 // within returns the limits of a call that was given some time, or none if that is 0. It takes the place of the default.
 func (l Limits) within(asked time.Duration) Limits {
 	if l.Time == 0 {
-		l.Time = asked.Milliseconds()
+		l.Time = when.Span(asked.Milliseconds())
 	}
 	return l
 }

@@ -159,6 +159,7 @@ func (x *Sessions) adopt(h *head, from kernel.Sender) error {
 		return message.Errorf(508, "Sessions ask each other more than %d deep", maxDepth)
 	}
 	h.Parent = &parentOf{parent, depth}
+	h.Total = h.Total.within(p)
 	if p.turn == nil {
 		return nil
 	}
@@ -171,6 +172,9 @@ type askInput struct {
 	Model  string `json:"model,omitzero" jsonschema:"maxLength=128" jsonschema_description:"The model. Default: the default model."`
 	System string `json:"system,omitzero" jsonschema_description:"The system message."`
 	Text   string `json:"text" jsonschema:"minLength=1" jsonschema_description:"What to ask."`
+
+	Tools  []jsontext.Value `json:"tools,omitzero" jsonschema:"maxItems=256" jsonschema_description:"The syscalls that the model is offered, as names or patterns. Default: those of the agent, or a small set with Syscall.Search and Syscall.Call for the rest. [] is none."`
+	Budget *Budget          `json:"budget,omitzero" jsonschema_description:"What the answer may use."`
 }
 
 type askOutput struct {
@@ -184,8 +188,9 @@ type askOutput struct {
 var ask = kernel.DefineCommand[askInput, askOutput](kernel.Definition{
 	Type:    "Agent.Ask",
 	Summary: "Ask an agent in a session of its own, and wait for its answer. Asked in a session, it shares that session's rules and budget.",
-	Input:   schema.Input[askInput]().Example(`{"agent":"os://agents/writer.md","text":"Write a title for my notes."}`),
-	Emits:   approvals,
+	Input: schema.Input[askInput]().Example(`{"agent":"os://agents/writer.md","text":"Write a title for my notes."}`).
+		Items("tools", `{"type":"string","description":"A syscall, or a pattern: Memory.*."}`),
+	Emits: approvals,
 	Presentation: kernel.Presentation{
 		Title: "Ask an agent", Words: "delegate, subagent, consult", Stdin: "text", Result: "{text}",
 		Errors: []kernel.ErrorDefinition{
@@ -244,7 +249,7 @@ func (x *Sessions) askOnce(ctx context.Context, k *kernel.Kernel, in askInput) (
 			return child, json.Unmarshal(e.Value, &child)
 		}
 	}
-	c, err := x.newSession(ctx, createInput{Agent: in.Agent, Model: in.Model, System: in.System, Title: message.Clip(in.Text, 80)})
+	c, err := x.newSession(ctx, createInput{Agent: in.Agent, Model: in.Model, System: in.System, Tools: in.Tools, Budget: in.Budget, Title: message.Clip(in.Text, 80)})
 	if err != nil {
 		return child, err
 	}

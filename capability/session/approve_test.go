@@ -39,6 +39,13 @@ func TestDecisions(t *testing.T) {
 		if i := w.get(id); i.Status != "waiting" || len(i.Pending) != 1 || i.Pending[0] != r.Call || w.counted("b") != 1 || r.Name != "Test.Outside" || r.Hash == "" {
 			t.Errorf("got %+v and %+v", i, r)
 		}
+		var list struct {
+			Sessions []struct{ Asks []struct{ Call, Name string } }
+		}
+		w.must("Session.List", `{"status":"waiting"}`, &list)
+		if len(list.Sessions) != 1 || len(list.Sessions[0].Asks) != 1 || list.Sessions[0].Asks[0].Call != r.Call || list.Sessions[0].Asks[0].Name != "Test.Outside" {
+			t.Errorf("the list has %+v", list)
+		}
 		w.restart(0)
 		synctest.Wait()
 		if len(w.outside()) != 0 {

@@ -16,18 +16,38 @@ type Budget struct {
 	Calls  int     `json:"calls,omitzero" jsonschema:"minimum=0,maximum=100000,default=1000" jsonschema_description:"How many syscalls a turn calls."`
 }
 
+// A Total is what all turns of a session may use together. 0 means any number.
+type Total struct {
+	Steps  int     `json:"steps,omitzero" jsonschema:"minimum=0" jsonschema_description:"How often the model thinks in the session."`
+	Tokens int64   `json:"tokens,omitzero" jsonschema:"minimum=0" jsonschema_description:"How many tokens the session reads and writes."`
+	Cost   float64 `json:"cost,omitzero" jsonschema:"minimum=0" jsonschema_description:"How much money the session costs, in the currency of the model's price."`
+	Calls  int     `json:"calls,omitzero" jsonschema:"minimum=0" jsonschema_description:"How many syscalls the session calls."`
+}
+
 const (
 	defaultSteps = 100
 	defaultCalls = 1000
 )
 
-// exceeded returns which budget of the open turn is used up, or nil.
+// exceeded returns which budget of the open turn, or of the session, is used up, or nil.
 func (s *session) exceeded(now time.Time) *message.Error {
 	b, u := s.Budget, s.turn.Used
 	over := func(what string, limit any) *message.Error {
 		return message.Errorf(429, "The turn has used its budget (%s: %v); Session.Continue resumes it", what, limit)
 	}
+	t, all := s.Total, s.usedInAll()
+	overall := func(what string, limit any) *message.Error {
+		return message.Errorf(429, `The session has used its total (%[1]s: %[2]v); Session.Continue {session, total: {"%[1]s": …}} resumes it with a higher one`, what, limit)
+	}
 	switch {
+	case t.Steps > 0 && all.Steps >= t.Steps:
+		return overall("steps", t.Steps)
+	case t.Calls > 0 && all.Calls >= t.Calls:
+		return overall("calls", t.Calls)
+	case t.Tokens > 0 && all.Tokens >= t.Tokens:
+		return overall("tokens", t.Tokens)
+	case t.Cost > 0 && all.Cost >= t.Cost:
+		return overall("cost", t.Cost)
 	case u.Steps >= cmp.Or(b.Steps, defaultSteps):
 		return over("steps", cmp.Or(b.Steps, defaultSteps))
 	case u.Calls >= cmp.Or(b.Calls, defaultCalls):
@@ -40,6 +60,25 @@ func (s *session) exceeded(now time.Time) *message.Error {
 		return over("time", time.Duration(b.Time)*time.Millisecond)
 	}
 	return nil
+}
+
+// usedInAll returns what the session has used, with its open turn.
+func (s *session) usedInAll() Usage {
+	all := s.Used
+	if s.turn != nil {
+		all.add(s.turn.Used)
+	}
+	return all
+}
+
+// within returns the total of a child: what is left to its parent bounds it.
+func (t Total) within(p *session) Total {
+	u := p.usedInAll()
+	t.Steps = tighter(t.Steps, left(p.Total.Steps, u.Steps, 1))
+	t.Calls = tighter(t.Calls, left(p.Total.Calls, u.Calls, 1))
+	t.Tokens = tighter(t.Tokens, left(p.Total.Tokens, u.Tokens, 1))
+	t.Cost = tighter(t.Cost, left(p.Total.Cost, u.Cost, 1e-9))
+	return t
 }
 
 // timeLeft returns what is left of the time of the open turn, at least a little; 0 if it has no limit.

@@ -18,6 +18,7 @@ type createInput struct {
 	Tools   []jsontext.Value `json:"tools,omitzero" jsonschema:"maxItems=256" jsonschema_description:"The syscalls that the model is offered, as names or patterns, and tools that run elsewhere, with a description and an inputSchema. Default: those of the agent, or a small set with Syscall.Search and Syscall.Call for the rest. [] is none."`
 	Policy  []rule           `json:"policy,omitzero" jsonschema:"maxItems=256" jsonschema_description:"Rules about calls; the first that matches decides. After them: queries are allowed, and effects outside of the kernel ask."`
 	Budget  *Budget          `json:"budget,omitzero" jsonschema_description:"What a turn may use."`
+	Total   *Total           `json:"total,omitzero" jsonschema_description:"What all turns of the session may use together. Session.Continue raises it."`
 	Title   string           `json:"title,omitzero" jsonschema:"maxLength=256" jsonschema_description:"A title, for lists."`
 	Compact string           `json:"compact,omitzero" jsonschema:"enum=auto,enum=never,default=auto" jsonschema_description:"auto: when the conversation gets longer than the model takes, the model summarizes its earlier messages. never: the turn ends, and Session.Compact does it."`
 }
@@ -74,6 +75,9 @@ func (x *Sessions) newSession(ctx context.Context, in createInput) (*change, err
 	}
 	if in.Budget != nil {
 		h.Budget = *in.Budget
+	}
+	if in.Total != nil {
+		h.Total = *in.Total
 	}
 	for i, r := range in.Policy {
 		if err := checkPattern(ctx, fmt.Sprintf("policy/%d/match", i), r.Match); err != nil {

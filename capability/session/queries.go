@@ -8,6 +8,7 @@ import (
 
 	"kernos/kernel"
 	"kernos/kernel/principal"
+	"kernos/message"
 	"kernos/store"
 	"kernos/store/cursor"
 )
@@ -22,8 +23,9 @@ type Info struct {
 	Policy  []rule    `json:"policy,omitzero" jsonschema_description:"Its rules."`
 	Allowed []string  `json:"allowed,omitzero" jsonschema_description:"Syscalls that Session.Decide has allowed for the session."`
 	Budget  Budget    `json:"budget" jsonschema_description:"What a turn may use."`
+	Total   *Total    `json:"total,omitzero" jsonschema_description:"What all of its turns may use together; used is what they have used. None means any number."`
 	Compact string    `json:"compact,omitzero" jsonschema:"enum=auto,enum=never" jsonschema_description:"Whether earlier messages are summarized by themselves; none means auto."`
-	Used    Usage     `json:"used" jsonschema_description:"What its turns have used."`
+	Used    Usage     `json:"used" jsonschema_description:"What its turns have used, the open one included."`
 	Turns   int       `json:"turns" jsonschema_description:"How many turns have ended."`
 	Created int64     `json:"created" jsonschema_description:"When it was created, in milliseconds since 1970."`
 	Updated int64     `json:"updated" jsonschema_description:"When it changed last."`
@@ -43,6 +45,9 @@ func (x *Sessions) info(s *session) (i Info, err error) {
 		Session: s.ID, Title: s.Title, Agent: s.Agent, Model: s.Model, Tools: s.Tools, Policy: s.Policy, Allowed: s.Allowed,
 		Budget: s.Budget, Compact: s.Compact, Used: s.Used, Turns: max(s.Turns, len(s.Ended)), Created: s.Created, Updated: s.Updated, Seq: s.Seq, Leaf: s.Leaf, Fork: s.Fork, Status: "idle",
 	}
+	if s.Total != (Total{}) {
+		i.Total = &s.Total
+	}
 	if s.Parent != nil {
 		i.Parent = s.Parent.Session
 	}
@@ -52,6 +57,7 @@ func (x *Sessions) info(s *session) (i Info, err error) {
 	if s.turn == nil {
 		return i, nil
 	}
+	i.Used.add(s.turn.Used)
 	i.Turn, i.Status = s.turn.ID, statusRunning
 	if s.turn.Waiting {
 		i.Status = statusWaiting
@@ -104,6 +110,25 @@ type listed struct {
 	Updated int64  `json:"updated" jsonschema_description:"When it changed last."`
 	Seq     uint64 `json:"seq" jsonschema_description:"Its last message."`
 	Parent  string `json:"parent,omitzero" jsonschema_description:"The session that has asked this one."`
+	Asks    []asks `json:"asks,omitzero" jsonschema_description:"Its calls that wait for Session.Decide."`
+}
+
+type asks struct {
+	Call string       `json:"call" jsonschema_description:"The call."`
+	Name message.Type `json:"name" jsonschema_description:"The syscall that it calls."`
+}
+
+// asking returns the calls of the open turn that wait for a decision.
+func (s *session) asking() (all []asks) {
+	if s.turn == nil {
+		return nil
+	}
+	for _, c := range s.turn.Calls {
+		if c.State == callAsked {
+			all = append(all, asks{c.ID, c.Name})
+		}
+	}
+	return all
 }
 
 type listOutput struct {
@@ -143,7 +168,7 @@ func (x *Sessions) list(ctx context.Context, in listInput) (listOutput, error) {
 		if err != nil || in.Status != "" && in.Status != i.Status {
 			return false, err
 		}
-		out.Sessions = append(out.Sessions, listed{s.ID, s.Title, s.Model, i.Status, i.Turns, s.Created, s.Updated, s.Seq, i.Parent})
+		out.Sessions = append(out.Sessions, listed{s.ID, s.Title, s.Model, i.Status, i.Turns, s.Created, s.Updated, s.Seq, i.Parent, s.asking()})
 		return true, nil
 	})
 	return out, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -246,23 +247,34 @@ func (x *Sessions) abort(c *change, status string, why *message.Error) error {
 	return nil
 }
 
-var resume = kernel.DefineCommand[sessionInput, turnOutput](kernel.Definition{
+type continueInput struct {
+	sessionInput
+	Total *Total `json:"total,omitzero" jsonschema_description:"What all turns of the session may use together from now on, with what they have used. Default: it stays the same."`
+}
+
+var resume = kernel.DefineCommand[continueInput, turnOutput](kernel.Definition{
 	Type:    "Session.Continue",
 	Summary: "Go on after a turn that was limited, canceled or failed, or with one that waits since a backup was restored.",
 	Emits:   events[:1],
 	Presentation: kernel.Presentation{
 		Title: "Continue a turn", Words: "go on, resume a conversation",
-		Errors: []kernel.ErrorDefinition{notFoundError, {Code: 409, When: "a turn runs"}, {Code: 503, When: "this kernel runs no sessions"}},
+		Errors: []kernel.ErrorDefinition{{Code: 403, When: "the session would raise its own total"}, notFoundError, {Code: 409, When: "a turn runs"}, {Code: 503, When: "this kernel runs no sessions"}},
 	},
 })
 
-func (x *Sessions) resume(ctx context.Context, in sessionInput) (out turnOutput, err error) {
+func (x *Sessions) resume(ctx context.Context, in continueInput) (out turnOutput, err error) {
 	if _, err := x.running(); err != nil {
 		return out, err
 	}
 	s, err := x.writable(ctx, in.Session)
 	if err != nil {
 		return out, err
+	}
+	if in.Total != nil {
+		if slices.Contains(kernel.SenderOf(ctx).Sessions(), s.ID) {
+			return out, message.Errorf(403, "The session %s can't raise its own total; a person can: Session.Continue", s.ID)
+		}
+		s.Total = *in.Total
 	}
 	var b store.Batch
 	c := x.change(ctx, s, &b)

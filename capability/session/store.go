@@ -56,6 +56,7 @@ type head struct {
 	Policy    []rule       `json:"policy,omitzero"`
 	Allowed   []string     `json:"allowed,omitzero"` // types that Session.Decide has allowed for the session
 	Budget    Budget       `json:"budget"`
+	Total     Total        `json:"total,omitzero"`
 	Compact   string       `json:"compact,omitzero"`
 	Principal principal.ID `json:"principal"`
 	Token     string       `json:"token,omitzero"` // the name of the principal

@@ -47,9 +47,7 @@ func (x *Sessions) path(ctx context.Context, h *head) (all []Message, err error)
 func (x *Sessions) render(ctx context.Context, k *kernel.Kernel, s *session, path []Message) *generation {
 	g := &generation{Model: s.Model, Session: s.ID, Tools: x.offered(k, s, kernel.SenderIn(ctx))}
 	g.System, g.Messages = arrange(path, func() string { return x.ids.Next(x.opts.Now()) })
-	if left := s.Budget.Tokens - s.turn.Used.Tokens; s.Budget.Tokens > 0 {
-		g.MaxTokens = max(left, 1)
-	}
+	g.MaxTokens = tighter(left(s.Budget.Tokens, s.turn.Used.Tokens, 1), left(s.Total.Tokens, s.usedInAll().Tokens, 1))
 	return g
 }
 
@@ -151,7 +149,7 @@ func (x *Sessions) fork(ctx context.Context, in forkInput) (out createOutput, er
 		policy = withoutAllowing(policy)
 	}
 	h := head{
-		ID: x.ids.Next(now), Title: origin.Title, Model: origin.Model, Agent: origin.Agent, Tools: origin.Tools, Policy: policy, Budget: origin.Budget, Compact: origin.Compact,
+		ID: x.ids.Next(now), Title: origin.Title, Model: origin.Model, Agent: origin.Agent, Tools: origin.Tools, Policy: policy, Budget: origin.Budget, Total: origin.Total, Compact: origin.Compact,
 		Principal: from.Principal().ID(), Token: from.Principal().Name(), Wire: from.Wire(), Created: now.UnixMilli(),
 		Seq: at, Leaf: at, LastID: m.ID, Parent: origin.Parent, Fork: &forkedAt{origin.ID, at},
 	}

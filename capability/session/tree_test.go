@@ -150,13 +150,24 @@ func TestAgents(t *testing.T) {
 			}
 			return answer{text: "fine"}
 		}
-		w.say(w.create(`{"tools":["Agent.Ask"],"budget":{"cost":0.5}}`), "parent")
+		w.say(w.create(`{"tools":["Agent.Ask"],"budget":{"cost":0.5},"total":{"cost":0.75}}`), "parent")
 		var list struct{ Sessions []struct{ Session string } }
 		w.must("Session.List", `{}`, &list)
-		var child struct{ Budget struct{ Cost float64 } }
+		var child struct{ Budget, Total struct{ Cost float64 } }
 		w.must("Session.Get", fmt.Sprintf(`{"session":%q}`, list.Sessions[0].Session), &child)
-		if child.Budget.Cost != .25 {
-			t.Errorf("the child may cost %v", child.Budget.Cost)
+		if child.Budget.Cost != .25 || child.Total.Cost != .5 {
+			t.Errorf("the child may cost %+v", child)
+		}
+	})
+	test(t, "an agent is asked with tools and a budget", func(t *testing.T, w *world) {
+		w.script = func(generateInput) answer { return answer{calls: []string{`Test.Look {"key":"a"}`}} }
+		var out struct {
+			Status string
+			Used   struct{ Steps int }
+		}
+		w.must("Agent.Ask", `{"text":"go","tools":["Test.Look"],"budget":{"steps":3}}`, &out)
+		if out.Status != "limited" || out.Used.Steps != 3 || len(w.asked[0].Tools) != 1 {
+			t.Errorf("got %+v with %d tools", out, len(w.asked[0].Tools))
 		}
 	})
 	test(t, "tools and rules that would match nothing", func(t *testing.T, w *world) {

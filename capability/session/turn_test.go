@@ -145,6 +145,36 @@ func TestTurns(t *testing.T) {
 			w.asked = nil
 		}
 	})
+	test(t, "a total ends the turns of a session", func(t *testing.T, w *world) {
+		for total, want := range map[string]string{`{"steps":2}`: "(steps: 2)", `{"tokens":20}`: "(tokens: 20)", `{"cost":1.5}`: "(cost: 1.5)"} {
+			id := w.create(fmt.Sprintf(`{"tools":[],"total":%s}`, total))
+			w.script = func(generateInput) answer { return answer{text: "fine", cost: 1} }
+			for range 2 {
+				if out := w.say(id, "go"); out.Status != "done" {
+					t.Errorf("%s: got %+v", total, out)
+				}
+			}
+			out := w.say(id, "go")
+			if out.Status != "limited" || out.Error.Code != 429 || !strings.Contains(out.Error.Message, want) || !strings.Contains(out.Error.Message, "Session.Continue") {
+				t.Errorf("%s: got %+v", total, out)
+			}
+			w.must("Session.Continue", fmt.Sprintf(`{"session":%q}`, id), nil)
+			synctest.Wait()
+			if i := w.get(id); i.Last.Status != "limited" {
+				t.Errorf("%s: resumed without a higher total: %+v", total, i)
+			}
+			w.must("Session.Continue", fmt.Sprintf(`{"session":%q,"total":{"steps":100}}`, id), nil)
+			synctest.Wait()
+			var shown struct {
+				Last  struct{ Status string }
+				Total struct{ Steps int }
+			}
+			w.must("Session.Get", fmt.Sprintf(`{"session":%q}`, id), &shown)
+			if shown.Last.Status != "done" || shown.Total.Steps != 100 {
+				t.Errorf("%s: got %+v", total, shown)
+			}
+		}
+	})
 	test(t, "time ends a turn", func(t *testing.T, w *world) {
 		for _, slow := range []answer{{deltas: []string{"so far"}, hold: make(chan struct{})}, {calls: []string{`Test.Outside {"key":"hang"}`}}} {
 			id := w.create(`{"tools":["Test.*"],"budget":{"time":5000},"policy":[{"match":"Test.*","decide":"allow"}]}`)

@@ -354,7 +354,10 @@ func (w *world) create(data string) string {
 type turn struct {
 	Session, Turn, Status, Text string
 	Seq                         uint64
-	Error                       *struct{ Code int }
+	Error                       *struct {
+		Code    int
+		Message string
+	}
 }
 
 func (w *world) send(id, text string) turn {

@@ -21,6 +21,7 @@ import (
 	"sync"
 	"time"
 
+	"kernos/internal/when"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -84,6 +85,7 @@ type secretOutput struct {
 type createInput struct {
 	Name string `json:"name" jsonschema:"minLength=1,maxLength=64" jsonschema_description:"A name for the caller: letters, digits, and . _ - between them."`
 	principal.Grant
+	Expires when.Ahead `json:"expires,omitzero" jsonschema_description:"When the token ends: in 30 days, 2026-01-31, or milliseconds since 1970. Default: never."`
 }
 
 var create = kernel.DefineCommand[createInput, secretOutput](kernel.Definition{
@@ -128,7 +130,7 @@ func (d *Directory) create(ctx context.Context, in createInput) (secretOutput, e
 	if len(d.byName) >= maxTokens {
 		return secretOutput{}, message.Errorf(503, "There are %d tokens, and no more are taken; revoke some", maxTokens)
 	}
-	if err := d.checkExpires(in.Expires); err != nil {
+	if err := d.checkExpires(in.Expires, &in.Grant); err != nil {
 		return secretOutput{}, err
 	}
 	now := d.opts.Now()
@@ -136,9 +138,13 @@ func (d *Directory) create(ctx context.Context, in createInput) (secretOutput, e
 	return d.renew(ctx, h)
 }
 
-// checkExpires refuses the end of a token that is over already; 0 means none. Token.Revoke is what ends a token at once.
-func (d *Directory) checkExpires(ms int64) error {
-	if ms == 0 || ms > d.opts.Now().UnixMilli() {
+// checkExpires sets the end of a grant, and refuses one that is over already. Token.Revoke is what ends a token at once.
+func (d *Directory) checkExpires(at when.Ahead, g *principal.Grant) error {
+	now := d.opts.Now().In(time.Local)
+	if at.IsZero() {
+		return nil
+	}
+	if g.Expires = at.Time(now).UnixMilli(); g.Expires > now.UnixMilli() {
 		return nil
 	}
 	return message.Invalid("expires", "expires: the time is over already")
@@ -257,7 +263,8 @@ func (d *Directory) defaultInfo() Info {
 type updateInput struct {
 	Name string `json:"name" jsonschema_description:"The name of the token."`
 	principal.Grant
-	Take []string `json:"take,omitzero" jsonschema:"maxItems=256,format=word" jsonschema_description:"Patterns to take out of allow and deny, and limits to lift: read-only, memory, files, expires, rate."`
+	Expires when.Ahead `json:"expires,omitzero" jsonschema_description:"When the token ends: in 30 days, 2026-01-31, or milliseconds since 1970. Default: never."`
+	Take    []string   `json:"take,omitzero" jsonschema:"maxItems=256,format=word" jsonschema_description:"Patterns to take out of allow and deny, and limits to lift: read-only, memory, files, expires, rate."`
 }
 
 var update = kernel.DefineCommand[updateInput, Info](kernel.Definition{
@@ -289,7 +296,7 @@ func (d *Directory) update(ctx context.Context, in updateInput) (Info, error) {
 	if old.cookie() {
 		return Info{}, message.Errorf(409, "The token %q is a cookie of an earlier version, which opens nothing; kernos console lets the browser in, and kernos token revoke %[1]s removes the token", old.Name)
 	}
-	if err := d.checkExpires(in.Expires); err != nil {
+	if err := d.checkExpires(in.Expires, &in.Grant); err != nil {
 		return Info{}, err
 	}
 	h := &holder{entry: old.entry, used: old.used}
@@ -299,7 +306,7 @@ func (d *Directory) update(ctx context.Context, in updateInput) (Info, error) {
 	g.Deny = slices.DeleteFunc(union(g.Deny, in.Deny), taken)
 	g.Preset = cmp.Or(in.Preset, g.Preset)
 	g.ReadOnly = g.ReadOnly || in.ReadOnly
-	g.Expires = cmp.Or(in.Expires, g.Expires)
+	g.Expires = cmp.Or(in.Grant.Expires, g.Expires)
 	g.Rate = cmp.Or(in.Rate, g.Rate)
 	if len(in.Memory) > 0 {
 		g.Memory = in.Memory

@@ -53,7 +53,7 @@ const maxText = 16 << 10
 func (t *Tree) readCall(ctx context.Context, in readInput) (readOutput, error) {
 	f, err := t.Read(ctx, in.URI)
 	if err != nil {
-		return readOutput{}, err
+		return readOutput{}, t.suggest(ctx, in.URI, err)
 	}
 	out := readOutput{URI: f.URI, Size: int64(len(f.Data)), Version: f.Version, Modified: milliseconds(f.Modified)}
 	text := isText(f.Data)
@@ -201,7 +201,7 @@ var remove = kernel.DefineCommand[deleteInput, deleteOutput](kernel.Definition{
 
 func (t *Tree) deleteCall(ctx context.Context, in deleteInput) (deleteOutput, error) {
 	err := t.Delete(ctx, in.URI, in.Recursive)
-	return deleteOutput{Success: err == nil}, err
+	return deleteOutput{Success: err == nil}, t.suggest(ctx, in.URI, err)
 }
 
 type resolveInput struct {

@@ -15,41 +15,43 @@ import (
 func chatCommand() *cobra.Command {
 	o := &chat.Options{}
 	c := &cobra.Command{
-		Use:   "chat",
+		Use:   "chat [TEXT…]",
 		Short: "Talk with a language model that calls syscalls",
 		Long: `Talk with a language model. It calls syscalls, and what acts outside of the kernel asks
 first: a key answers. The conversation is a session: it is kept, its turns continue when the
 chat has ended, and --resume comes back to it. kernos graph SESSION shows why each thing
 happened.
 
-A line that begins with / is a command; /help lists them. @PATH sends a file. Tab completes
-commands, files, syscalls and skills; Ctrl-J begins another line. Ctrl-C ends the turn, and
-a second one leaves. Markdown is shown as a terminal can; --plain shows it as it is written.
+TEXT is the first message. A line that begins with / is a command; /help lists them. @PATH
+sends a file. Tab completes commands, files, syscalls and skills, Ctrl-J begins another line,
+and Ctrl-R searches earlier inputs. Ctrl-C ends the turn, or clears the line; a second one
+leaves. Markdown is shown as a terminal can; --plain shows it as it is written.
 
 With nothing configured, model servers on this machine and keys in the environment are
 looked for (kernos model detect), and otherwise the model demo answers, which is built in.
 
--p TEXT is for scripts: it sends one message, prints the replies and ends with the turn.
-Standard input that isn't a terminal goes with the text. The status is 0 if the turn is
-done, 1 if it has failed, 3 if a call needs an approval (the turn waits for it), 130 if an
-interrupt has ended it. --json prints the messages of the turn, one per line.`,
+-p TEXT is for scripts: it sends one message, prints the replies and ends with the turn, as
+TEXT does where there is no terminal. Standard input that isn't a terminal goes with the
+text. The status is 0 if the turn is done, 1 if it has failed, 3 if a call needs an approval
+(the turn waits for it), 130 if an interrupt has ended it. --json prints the messages of the
+turn, one per line.`,
 		Example: `  kernos chat
+  kernos chat "What can you do?"
   kernos chat --agent os://agents/writer.md --model local
   kernos chat --last
   kernos chat --resume 01K9Z…X4V2QD
   kernos chat --fork 01K9Z…X4V2QD@12
   git diff | kernos chat -p "What does this change?"
   kernos chat -p "list my notes" --json | jq -r 'select(.type == "reply").text'`,
-		Args: func(c *cobra.Command, args []string) error {
-			if o.Resume == chat.Choose && len(args) == 1 { // a flag that can stand alone takes no next word
-				o.Resume = args[0]
-				return nil
-			}
-			return noArguments(c, args)
-		},
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			if err := oneSession(c, o); err != nil {
 				return err
+			}
+			if o.Resume == chat.Choose && len(args) > 0 { // a flag that can stand alone takes no next word
+				o.Resume, args = args[0], args[1:]
+			}
+			if o.First = strings.Join(args, " "); o.First != "" && o.Prompt != "" {
+				return fmt.Errorf("-p and TEXT are both the message: give one of them")
 			}
 			o.Open, o.Out, o.Err = opener(c, started), c.OutOrStdout(), c.ErrOrStderr()
 			if err := o.Prepare(contextOf(c), c.InOrStdin()); err != nil {

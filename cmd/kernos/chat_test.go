@@ -128,8 +128,9 @@ tea  │a spoon
 
 See the book (https://example.com/tea).
 
-> a message, /help, @file`
-		if got := x.Screen(); !strings.HasSuffix(got, want) {
+> a message, /help, @file
+default · `
+		if got := x.Screen(); !strings.Contains(got, want) {
 			t.Errorf("got\n%s", got)
 		}
 		if !strings.Contains(x.Output(), "\x1b[1mhow\x1b[") || !strings.Contains(x.Output(), "\x1b[36mwater\x1b[") {
@@ -161,7 +162,7 @@ See the book (https://example.com/tea).
 	t.Run("reasoning, calls and approvals", func(t *testing.T) {
 		x := talks.chat(t, 60, 50)
 		x.says("look", modeltest.Answer{Reasoning: "I should look it up in the memory.", Calls: []modeltest.Call{{Name: "Memory.List", Args: `{"prefix":"nothing/"}`}}}, modeltest.Answer{Text: "There is nothing."})
-		if got := x.Screen(); !regexp.MustCompile(`(?s)∴ .* \(8 words\).*\? Memory.List \{"prefix":"nothing/"\}\n  ✓ \d+m?s .*There is nothing\.`).MatchString(got) {
+		if got := x.Screen(); !regexp.MustCompile(`(?s)∴ .* \(8 words\).*\? Memory.List \{"prefix":"nothing/"\}\n  ✓ \d+m?s no keys\n.*There is nothing\.`).MatchString(got) {
 			t.Errorf("got\n%s", got)
 		}
 		x.command("/reasoning", "I should look it up in the memory.")
@@ -194,7 +195,7 @@ See the book (https://example.com/tea).
 		x.Until("the arguments aren't JSON")
 		x.Type(strings.Repeat("\x08", 80) + `{"url":"http://127.0.0.1:2/"}`)
 		x.When("the arguments alone", func(s string) bool {
-			return strings.HasSuffix(strings.TrimSpace(s), `Esc goes back`+"\n"+`> {"url":"http://127.0.0.1:2/"}`)
+			return strings.Contains(s, `Esc goes back`+"\n"+`> {"url":"http://127.0.0.1:2/"}`+"\n")
 		})
 		x.Type(tty.Enter)
 		x.Until("denied: call it with these arguments instead", "allowed once", "It isn't there.")
@@ -243,6 +244,54 @@ See the book (https://example.com/tea).
 		}
 		if got := x.Screen(); !strings.Contains(got, "the turn may continue; kernos chat --resume") {
 			t.Errorf("got\n%s", got)
+		}
+	})
+	t.Run("Ctrl-C clears the line, and a second one leaves", func(t *testing.T) {
+		x := talks.chat(t, 80, 24)
+		x.idle()
+		x.Type("a question")
+		x.Edits("a question")
+		x.Type(tty.CtrlC)
+		x.Until(ready + "\nCtrl-C again leaves")
+		x.Type("more")
+		x.When("the hint is gone", func(s string) bool { return strings.HasSuffix(s, "> more") })
+		x.Type(tty.CtrlC)
+		x.Until(ready + "\nCtrl-C again leaves")
+		x.Type(tty.CtrlC)
+		if status := x.Wait(); status != 0 || strings.Contains(x.Screen(), "again") {
+			t.Errorf("status %d:\n%s", status, x.Screen())
+		}
+	})
+	t.Run("a chat begins with a message", func(t *testing.T) {
+		x := talks.chat(t, 80, 24, "hello", "there")
+		x.answers <- modeltest.Answer{Text: "Hello."}
+		x.Until("> hello there\n\nHello.\n\n" + ready)
+		x.says("and you?", modeltest.Answer{Text: "I am well."})
+		id := x.leave()
+		y := talks.chat(t, 80, 24, "--resume", id, "once more")
+		y.answers <- modeltest.Answer{Text: "Once more."}
+		y.Until("> and you?", "> once more\n\nOnce more.\n\n"+ready)
+		y.leave()
+	})
+	t.Run("the line below the editor lives, and leaves nothing behind", func(t *testing.T) {
+		x := talks.chat(t, 80, 24)
+		x.idle()
+		if strings.Contains(x.Screen(), "session") {
+			t.Errorf("a session is shown before there is one:\n%s", x.Screen())
+		}
+		x.answers <- modeltest.Answer{Calls: []modeltest.Call{{Name: "Http.Fetch", Args: `{"url":"http://127.0.0.1:1/"}`}}}
+		x.Submit("fetch")
+		x.Until(question+"\ndefault · ", " · 120 tokens · session 01") // the turn is open
+		x.answers <- modeltest.Answer{Text: "Then not."}
+		x.Type("d")
+		x.Until("Then not.\n\n"+ready+"\ndefault · ", " · 240 tokens · session 01")
+		x.Resize(32, 24)
+		x.When("the session has no room", func(s string) bool {
+			return strings.Contains(s, " · 240 tokens") && !strings.Contains(s, "· session")
+		})
+		x.leave()
+		if strings.Contains(x.Screen(), "tokens") {
+			t.Errorf("it is left behind:\n%s", x.Screen())
 		}
 	})
 	t.Run("a turn goes on without the chat, and is resumed", func(t *testing.T) {
@@ -335,6 +384,10 @@ See the book (https://example.com/tea).
 		y.Until("> /model other")
 		y.Type(tty.Down + tty.Down)
 		y.idle()
+		y.Type(tty.CtrlR + "OTHER")
+		y.Until("> /model other\nsearch: OTHER · Ctrl-R earlier")
+		y.Type(tty.Escape)
+		y.idle()
 		y.Type("/quit" + tty.Enter)
 		y.Wait()
 	})
@@ -342,9 +395,9 @@ See the book (https://example.com/tea).
 		x := talks.chat(t, 80, 90)
 		x.command("/cost", "/cost needs a conversation: say something first")
 		x.Submit("/hlep")
-		x.Until("there is no command /hlep; did you mean /help?", "> /hlep")
+		x.Until("unknown command /hlep; did you mean /help?", "> /hlep")
 		x.Type(tty.CtrlC)
-		x.command("/help", "/approve       answer what waits for an approval", "Ctrl-C         end the turn; again, or Ctrl-D, leave")
+		x.command("/help", "/approve       answer what waits for an approval", "Ctrl-C         end the turn, or clear the line; again, or Ctrl-D, leave")
 		x.command("/approve", "Nothing waits for an approval.")
 		x.command("/model", "default  test http://127.0.0.1:", "demo     built in, for trying things out; kernos model add connects a real one")
 		x.command("/model nosuch", `there is no model "nosuch"; /model lists them`)
@@ -395,6 +448,9 @@ See the book (https://example.com/tea).
 		if out, notes := run("a diff", 0, []string{"-p", "what is it?"}, modeltest.Answer{Text: "A **diff**."}); out != "A **diff**.\n" || notes != "" {
 			t.Errorf("got %q, %q", out, notes)
 		}
+		if out, notes := run("a diff", 0, []string{"what", "is it?"}, modeltest.Answer{Text: "That diff."}); out != "That diff.\n" || notes != "" {
+			t.Errorf("got %q, %q", out, notes)
+		}
 		session, _, _ := talks.house.run("", "session", "list", "--jq", ".sessions[0].session")
 		session = strings.TrimSpace(session)
 		if out, _, _ := talks.house.run("", "session", "show", session); !strings.Contains(out, "> what is it?\n  \n  a diff\n") {
@@ -435,6 +491,7 @@ See the book (https://example.com/tea).
 			status     int
 		}{
 			{"chat", "there is nothing to say: standard input is empty; give -p TEXT", 2},
+			{"chat hello -p x", "-p and TEXT are both the message: give one of them", 2},
 			{"chat --last --resume X -p x", "--resume and --last each name the session", 2},
 			{"chat --last --agent os://a.md -p x", "--agent is for a new session", 2},
 			{"chat --resume 01ABC…ZZZZZZ -p x", "Session not found: 01ABC…ZZZZZZ (Session.List lists the sessions: kernos session list)", 1},

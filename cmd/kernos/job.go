@@ -20,7 +20,7 @@ func jobCommand() *cobra.Command {
 kernos job list is a table in a terminal, and updates in place with -w. kernos job wait shows
 how far the job is, and has the status 1 if the job has failed. An id can be given in the short
 form that the table has. kernos job logs shows what a job has said.`,
-		Example: `  kernos job start Echo payload:='{"message":"later"}' --delay 10m
+		Example: `  kernos job start Notify.Send payload:='{"text":"Call mum"}' --at 'tomorrow 09:00'
   kernos job list -w
   kernos job list --status failed --since 24h
   kernos job wait 01K9Z…X4V2QD

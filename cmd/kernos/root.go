@@ -57,7 +57,7 @@ that isn't a terminal, and no command, means kernos pipe.`,
 		SilenceUsage:  true,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return fmt.Errorf("there is no command %q; kernos help lists them", args[0])
+				return fmt.Errorf("unknown command %q; see kernos help", args[0])
 			}
 			return nil
 		},

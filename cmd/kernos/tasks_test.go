@@ -58,7 +58,7 @@ func TestTwentyTasks(t *testing.T) {
 		// What happened, and what is to happen.
 		{says: "Search for door code.", calls: "Message.Search", reply: " about door code."},
 		{says: "Every 5 minutes fetch " + page + "/page.", calls: "Job.Start", reply: "will do that every 5 minutes.", query: "Job.List", data: `{}`, has: `"schedule":"*/5 * * * *"`},
-		{says: "Remind me in 10 minutes to call mum.", calls: "Job.Start", reply: "will echo that in 10 minutes; kernos watch shows it.", query: "Job.List", data: `{}`, has: `"name":"Echo"`},
+		{says: "Remind me in 10 minutes to call mum.", calls: "Job.Start", reply: "in 10 minutes", query: "Job.List", data: `{}`, has: `"name":"Notify.Send"`},
 
 		// A secret; tools that it has never seen: code, a program, an MCP server, and one that runs at the caller.
 		{says: "Seal the secret tiger-stripes.", calls: "Syscall.Call", reply: "It is sealed."},
@@ -70,6 +70,9 @@ func TestTwentyTasks(t *testing.T) {
 	for _, task := range tasks {
 		w.do(task)
 	}
+	// A reminder is a notification, which waits until a person has seen it.
+	w.do(task{says: "Remind me in 1 second to stretch.", calls: "Job.Start", reply: "in 1 second"})
+	testkit.Until(t, "the reminder is listed", func() bool { return strings.Contains(string(w.must("Notify.List", `{}`)), `"text":"stretch"`) })
 	if n := w.secrets.Load(); n > 0 {
 		t.Errorf("the page that was denied was fetched %d times", n)
 	}

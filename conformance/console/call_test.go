@@ -302,6 +302,30 @@ func TestAnswers(t *testing.T) {
 	w.wait(`document.querySelector('[data-testid=answer]')?.dataset.status === "done"`)
 }
 
+// A confirmation is about the call that it shows: another one is asked about again.
+func TestAConfirmationIsAboutOneCall(t *testing.T) {
+	w := open(t)
+	for key := range 3 {
+		w.ask("Memory.Set", "command", fmt.Sprintf(`{"key":"k%d","value":1}`, key))
+	}
+	w.goTo(`/call/memory/delete?data=%7B%22key%22%3A%22k0%22%7D`)
+	w.press()
+	w.wait(`document.querySelector('[data-testid=confirm]')?.textContent.includes('{"key":"k0"}')`)
+	w.fill(`[data-field="/key"] [data-testid=input]`, "k1")
+	w.wait(`!document.querySelector('[data-testid=confirm]')`)
+	w.press()
+	w.wait(`document.querySelector('[data-testid=confirm]')?.textContent.includes('{"key":"k1"}')`)
+	w.click(`[data-testid=json-tab]`)
+	w.fill(`[data-testid=json]`, `{"key":"k2"}`)
+	w.press()
+	w.wait(`document.querySelector('[data-testid=confirm]')?.textContent.includes('{"key":"k2"}')`)
+	w.press()
+	w.wait(`document.querySelector('[data-testid=answer]')?.dataset.status === "done"`)
+	if got := w.ask("Memory.List", "query", `{}`); string(got) != `{"keys":["k0","k1"]}` {
+		t.Errorf("memory has %s", got)
+	}
+}
+
 // A call can be run when it is known what the method takes, and whether it asks first. A method about which the
 // kernel can't be asked is taken for a dangerous one.
 func TestNothingRunsUnasked(t *testing.T) {

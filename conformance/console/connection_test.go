@@ -50,6 +50,47 @@ func TestTheConnectionIsCut(t *testing.T) {
 	}
 }
 
+// A call that is run without a connection isn't sent, and the page offers to send it later: exactly the one that was run.
+func TestRunWithoutAConnection(t *testing.T) {
+	w := &world{T: t, home: t.TempDir()}
+	w.serve()
+	relay := newRelay(t, w.daemon.Address)
+	w.newPage()
+	link, err := w.daemon.ConsoleURL(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.enter(strings.Replace(link, w.daemon.Address, relay.address, 1))
+	runs := func(value string) {
+		w.goTo("/call")
+		w.goTo(`/call/memory/set?data=%7B%22key%22%3A%22n%22%2C%22value%22%3A` + value + `%7D`)
+		w.wait(`document.querySelector('[data-testid=run]:enabled')`)
+		relay.cut()
+		w.wait(`document.querySelector('[data-testid=status]').dataset.status === "lost"`)
+		w.press()
+		w.wait(`document.querySelector('[data-testid=unsent]')?.textContent.includes("nothing was sent")`)
+	}
+	runs("1")
+	w.click(`[data-testid=send-later]`)
+	w.wait(`document.querySelector('[data-testid=unsent]')?.textContent.includes("is sent when")`)
+	relay.mend()
+	w.wait(`document.querySelector('[data-testid=answer]')?.dataset.status === "done"`)
+	if got := w.ask("Memory.Get", "query", `{"key":"n"}`); string(got) != "1" {
+		t.Errorf("memory has %s", got)
+	}
+	runs("2") // this one isn't to be sent by itself
+	relay.mend()
+	w.wait(`document.querySelector('[data-testid=unsent]')?.textContent.includes("is back")`)
+	if got := w.ask("Memory.Get", "query", `{"key":"n"}`); string(got) != "1" {
+		t.Errorf("memory has %s", got)
+	}
+	w.click(`[data-testid=send-later]`)
+	w.wait(`!document.querySelector('[data-testid=unsent]') && document.querySelector('[data-testid=answer]')?.dataset.status === "done"`)
+	if got := w.ask("Memory.Get", "query", `{"key":"n"}`); string(got) != "2" {
+		t.Errorf("memory has %s", got)
+	}
+}
+
 // When what can be called changes, the page reports what, and keeps what was typed.
 func TestTheMethodsChange(t *testing.T) {
 	w := open(t, formModule())

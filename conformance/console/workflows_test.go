@@ -59,6 +59,29 @@ func TestWorkflows(t *testing.T) {
 	w.wait(`document.querySelector('[data-testid=problem]')?.textContent.includes("Workflow not found")`)
 }
 
+// The latest workflows are those of more than one request, and those that have a name. They are shown as they begin, with the
+// time when they were recorded: a sender may give any.
+func TestLatestWorkflows(t *testing.T) {
+	w := open(t)
+	w.goTo("/workflows")
+	w.wait(`document.querySelector('.empty')?.textContent.includes("led to")`)
+	w.send("alone", "", "", "command", "Memory.Set", `{"key":"a","value":1}`)
+	w.send("first", "", "shopping", "command", "Memory.Set", `{"key":"a","value":2}`)
+	w.wait(`document.querySelectorAll('[data-testid=recent] li').length === 1`)
+	w.send("effect", "alone", "", "query", "Memory.Get", `{"key":"a"}`)
+	w.send("second", "first", "shopping", "query", "Memory.Get", `{"key":"a"}`)
+	for range 2 {
+		w.wait(`[...document.querySelectorAll('[data-testid=recent] .clip')].map((name) => name.textContent).join() === "2 requests, shopping,2 requests, alone"`)
+		w.wait(`new Set([...document.querySelectorAll('[data-testid=recent] li span:first-child')].map((time) => time.textContent)).size === 2`) // the tests send no time
+		w.goTo("/call")
+		w.goTo("/workflows")
+	}
+	w.click(`[data-testid=recent] a[href="#/workflows/shopping"]`)
+	w.wait(`document.querySelectorAll('[data-testid=graph] [data-testid=node]').length > 0`)
+	w.click(`[data-testid=as-timeline]`)
+	w.wait(`/20[2-9]\d/.test(document.querySelector('.foot')?.textContent)`)
+}
+
 func TestSendAgain(t *testing.T) {
 	w := open(t)
 	w.send("keep", "", "w", "command", "Memory.Set", `{"key":"n","value":1}`)

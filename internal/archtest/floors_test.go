@@ -25,7 +25,7 @@ var floors = [...][]step{
 			"internal/rootdir", "internal/sse", "internal/uri", "internal/visible",
 			"internal/testkit", "internal/testkit/browser", "internal/testkit/tty", "internal/testkit/wire", "console/build",
 		},
-		{"internal/clientconfig", "internal/ranked", "internal/secret"},
+		{"internal/clientconfig", "internal/ranked", "internal/secret", "internal/when"},
 		{"internal/sealed"},
 	},
 	1: {{"message", "schema", "store"}},

@@ -163,6 +163,8 @@ func attempt(s *kernel.Syscall, name string) string {
 		return fmt.Sprintf(`{"key":"notes/%s","value":1}`, name)
 	case "Memory.Delete":
 		return fmt.Sprintf(`{"key":"notes/keep-%s"}`, name)
+	case "Memory.Restore":
+		return fmt.Sprintf(`{"key":"notes/keep-%s","revision":1000}`, name)
 	case "Memory.Get", "Memory.History":
 		return `{"key":"notes/canary"}`
 	case "VFS.Write":

@@ -30,8 +30,8 @@ func Best(name string, candidates []string) string {
 // Names returns up to three of the candidates that are near to name, nearest first. Letter case
 // and punctuation don't count: vfs_resolve is VFS.Resolve, and then no other name is returned. A
 // name that is wrong in more than a third of its letters is not near, nor is one that is wrong
-// in more letters than the nearest. A short name may have two wrong letters, one of two letters
-// only one. Each name is returned once.
+// in more letters than the nearest. A short name may have one wrong letter, or two that are swapped.
+// Each name is returned once.
 func Names(name string, candidates []string) []string {
 	const most = 3
 	type candidate struct {
@@ -40,13 +40,14 @@ func Names(name string, candidates []string) []string {
 	}
 	var near []candidate
 	folded := fold(name)
-	limit := max(min(2, len(folded)-1), len(folded)/3)
+	limit := max(1, len(folded)/3)
 	for _, c := range candidates {
 		other := fold(c)
 		if d := len(other) - len(folded); d > limit || d < -limit {
 			continue
 		}
-		if d := levenshtein.ComputeDistance(folded, other); d <= limit && d < max(len(folded), len(other)) {
+		d := levenshtein.ComputeDistance(folded, other)
+		if (d <= limit || d == 2 && swapped(folded, other)) && d < max(len(folded), len(other)) {
 			near = append(near, candidate{c, d})
 		}
 	}
@@ -60,6 +61,12 @@ func Names(name string, candidates []string) []string {
 		names = append(names, c.name)
 	}
 	return names
+}
+
+// swapped reports whether two names have the same letters.
+func swapped(a, b string) bool {
+	letters := func(name string) []rune { return slices.Sorted(slices.Values([]rune(name))) }
+	return slices.Equal(letters(a), letters(b))
 }
 
 // Lists reports whether a list of words, separated by commas, has a word. Letter case and punctuation don't count.

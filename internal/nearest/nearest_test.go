@@ -32,8 +32,10 @@ func TestNamesFindsWhatWasMeantNearestFirst(t *testing.T) {
 
 		// No more than three; those that are equally near in order of their names.
 		{"Bat", []string{"Vat", "Rat", "Cat", "Hat"}, []string{"Cat", "Hat", "Rat"}},
-		// Two letters may be wrong in a short name, a third of a long one, and no more.
-		{"abcd", []string{"abxy", "axyz"}, []string{"abxy"}},
+		// One letter may be wrong in a short name, or two swapped; a third of a long one, and no more.
+		{"abcd", []string{"abxd", "abxy", "axyz"}, []string{"abxd"}},
+		{"abdc", []string{"abcd", "abxy"}, []string{"abcd"}},
+		{"data", []string{"at", "every", "name"}, []string{}},
 		// A name that shares no letter is not near, however short it is. Of two letters, one may be wrong.
 		{"ab", []string{"xy", "ay"}, []string{"ay"}},
 		{"os", []string{"job"}, []string{}},

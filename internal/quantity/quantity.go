@@ -4,6 +4,7 @@
 package quantity
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -25,12 +26,12 @@ func (d *Duration) Set(text string) error {
 }
 
 // ParseDuration reads a time span that isn't negative: numbers with the units of
-// [time.ParseDuration], d for days and w for weeks, such as 90s, 1h30m, 7d or 1.5d. Everything
-// that takes a time span as text takes these.
+// [time.ParseDuration], d for days and w for weeks, such as 90s, 1h30m, 7d or 1.5d, or with units in
+// words, such as 2 days or 1 hour 30 minutes. Everything that takes a time span as text takes these.
 func ParseDuration(text string) (time.Duration, error) {
 	refused := fmt.Errorf("expected a time such as 90m, 720h or 30d, got %q", text)
 	var sum time.Duration
-	rest := text
+	rest := withoutWords(text)
 	for _, unit := range []struct {
 		name   string
 		length time.Duration
@@ -61,6 +62,34 @@ func ParseDuration(text string) (time.Duration, error) {
 		return math.MaxInt64, nil
 	}
 	return sum + v, nil
+}
+
+// unitWords are the units in words, without an s at the end.
+var unitWords = map[string]string{
+	"millisecond": "ms", "second": "s", "sec": "s", "minute": "m", "min": "m", "hour": "h", "hr": "h", "day": "d", "week": "w",
+}
+
+// withoutWords writes units in words as letters: 1 hour and 30 minutes is 1h30m. What isn't a number with a unit stays as it is.
+func withoutWords(text string) string {
+	if !strings.Contains(text, " ") || strings.TrimSpace(text) != text {
+		return text
+	}
+	short := ""
+	words := strings.Fields(strings.ToLower(text))
+	for i, word := range words {
+		unit := func(i int) string { return unitWords[strings.TrimSuffix(words[i], "s")] }
+		digit := func(b byte) bool { return b >= '0' && b <= '9' || b == '.' }
+		switch {
+		case word == "and" && short != "":
+		case (word == "a" || word == "an") && i+1 < len(words) && unit(i+1) != "":
+			short += "1"
+		case short != "" && digit(short[len(short)-1]) && digit(word[0]):
+			return text // two numbers are not one
+		default:
+			short += cmp.Or(unit(i), word)
+		}
+	}
+	return short
 }
 
 // ParseMilliseconds is [ParseDuration] for places where a number without a unit is milliseconds.

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"kernos/internal/jsonscan"
 )
@@ -251,4 +252,30 @@ func fieldName(name string) []byte {
 		name = inner[strings.LastIndexByte(inner, '[')+1:]
 	}
 	return []byte(name)
+}
+
+// Mentioned reports whether a text that a person has written may have a credential in it: the text names one, or has a word
+// that looks like a key. A text that is only about credentials counts, too.
+func Mentioned(text string) bool {
+	before := ""
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r >= utf8.RuneSelf || !isWord(byte(r)) }) {
+		if Named([]byte(word), Data) || before != "" && Named([]byte(before+"_"+word), Data) || hasKey(word) {
+			return true
+		}
+		before = word
+	}
+	return false
+}
+
+// keyLength is how many letters and digits a key has at least.
+const keyLength = 16
+
+// hasKey reports whether a word has a long part in which letters and digits are mixed, as in sk-0123456789abcdef.
+func hasKey(word string) bool {
+	for part := range strings.FieldsFuncSeq(word, func(r rune) bool { return r == '-' || r == '_' }) {
+		if len(part) >= keyLength && strings.ContainsAny(part, "0123456789") && strings.ContainsFunc(part, func(r rune) bool { return isLetter(byte(r)) }) {
+			return true
+		}
+	}
+	return false
 }

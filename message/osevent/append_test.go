@@ -7,6 +7,7 @@ import (
 
 	"kernos/message"
 	"kernos/message/osevent"
+	"kernos/schema"
 )
 
 func TestAppendWritesTheOlderNames(t *testing.T) {
@@ -43,6 +44,10 @@ func TestAppendWritesErrorsInTheOlderForm(t *testing.T) {
 		{"422 for the envelope", message.Error{Code: 422, Message: "Missing required field: type", Field: "type", Expected: "string", Reason: message.ErrEnvelope},
 			`{"message":"Missing required field: type","code":"SCHEMA_VIOLATION","details":{"field":"type","expected":"string"}}`},
 		{"422 with a field", message.Error{Code: 422, Message: "m", Field: "key"}, `{"message":"m","code":"INVALID_INPUT","details":{"field":"key","status":422}}`},
+		{"422 with what the schema has about each field", message.Error{Code: 422, Message: "m", Field: "key", Expected: "a value", Reason: &schema.Invalid{Problems: []schema.Problem{
+			{Path: "key", Expected: "a value", Text: "missing required field: key", Schema: json.RawMessage(`{"type":"string"}`)}, {Path: "kee", Text: "unknown field: kee"},
+		}}}, `{"message":"m","code":"INVALID_INPUT","details":{"field":"key","expected":"a value","status":422,"problems":[` +
+			`{"field":"key","expected":"a value","problem":"missing required field: key","schema":{"type":"string"}},{"field":"kee","problem":"unknown field: kee"}]}}`},
 		{"499", message.Error{Code: 499, Message: "m"}, `{"message":"m","code":"INVALID_INPUT","details":{"status":499}}`},
 		{"500", message.Error{Code: 500, Message: "m"}, `{"message":"m","code":"INTERNAL_ERROR","details":{"status":500}}`},
 		{"504", message.Error{Code: 504, Message: "m"}, `{"message":"m","code":"INTERNAL_ERROR","details":{"status":504}}`},

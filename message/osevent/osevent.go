@@ -19,6 +19,7 @@ import (
 
 	"kernos/internal/jsonscan"
 	"kernos/message"
+	"kernos/schema"
 )
 
 // Dialect holds the names of version 0.1.
@@ -211,6 +212,7 @@ type (
 		Expected string          `json:"expected,omitempty"`
 		Status   int             `json:"status,omitempty"`
 		Cause    json.RawMessage `json:"cause,omitempty"`
+		Problems schema.Problems `json:"problems,omitempty"`
 	}
 )
 
@@ -228,6 +230,9 @@ func payload(m *message.Message) json.RawMessage {
 	}
 	old.Details.Field = message.Clip(e.Field, message.MaxIDLength)
 	old.Details.Expected = message.Clip(e.Expected, message.MaxCauseText)
+	if invalid, ok := errors.AsType[*schema.Invalid](e.Reason); ok {
+		old.Details.Problems = invalid.Listed()
+	}
 	if statuses[old.Code] != e.Code || e.Field == "" && e.Expected == "" {
 		old.Details.Status = e.Code
 	}
@@ -294,7 +299,7 @@ func parse(data json.RawMessage) (e *message.Error, lost []string) {
 		}
 	}
 	unknown("payload.", old, "message", "code", "details")
-	unknown("payload.details.", more, "status", "cause", "field", "expected")
+	unknown("payload.details.", more, "status", "cause", "field", "expected", "problems")
 	if code != "" && word(e) != code {
 		lose("payload.code %s is left out: codes are numbers, and this one becomes %d", message.Clip(code, message.MaxIDLength), e.Code)
 	}

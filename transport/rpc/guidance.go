@@ -32,6 +32,7 @@ type guidance struct {
 	Namespace        string          `json:"namespace,omitempty"`
 	SuggestedMethod  string          `json:"suggested_method,omitempty"`
 	ExampleParams    json.RawMessage `json:"example_params,omitempty"`
+	Problems         schema.Problems `json:"problems,omitempty"` // of invalid_params: each with what the schema has about its field
 }
 
 // The kinds of errors, and what is advised.
@@ -126,6 +127,9 @@ func adviseAbout(d *kernel.Definition, name string, data []byte, e *message.Erro
 func advice(d *kernel.Definition, name string, err error) *guidance {
 	g := &guidance{ErrorKind: invalidParams, Method: &name, Reason: message.Clip(err.Error(), message.MaxErrorText)}
 	g.suggest(d, name)
+	if invalid, ok := errors.AsType[*schema.Invalid](err); ok {
+		g.Problems = invalid.Listed()
+	}
 	if custom := describedField(d.Input.JSON(), err); custom != "" { // the example is wanted beside the words
 		g.Action, g.Message = customAction, message.Clip(custom, message.MaxErrorText)
 	}

@@ -336,7 +336,7 @@ func TestOutcomes(t *testing.T) {
 		{"memo_get_all", `[]`, `["a"]`, "", ""},
 		{"test_large", ``, `"xxx`, "", ""}, // it need not be kept
 		{"test_fail", ``, ``, `{"code":409,"message":"Not now","cause":{"code":404,"message":"There is none"}}`, ""},
-		{"note_set", ``, ``, `{"code":422,"message":"Schema validation failed: missing required field: key"}`, "invalid_params"},
+		{"note_set", ``, ``, `{"code":422,"message":"Schema validation failed: missing required field: key (a string: Where the note lies)"}`, "invalid_params"},
 		{"note_set", `[1,2,3,4]`, ``, `{"code":422,"message":"Invalid params: 4 values came, and there are 3 fields: key, text, tags"}`, "invalid_params"},
 		{"note_sett", ``, ``, `{"code":404,"message":"Method not found: sett"}`, "method_not_found"},
 		{"nite_set", ``, ``, `{"code":404,"message":"Module not found: nite"}`, "module_not_found"},
@@ -360,7 +360,7 @@ func TestOutcomes(t *testing.T) {
 	}
 	for method, want := range map[string]string{
 		"note_sett": `"available_methods":["get_all","set"],"method_schema":{`, "nite_set": `"suggested_method":"note.set","example_params":{"key":"key"}`,
-		"nits_set":  `"module":"nits","available_methods":["get_all","set"],"method_schema":{`,
+		"notess_set": `"module":"notess","available_methods":["get_all","set"],"method_schema":{`,
 		"nite_sett": `"available_methods":["get_all","set"],"action":"call_module_schema","namespace":"note"`, "note_set": `"suggested_method":"note.set","example_params":{"key":"key"}`,
 	} {
 		o, err := s.Call(t.Context(), Call{Method: method}, nil)

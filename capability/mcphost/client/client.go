@@ -157,6 +157,10 @@ func (e *Error) Error() string { return fmt.Sprintf("%s (%d)", e.Message, e.Code
 // ErrEnded is the cause of the end of a connection that was closed.
 var ErrEnded = errors.New("the connection was closed")
 
+// ErrForgotten is the cause of the end of a connection whose server no longer knows the session, as after a restart. It has
+// done nothing of what it was asked then.
+var ErrForgotten = errors.New("it no longer knows the session")
+
 // A broken is the error of requests whose connection has ended, or whose answer makes no sense.
 type broken struct{ Reason error }
 

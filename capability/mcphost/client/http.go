@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"kernos/internal/backoff"
 	"kernos/internal/mcp"
 	"kernos/internal/sse"
@@ -177,13 +179,16 @@ func (w *remote) request(ctx context.Context, out *outgoing, p *pending) error {
 		w.session = id
 		w.mu.Unlock()
 	}
-	if answer.StatusCode == http.StatusNotFound && w.sessionID() != "" {
-		_ = answer.Body.Close()
-		err := &broken{errors.New("it has forgotten the session")}
+	var at position
+	if (answer.StatusCode == http.StatusNotFound || answer.StatusCode == http.StatusBadRequest) && w.sessionID() != "" && out.method != "initialize" {
+		_, said := w.read(answer, p, &at)
+		if len(p.answer) > 0 { // it knows the session, and refuses the request
+			return nil
+		}
+		err := &broken{fmt.Errorf("%w: %w", ErrForgotten, said)}
 		w.c.end(err)
 		return err
 	}
-	var at position
 	for tries := 0; ; tries++ {
 		news, err := w.read(answer, p, &at)
 		if len(p.answer) > 0 || err != nil {
@@ -224,6 +229,7 @@ func (w *remote) resume(ctx context.Context, at *position) (*http.Response, erro
 func (w *remote) read(answer *http.Response, p *pending, at *position) (news bool, err error) {
 	defer func() { _ = answer.Body.Close() }()
 	kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))
+	var refusal frame
 	switch {
 	case answer.StatusCode/100 == 2 && kind == "text/event-stream":
 		return w.readEvents(answer.Body, p, at)
@@ -235,6 +241,7 @@ func (w *remote) read(answer *http.Response, p *pending, at *position) (news boo
 		if len(body) > maxFrame {
 			return false, &broken{fmt.Errorf("it has answered with more than %d bytes", maxFrame)}
 		}
+		_ = json.Unmarshal(body, &refusal) // it may be something else
 		if err := w.c.receive(body); err == nil && (p == nil || len(p.answer) > 0) {
 			return true, nil
 		} else if answer.StatusCode/100 == 2 {
@@ -253,7 +260,11 @@ func (w *remote) read(answer *http.Response, p *pending, at *position) (news boo
 	}
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxRefusal))
 	err = fmt.Errorf("it has answered with status %d", answer.StatusCode)
-	if said := strings.TrimSpace(strings.ToValidUTF8(string(text), "�")); said != "" {
+	said := strings.TrimSpace(strings.ToValidUTF8(string(text), "�"))
+	if refusal.Error != nil {
+		said = refusal.Error.Message
+	}
+	if said != "" {
 		err = fmt.Errorf("%w: %s", err, message.Clip(w.c.secrets.Load().Hide(said), 200))
 	}
 	if answer.StatusCode == http.StatusNotFound || answer.StatusCode == http.StatusMethodNotAllowed {

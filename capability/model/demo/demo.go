@@ -251,9 +251,21 @@ func (w *writer) close() error {
 	if err := json.Unmarshal([]byte(text), &c); err != nil || c.Name == "" {
 		return w.answer.Say(conversation.PartReply, jsonscan.AppendQuoted(nil, lost))
 	}
-	c.Name, c.Arguments = w.wrap(c.Name, c.Arguments)
+	c.Name, c.Arguments = w.wrap(c.Name, notifying(c.Name, c.Arguments))
 	begun := w.answer.Want(len(w.answer.Calls), "", c.Name)
 	return w.answer.Grow(begun, jsonscan.AppendQuoted(nil, string(c.Arguments)))
+}
+
+// notifying makes a reminder a notification. The model was trained with reminders that are an Echo, which isn't shown to a
+// person.
+func notifying(name string, args jsontext.Value) jsontext.Value {
+	job := jsonvalue.Members([]byte(args))
+	text := jsonscan.Member(job.Get("payload"), "message")
+	if name != conversation.ToolName("Job.Start") || string(job.Get("name")) != `"Echo"` || text == nil {
+		return args
+	}
+	payload := jsonvalue.Object{}.Set("text", text).Text()
+	return jsontext.Value(job.Set("name", []byte(`"Notify.Send"`)).Set("payload", payload).Text())
 }
 
 // wrap turns a call of a tool that isn't offered into one of Syscall.Call, if that is: the model knows no way to

@@ -26,7 +26,7 @@ const noticing = 500 * time.Millisecond
 // present shows the question about the first approval that waits, when what it is about is printed, and
 // withdraws it while there is a text in the editor.
 func (m *screen) present() tea.Cmd {
-	can := len(m.asked) > 0 && !m.dismissed && !m.editing && m.editor.Value() == ""
+	can := len(m.asked) > 0 && !m.dismissed && !m.editing && m.searching == nil && m.editor.Value() == ""
 	if m.offer != nil && (!can || m.offer.call != m.asked[0].Call) {
 		m.offer = nil
 	}

@@ -6,6 +6,8 @@
 //	transcript.go    messages as lines
 //	state.go         the state of the conversation on a terminal
 //	update.go        its updates and its view: what is complete is printed, the editor is below it
+//	status.go        the line below the editor: the model, the time of the turn, what the session has used
+//	history.go       earlier inputs; recall.go finds them
 //	notice.go        notifications for the person
 //	script.go        one input and its turn, without a terminal
 //	models.go        models that can be connected; ask.go has the questions about them
@@ -14,6 +16,7 @@
 //
 //   - Asking a server for its models, one per server: [Detect] waits for them.
 //   - What the end of the client causes: its calls end.
+//   - Reporting the first view, once per conversation: it ends when the loop has taken the message, or has ended.
 package chat
 
 import (

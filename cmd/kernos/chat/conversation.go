@@ -76,6 +76,7 @@ func (c *client) within(session string) server.Caller {
 // An entry is a message of a session, as far as it is shown.
 type entry struct {
 	ID, Type, Turn       string
+	Model                string
 	Seq, Parent          uint64
 	Timestamp            int64
 	Partial              bool

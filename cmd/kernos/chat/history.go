@@ -6,10 +6,12 @@ import (
 	"strings"
 
 	"kernos/internal/durable"
+	"kernos/internal/secret"
 )
 
 // A history has the inputs of earlier conversations, and keeps new ones, each as a JSON string on a
-// line of a file. If the file can't be read or written, the history is that of this conversation.
+// line of a file. If the file can't be read or written, the history is that of this conversation. An input that
+// may have a credential in it is not kept in the file.
 type history struct {
 	file  string
 	all   []string
@@ -40,8 +42,10 @@ func (h *history) add(input string) {
 		h.all = h.all[max(0, len(h.all)-maxHistory):]
 		var b strings.Builder
 		for _, input := range h.all {
-			line, _ := json.Marshal(input) // never fails
-			b.Write(append(line, '\n'))
+			if !secret.Mentioned(input) {
+				line, _ := json.Marshal(input) // never fails
+				b.Write(append(line, '\n'))
+			}
 		}
 		if h.file != "" {
 			_ = durable.WriteFile(h.file, []byte(b.String()))

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,7 @@ type Options struct {
 	Last   bool   // continue the latest session
 	Fork   string // ID@SEQ, or ID: continue in a copy of a session
 
+	First  string // the first input of a conversation; without a terminal, the only one
 	Prompt string // one input; "" means a conversation on a terminal
 	JSON   bool   // print messages as they are, one per line
 	Plain  bool   // show Markdown as it is written
@@ -58,6 +60,10 @@ func (o *Options) Prepare(contextName string, stdin io.Reader) error {
 		o.history = filepath.Join(home.Dir, "chat-history")
 	}
 	in := terminal.Person(stdin)
+	onTerminal := terminal.NewScreen(o.Out, o.Err).IsTerminal() && os.Getenv("TERM") != "dumb"
+	if in == nil || o.JSON || !onTerminal {
+		o.Prompt = cmp.Or(o.Prompt, o.First)
+	}
 	if in == nil {
 		text, err := io.ReadAll(stdin)
 		if err != nil {
@@ -65,7 +71,6 @@ func (o *Options) Prepare(contextName string, stdin io.Reader) error {
 		}
 		o.Prompt = strings.TrimSpace(o.Prompt + "\n\n" + string(text))
 	}
-	onTerminal := terminal.NewScreen(o.Out, o.Err).IsTerminal() && os.Getenv("TERM") != "dumb"
 	switch {
 	case o.Prompt != "":
 		return nil

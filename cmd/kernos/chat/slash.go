@@ -63,7 +63,7 @@ func (m *screen) command(name, args, text string) tea.Cmd {
 		for i, c := range all {
 			names[i] = "/" + c.name
 		}
-		m.fail(fmt.Errorf("there is no command /%s; %s", name, cmp.Or(nearest.Hint("/"+name, names), "/help lists them")))
+		m.fail(fmt.Errorf("unknown command /%s; %s", name, cmp.Or(nearest.Hint("/"+name, names), "/help lists them")))
 		m.editor.SetValue(text)
 		return nil
 	}
@@ -90,7 +90,8 @@ func (m *screen) help(string) tea.Cmd {
 		rows = append(rows, []string{"@PATH", "send a file with the message"},
 			[]string{"Tab", "complete a command, a file, a syscall or a skill"},
 			[]string{"Ctrl-J", "begin another line, as Alt-Enter and a \\ at the end do"},
-			[]string{"Ctrl-C", "end the turn; again, or Ctrl-D, leave"})
+			[]string{"Ctrl-R", "search earlier inputs"},
+			[]string{"Ctrl-C", "end the turn, or clear the line; again, or Ctrl-D, leave"})
 		return s.Explained(rows)
 	})
 }
@@ -148,7 +149,7 @@ func (m *screen) fork(args string) tea.Cmd {
 		}
 		return answeredMsg{err: err, then: func(m *screen) tea.Cmd {
 			m.say(m.out.Paint(terminal.Faint, "This is the session "+out.Session+" now; "+session+" stays as it is."))
-			m.session, m.seq = out.Session, i.Seq
+			m.session, m.seq, m.status.described = out.Session, i.Seq, i
 			return nil
 		}}
 	}

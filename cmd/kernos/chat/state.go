@@ -47,14 +47,19 @@ type screen struct {
 	dismissed bool         // the question is put off until /approve
 	editing   bool         // the editor has the arguments of the first of them
 	wanted    []editedArgs // arguments that a person has edited
+	searching *search      // of the history; nil if none
 	canceling bool
+	pressed   bool // the last key was Ctrl-C: the next one leaves
 	leaving   bool
+	suspended bool
 
+	blank    bool     // nothing of the view is drawn yet
 	pending  []string // lines to be printed
 	printing bool
 	prints   uint64 // batches of lines that were printed
 	ticking  bool
 	frame    int
+	status   status
 	began    time.Time // start of what the model does now
 	doing    string
 }
@@ -109,6 +114,7 @@ type (
 		then  func(*screen) tea.Cmd // nil, or what follows in the loop
 	}
 	offerSeenMsg struct{ offer *offer }
+	drawnMsg     struct{} // the view is drawn for the first time
 	printedMsg   struct{}
 	tickMsg      struct{}
 )

@@ -10,9 +10,12 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	reflective "kernos/client"
 	"kernos/cmd/kernos/terminal"
 	"kernos/daemon"
+	"kernos/internal/jsonvalue"
 	"kernos/internal/visible"
+	"kernos/kernel"
 	"kernos/message"
 )
 
@@ -39,6 +42,7 @@ type part struct {
 // An openCall is a call that has no result yet.
 type openCall struct {
 	id, name string
+	args     json.RawMessage
 	at       int64 // time of the call, in milliseconds since 1970
 }
 
@@ -161,14 +165,14 @@ func (t *transcript) message(m *entry) []string {
 	case "tool-calls":
 		var lines []string
 		for _, c := range m.Calls {
-			t.open = append(t.open, openCall{c.ID, c.Name, m.Timestamp})
+			t.open = append(t.open, openCall{c.ID, c.Name, c.Args, m.Timestamp})
 			lines = append(lines, t.called(c.Name, c.Args))
 		}
 		return t.block(lines...)
 	case "tool-results":
 		var lines []string
 		for _, r := range m.Results {
-			lines = append(lines, t.result(m, r.CallID, r.Name, r.Output, r.Error))
+			lines = append(lines, t.result(m, &r))
 		}
 		return lines
 	case "approval-request":
@@ -235,12 +239,20 @@ const (
 
 func (t *transcript) called(name string, args json.RawMessage) string {
 	sign, style := commandSign, terminal.Blue
-	if r, err := daemon.Definitions(); err == nil {
-		if known, ok := r.Lookup(message.Type(name)); ok && known.Kind == message.KindQuery {
-			sign, style = querySign, terminal.Cyan
-		}
+	if known := definition(name); known != nil && known.Kind == message.KindQuery {
+		sign, style = querySign, terminal.Cyan
 	}
 	return t.clip(t.screen.Paint(style, sign+" "+visible.Text(name)) + " " + visible.Text(string(args)))
+}
+
+// definition returns the definition of a built-in syscall; nil for others.
+func definition(name string) *kernel.Syscall {
+	if r, err := daemon.Definitions(); err == nil {
+		if known, ok := r.Lookup(message.Type(name)); ok {
+			return known
+		}
+	}
+	return nil
 }
 
 // arguments shows all of the arguments of a call that a person decides about.
@@ -258,26 +270,49 @@ func (t *transcript) arguments(args json.RawMessage) (lines []string) {
 	return lines
 }
 
-func (t *transcript) result(m *entry, id, name string, output, failure json.RawMessage) string {
+// result returns the line of a result: what the call did, or why it has failed.
+func (t *transcript) result(m *entry, r *result) string {
 	s := t.screen
-	took := ""
+	made := openCall{name: r.Name}
+	about := ""
 	several := len(t.open) > 1
-	if i := slices.IndexFunc(t.open, func(c openCall) bool { return c.id == id }); i >= 0 {
-		took = duration(m.Timestamp - t.open[i].at)
+	if i := slices.IndexFunc(t.open, func(c openCall) bool { return c.id == r.CallID }); i >= 0 {
+		made = t.open[i]
+		about = duration(m.Timestamp - made.at)
 		t.open = slices.Delete(t.open, i, i+1)
 	}
-	about := took
 	if several {
-		about = strings.TrimSpace(visible.Text(name) + " " + took)
+		about = strings.TrimSpace(visible.Text(made.name) + " " + about)
 	}
-	if len(failure) > 0 {
-		text := visible.Text(string(failure))
-		if e, err := message.ParseError(failure); err == nil {
-			text = fmt.Sprintf("%d %s", e.Code, visible.Text(e.Error()))
-		}
-		return t.clip("  " + s.Paint(terminal.Red, failedSign+" "+about) + " " + text)
+	var text string
+	failed := len(r.Error) > 0
+	if e, err := message.ParseError(r.Error); failed && err == nil {
+		text = fmt.Sprintf("%d %s", e.Code, visible.Text(e.Error()))
+	} else if failed {
+		text = visible.Text(string(r.Error))
+	} else {
+		text, failed = sentence(s, &made, r.Output)
 	}
-	return t.clip("  " + s.Paint(terminal.Green, doneSign+" "+about) + " " + visible.Text(string(output)))
+	sign, style := doneSign, terminal.Green
+	if failed {
+		sign, style = failedSign, terminal.Red
+	}
+	return t.clip("  " + s.Paint(style, strings.TrimSpace(sign+" "+about)) + " " + text)
+}
+
+// sentence reports the output of a call as the definition of its syscall does, also of one that Syscall.Call has made.
+func sentence(s *terminal.Screen, made *openCall, output json.RawMessage) (text string, failed bool) {
+	name, args := made.name, made.args
+	if name == "Syscall.Call" {
+		in := jsonvalue.Members(args)
+		name, _ = jsonvalue.String(in.Get("type"))
+		args = in.Get("data")
+	}
+	var p reflective.Presentation
+	if known := definition(name); known != nil {
+		p.Columns, p.Result, p.Failure = known.Columns, known.Result, known.Failure
+	}
+	return s.Sentence(&p, args, output)
 }
 
 // clip cuts a line to the width of the terminal.

@@ -1,16 +1,20 @@
 package chat
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/visible"
@@ -30,6 +34,7 @@ func (m *screen) restore(session string) error {
 		return err
 	}
 	m.session, m.seq, m.turn = session, i.Seq, i.Turn
+	m.status.described = i
 	lines := []string{m.out.Paint(terminal.Faint, m.transcript.clip(strings.TrimSpace("session "+session+" "+visible.Text(i.Title))))}
 	if len(path) > 0 && path[0].Parent > 0 {
 		lines = append(lines, m.out.Paint(terminal.Faint, "… kernos session show has what came before"))
@@ -38,6 +43,7 @@ func (m *screen) restore(session string) error {
 		if message.Type == "approval-request" && slices.Contains(i.Pending, message.Call) {
 			m.asked = append(m.asked, message)
 		}
+		m.status.generator = cmp.Or(message.Model, m.status.generator)
 		lines = append(lines, m.transcript.message(&message)...)
 	}
 	return m.out.Line(strings.Join(lines, "\n"))
@@ -45,8 +51,12 @@ func (m *screen) restore(session string) error {
 
 // run shows the conversation until the person leaves.
 func (m *screen) run(ctx context.Context) error {
-	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(m.opts.in), tea.WithOutput(m.opts.Out), tea.WithoutSignalHandler())
+	file, _ := m.opts.Out.(*os.File) // Prepare has found that it is a terminal
+	out := &drawing{File: file}
+	m.blank = true
+	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(m.opts.in), tea.WithOutput(out), tea.WithoutSignalHandler())
 	m.post = p.Send
+	out.first = func() { p.Send(drawnMsg{}) }
 	_, err := p.Run()
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -57,11 +67,32 @@ func (m *screen) run(ctx context.Context) error {
 	return err
 }
 
+// A drawing is a terminal that reports when the view is drawn for the first time. Until then bubbletea takes the whole
+// terminal for the view, and what is printed would erase it.
+type drawing struct {
+	*os.File
+	first func()
+	once  sync.Once
+}
+
+// Write implements [io.Writer]. The modes of the terminal are set together with the first view.
+func (d *drawing) Write(text []byte) (int, error) {
+	n, err := d.File.Write(text)
+	if bytes.Contains(text, []byte(ansi.SetModeBracketedPaste)) {
+		d.once.Do(func() { go d.first() }) // the loop may wait for this write
+	}
+	return n, err
+}
+
 // Init implements [tea.Model].
 func (m *screen) Init() tea.Cmd {
 	cmds := []tea.Cmd{m.learn, m.notice}
 	if m.turn != "" {
 		cmds = append(cmds, m.follow())
+	}
+	if m.opts.First != "" {
+		m.editor.SetValue(m.opts.First)
+		cmds = append(cmds, m.submit())
 	}
 	return tea.Batch(cmds...)
 }
@@ -70,6 +101,7 @@ func (m *screen) Init() tea.Cmd {
 func (m *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	cmd := m.update(msg)
 	m.placeholder()
+	m.clock()
 	return m, tea.Batch(cmd, m.print(), m.spin(), m.present())
 }
 
@@ -79,15 +111,23 @@ func (m *screen) update(msg tea.Msg) tea.Cmd {
 		m.width, m.height = cmp.Or(msg.Width, 80), cmp.Or(msg.Height, 24) // a terminal may not know its size
 		m.fit()
 	case tea.KeyPressMsg:
+		if msg.String() != "ctrl+c" {
+			m.pressed = false
+		}
 		return m.key(msg)
 	case tea.PasteMsg:
+		m.pressed, m.searching = false, nil
 		return m.edit(msg)
 	case eventMsg:
 		return m.watched(event(msg))
 	case sentMsg:
 		return m.sent(msg)
 	case turnEndedMsg:
-		return m.ended(msg)
+		return tea.Batch(m.ended(msg), m.describe())
+	case describedMsg:
+		m.described(msg)
+	case tea.ResumeMsg:
+		m.suspended = false
 	case noticesMsg:
 		m.noticed(msg)
 	case answeredMsg:
@@ -108,6 +148,8 @@ func (m *screen) update(msg tea.Msg) tea.Cmd {
 		m.early = ""
 	case offerSeenMsg:
 		msg.offer.noticed = true
+	case drawnMsg:
+		m.blank = false
 	case printedMsg:
 		m.printing = false
 		m.prints++
@@ -121,11 +163,11 @@ func (m *screen) update(msg tea.Msg) tea.Cmd {
 // print prints the lines that wait, one batch after the other: the order of two commands isn't certain.
 // A batch is no longer than what fits above the view: the terminal would keep copies of the view.
 func (m *screen) print() tea.Cmd {
-	if m.printing || len(m.pending) == 0 {
+	if m.blank || m.printing || len(m.pending) == 0 {
 		return nil
 	}
 	m.printing = true
-	n := min(len(m.pending), max(m.height-len(m.lines())-1, 1))
+	n := min(len(m.pending), max(m.height-len(m.lines())-m.editor.Height()-len(m.under()), 1))
 	text := strings.Join(m.pending[:n], "\n")
 	m.pending = m.pending[n:]
 	return tea.Sequence(tea.Println(text), func() tea.Msg { return printedMsg{} })
@@ -133,7 +175,7 @@ func (m *screen) print() tea.Cmd {
 
 const spinEvery = 120 * time.Millisecond
 
-// spin moves the spinner while the model generates no text.
+// spin moves the spinner while the model generates no text, and the seconds of the turn.
 func (m *screen) spin() tea.Cmd {
 	doing := ""
 	if m.busy() && len(m.asked) == 0 {
@@ -142,7 +184,7 @@ func (m *screen) spin() tea.Cmd {
 	if doing != m.doing {
 		m.doing, m.began = doing, time.Now()
 	}
-	if doing == "" || m.ticking {
+	if !m.busy() || m.ticking {
 		return nil
 	}
 	m.ticking = true
@@ -217,17 +259,21 @@ func (m *screen) watched(e event) tea.Cmd {
 		return nil
 	} else if c != nil {
 		m.seq = c.Seq
+		m.status.generator = cmp.Or(c.Model, m.status.generator)
 		switch c.Type {
 		case "input":
 			m.queue = slices.DeleteFunc(m.queue, func(q queuedInput) bool { return q.turn == c.Turn && q.turn == m.turn })
 		case "approval-request":
 			m.pending = append(m.pending, m.transcript.event(e)...)
-			return m.ask(*c)
+			return tea.Batch(m.ask(*c), m.describe())
 		case "approval-response", "tool-results":
 			m.settle(c)
 		}
 	}
 	m.pending = append(m.pending, m.transcript.event(e)...)
+	if e.complete != nil {
+		return m.describe()
+	}
 	return nil
 }
 
@@ -243,8 +289,10 @@ func (m *screen) ended(e turnEndedMsg) tea.Cmd {
 		m.fail(fmt.Errorf("%w; /continue resumes the turn", err))
 	}
 	if len(m.queue) > 0 {
+		m.status.began = time.Time{} // the time of the next turn begins
 		m.turn = m.queue[0].turn
 		m.queue = m.queue[1:]
+		m.pressed = false // the next Ctrl-C ends this turn
 		return m.follow()
 	}
 	return nil
@@ -257,14 +305,25 @@ func (m *screen) key(k tea.KeyPressMsg) tea.Cmd {
 			return cmd
 		}
 	}
+	if m.searching != nil {
+		if cmd, done := m.searchBy(k); done {
+			return cmd
+		}
+	}
 	switch k.String() {
 	case "ctrl+c":
 		return m.interrupt()
+	case "ctrl+r":
+		if !m.editing {
+			m.searchHistory()
+		}
+		return nil
 	case "ctrl+d":
 		if m.editor.Value() == "" {
 			return m.leave()
 		}
 	case "ctrl+z":
+		m.suspended = true // the shell finds nothing of the view
 		return tea.Suspend
 	case "enter":
 		return m.submit()
@@ -297,21 +356,12 @@ func (m *screen) edit(msg tea.Msg) tea.Cmd {
 	return cmd
 }
 
-// recall shows an earlier input, or a later one. It reports false where the key moves in the text.
-func (m *screen) recall(earlier bool) bool {
-	at := m.editor.LineInfo().RowOffset
-	if earlier && (m.editor.Line() > 0 || at > 0) || !earlier && m.editor.Line() < m.editor.LineCount()-1 || m.editing {
-		return false
-	}
-	if text, ok := m.history.move(earlier, m.editor.Value()); ok {
-		m.editor.SetValue(text)
-		m.menu = menu{}
-	}
-	return true
-}
-
-// interrupt is what Ctrl-C does: it ends the turn, and a second one leaves.
+// interrupt is what Ctrl-C does: it ends the turn, or clears the editor, and a second one leaves.
 func (m *screen) interrupt() tea.Cmd {
+	if m.pressed {
+		return m.leave()
+	}
+	m.pressed = true
 	switch {
 	case m.editing:
 		m.editing = false
@@ -322,11 +372,9 @@ func (m *screen) interrupt() tea.Cmd {
 		return func() tea.Msg {
 			return answeredMsg{err: m.client.do(m.ctx, "Session.Cancel", session, map[string]any{})}
 		}
-	case !m.busy() && m.editor.Value() != "":
+	case !m.busy():
 		m.editor.Reset()
 		m.menu = menu{}
-	default:
-		return m.leave()
 	}
 	return nil
 }
@@ -376,9 +424,26 @@ func (m *screen) lines() []string {
 	return append(lines, m.question()...)
 }
 
+// under returns the lines below the editor.
+func (m *screen) under() []string {
+	switch {
+	case m.searching != nil:
+		return []string{m.out.Paint(terminal.Faint, m.transcript.clip(m.searching.line()))}
+	case m.pressed:
+		return []string{m.out.Paint(terminal.Faint, m.transcript.clip("Ctrl-C again leaves"))}
+	}
+	if lines := m.menuLines(); len(lines) > 0 {
+		return lines
+	}
+	if line := m.statusLine(); line != "" {
+		return []string{m.out.Paint(terminal.Faint, line)}
+	}
+	return nil
+}
+
 // View implements [tea.Model].
 func (m *screen) View() tea.View {
-	if m.leaving {
+	if m.leaving || m.suspended {
 		return tea.NewView("")
 	}
 	below := m.lines()
@@ -386,13 +451,13 @@ func (m *screen) View() tea.View {
 	if m.asking() {
 		editor = nil
 	}
-	menu := m.menuLines()
+	under := m.under()
 	live := m.transcript.live()
-	if room := max(m.height-len(below)-len(editor)-len(menu)-1, 0); len(live) > room {
+	if room := max(m.height-len(below)-len(editor)-len(under)-1, 0); len(live) > room {
 		live = live[len(live)-room:]
 	}
 	above := append(live, below...)
-	v := tea.NewView(strings.Join(slices.Concat(above, editor, menu), "\n") + invisible(m.prints))
+	v := tea.NewView(strings.Join(slices.Concat(above, editor, under), "\n") + invisible(m.prints))
 	if cursor := m.editor.Cursor(); cursor != nil && !m.asking() {
 		cursor.Y += len(above)
 		v.Cursor = cursor

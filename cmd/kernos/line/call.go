@@ -415,7 +415,7 @@ const shortWord = 4
 // noCommand returns the error of a lone word that is neither a command nor a module.
 func (c *call) noCommand(word string) error {
 	if means := explanation(word); means != "" {
-		return &exit.Error{Status: exit.Unknown, Cause: fmt.Errorf("there is no command %q: %s", word, means)}
+		return &exit.Error{Status: exit.Unknown, Cause: fmt.Errorf("unknown command %q: %s", word, means)}
 	}
 	var names []string
 	for _, known := range c.root.Commands() {
@@ -444,10 +444,11 @@ func (c *call) noCommand(word string) error {
 	if meant := c.meant(word); len(meant) > 0 { // a method needs its module: others may get one of that name
 		hint = nearest.Ask(meant)
 	}
+	see := "see kernos help"
 	if hint != "" {
-		hint += " "
+		see = hint + " See kernos help"
 	}
-	return &exit.Error{Status: exit.Unknown, Cause: fmt.Errorf("there is no command %q; %skernos help lists them, and kernos call the modules", word, hint)}
+	return &exit.Error{Status: exit.Unknown, Cause: fmt.Errorf("unknown command %q; %s", word, see)}
 }
 
 // meant returns the commands that call methods of this name, of any module, or else the kernel's own methods that people

@@ -14,7 +14,7 @@ import (
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/jsonvalue"
 	"kernos/internal/nearest"
-	"kernos/internal/quantity"
+	"kernos/internal/when"
 )
 
 // RenamedMethod is the name that the schema of a module gives to a parameter called method,
@@ -232,9 +232,9 @@ func valueWord(f *client.Field) string {
 		return "BOOLEAN …"
 	case t == "object":
 		return "JSON"
-	case f.Format == client.FormatTime:
+	case f.Format == when.FormatTime:
 		return "TIME"
-	case f.Format == client.FormatDuration:
+	case f.Format == when.FormatSpan:
 		return "DURATION"
 	case f.Format != "":
 		return strings.ToUpper(f.Format)
@@ -269,7 +269,7 @@ func convertValue(f *client.Field, text string) (json.RawMessage, error) {
 		return quoted, nil
 	}
 	kind, want := jsonvalue.Kind(text), f.Scalar()
-	if kind != "number" && (f.Format == client.FormatTime || f.Format == client.FormatDuration) {
+	if kind != "number" && (f.Format == when.FormatTime || f.Format == when.FormatSpan) {
 		return milliseconds(f.Format, text)
 	}
 	switch words := expected[want]; {
@@ -281,23 +281,16 @@ func convertValue(f *client.Field, text string) (json.RawMessage, error) {
 	return json.RawMessage(text), nil
 }
 
-// times are examples of how people write a time.
-const times = "30d (from now), 2026-01-31 or 2026-01-31T12:00:00Z"
-
 // milliseconds makes the number of a time or a duration as people write it. A duration in the place of a time is from now on.
 func milliseconds(format, text string) (json.RawMessage, error) {
-	ms := func(n int64) json.RawMessage { return strconv.AppendInt(nil, n, 10) }
-	d, err := quantity.ParseDuration(text)
-	if format == client.FormatDuration {
-		return ms(d.Milliseconds()), err
-	}
-	if err == nil {
-		return ms(time.Now().Add(d).UnixMilli()), nil
-	}
-	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly} {
-		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
-			return ms(t.UnixMilli()), nil
+	examples := when.AheadExamples
+	if format == when.FormatSpan {
+		examples = when.SpanExamples
+		if d, ok := when.ParseSpan(text); ok {
+			return strconv.AppendInt(nil, d.Milliseconds(), 10), nil
 		}
+	} else if m, ok := when.Parse(text); ok {
+		return strconv.AppendInt(nil, m.Ahead(time.Now()).UnixMilli(), 10), nil
 	}
-	return nil, fmt.Errorf("expected a time such as %s, got %q", times, terminal.Clip(text, 40))
+	return nil, fmt.Errorf("expected %s, got %q", when.Expected(format, examples), terminal.Clip(text, 40))
 }

@@ -10,6 +10,7 @@ import (
 	"kernos/client"
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/jsonvalue"
+	"kernos/internal/when"
 )
 
 // MethodHelp returns the help text of a method, which these words call: kernos memory get. What is
@@ -152,8 +153,11 @@ func FieldHelp(f *client.Field) string {
 // limits reports between which numbers a value must be, or how a time is written. That a number must be exact in a
 // float64 is nothing that people care about.
 func limits(f *client.Field) string {
-	if f.Format == client.FormatTime {
-		return "Such as " + times + "."
+	switch {
+	case f.Format == when.FormatTime && f.Is("string"):
+		return "" // its description has examples
+	case f.Format == when.FormatTime:
+		return "Such as " + strings.Join(when.AheadExamples[:], ", ") + "."
 	}
 	const exact = 1<<53 - 1
 	low, high := f.Minimum != nil && *f.Minimum > -exact, f.Maximum != nil && *f.Maximum < exact

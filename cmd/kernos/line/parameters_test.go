@@ -14,6 +14,7 @@ import (
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/jsonvalue"
 	"kernos/internal/quantity"
+	"kernos/internal/when"
 	"kernos/message"
 )
 
@@ -452,11 +453,11 @@ func TestTimesAndDurations(t *testing.T) {
 	number := func(name, format string) *client.Field {
 		return &client.Field{Name: name, Types: []string{"integer"}, Format: format}
 	}
-	m := &client.Method{Field: client.Field{Types: []string{"object"}, Fields: []*client.Field{number("at", client.FormatTime), number("for", client.FormatDuration)}}}
+	m := &client.Method{Field: client.Field{Types: []string{"object"}, Fields: []*client.Field{number("at", when.FormatTime), number("for", when.FormatSpan)}}}
 	for line, want := range map[string]string{
 		"--for 1.5h": `{"for":5400000}`, "--for 250": `{"for":250}`, "--for 2d": `{"for":172800000}`,
 		"--at 2026-01-31T12:00:00Z": `{"at":1769860800000}`, "--at 1769860800000": `{"at":1769860800000}`,
-		"--for soon": "for: expected a time such as 90m", "--at soon": "at: expected a time such as 30d (from now)",
+		"--for soon": "for: expected milliseconds, or a time such as 90s", "--at soon": "at: expected milliseconds since 1970, or a time such as",
 	} {
 		got, err := (&Line{Args: strings.Fields(line)}).Parameters(m, Input{})
 		if err != nil && !strings.HasPrefix(err.Error(), want) || err == nil && string(got) != want {

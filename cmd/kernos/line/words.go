@@ -14,6 +14,7 @@ var Words = []struct {
 	Alone bool     // only if nothing follows it
 	Means string   // the explanation of a word that runs nothing
 }{
+	{Word: "attention", Runs: []string{"kernel", "attention"}},
 	{Word: "jobs", Runs: []string{"job", "list"}},
 	{Word: "logs", Runs: []string{"log"}},
 	{Word: "models", Runs: []string{"model", "list"}},

@@ -11,6 +11,7 @@ import (
 
 	"kernos/cmd/kernos/server"
 	"kernos/cmd/kernos/terminal"
+	"kernos/internal/when"
 	"kernos/message"
 )
 
@@ -52,47 +53,18 @@ func (o oneOrMore[T]) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]T(o))
 }
 
-// clocks are the forms of a time that tables show, and shorter ones. They mean the time zone of
-// the person who reads them.
-var clocks = []string{"2006-01-02 15:04:05.999", "2006-01-02T15:04:05.999", "2006-01-02 15:04", "2006-01-02T15:04", time.DateOnly}
-
-// shortClocks are those of the last 24 hours, or of the current day.
-var shortClocks = []string{"15:04:05.999", "15:04"}
-
-// exact returns a time as the kernel takes it: one in the form of a table, in the time zone of the
-// table, with its zone. Any other text is for the kernel to read.
-func exact(text string, now time.Time) string {
-	for _, layout := range clocks {
-		if t, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
-			return t.Format(time.RFC3339Nano)
-		}
-	}
-	if t, ok := ofDay(text, now); ok {
-		return t.Format(time.RFC3339Nano)
-	}
-	return text
-}
-
-// ofDay returns the time of the current day that a clock shows.
-func ofDay(text string, now time.Time) (t time.Time, ok bool) {
-	for _, layout := range shortClocks {
-		if t, err := time.ParseInLocation(time.DateOnly+" "+layout, now.Format(time.DateOnly)+" "+text, now.Location()); err == nil {
-			return t, true
-		}
-	}
-	return t, false
-}
-
-// exactly returns the filter with times as the kernel takes them. No message was recorded since a time that is still to
-// come: after midnight, 22:00 is that of the evening before, and so is 23:00 as the end of that time.
+// exactly returns the filter with times as the kernel takes them: what depends on a time zone means that of the person who
+// reads the table. What can't be read is for the kernel to refuse.
 func (l *Listing) exactly(f Filter) Filter {
-	if since, ok := ofDay(f.Since, l.screen.Now); ok && since.After(l.screen.Now) {
-		f.Since = since.AddDate(0, 0, -1).Format(time.RFC3339Nano)
-		if until, ok := ofDay(f.Until, l.screen.Now); ok && until.After(since) {
-			f.Until = until.AddDate(0, 0, -1).Format(time.RFC3339Nano)
-		}
+	since, _ := when.Parse(f.Since)
+	until, _ := when.Parse(f.Until)
+	from, to := when.Between(when.Back{Moment: since}, when.Back{Moment: until}, l.screen.Now)
+	if !since.HasZone() {
+		f.Since = from.Format(time.RFC3339Nano)
 	}
-	f.Since, f.Until = exact(f.Since, l.screen.Now), exact(f.Until, l.screen.Now)
+	if !until.HasZone() {
+		f.Until = to.Format(time.RFC3339Nano)
+	}
 	return f
 }
 

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -125,20 +126,21 @@ func (r *renderer) raw(n ast.Node) string {
 
 // code returns the lines of a program, which are broken only where the terminal ends.
 func (r *renderer) code(n ast.Node, width int) []string {
-	text := strings.TrimRight(visible.Lines(r.raw(n)), "\n")
-	var lines []string
-	for line := range strings.SplitSeq(ansi.Hardwrap(text, max(width-4, narrowest), true), "\n") {
-		lines = append(lines, r.screen.Paint(Cyan, line))
+	language := ""
+	if block, ok := n.(*ast.FencedCodeBlock); ok {
+		language = string(block.Language(r.source))
 	}
-	return prefixed(lines, "    ", "    ")
+	text := strings.TrimRight(visible.Lines(r.raw(n)), "\n")
+	return prefixed(r.screen.coloured(language, text, max(width-4, narrowest)), "    ", "    ")
 }
 
 func (r *renderer) list(n *ast.List, width int) (lines []string) {
 	number := n.Start
+	widest := len(strconv.Itoa(number + n.ChildCount() - 1))
 	for item := n.FirstChild(); item != nil; item = item.NextSibling() {
 		mark := "• "
 		if n.IsOrdered() {
-			mark = strconv.Itoa(number) + ". "
+			mark = fmt.Sprintf("%*d. ", widest, number) // so that all texts begin in one column
 			number++
 		}
 		indent := strings.Repeat(" ", Columns(mark))
@@ -252,7 +254,7 @@ func wrapped(text string, width int) []string {
 	if text == "" {
 		return nil
 	}
-	return strings.Split(ansi.Wrap(text, width, ""), "\n")
+	return strings.Split(lipgloss.Wrap(text, width, ""), "\n") // each line begins and ends its styles
 }
 
 // prefixed puts a text before the first line, and another before the others.

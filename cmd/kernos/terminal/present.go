@@ -15,8 +15,7 @@ import (
 // Present writes the reply to a call as the definition of its method wants it shown to people: as a table, or in one line. It
 // reports false, and writes nothing, if the definition has neither for this reply.
 func (s *Screen) Present(p *client.Presentation, params, reply json.RawMessage, more More) (bool, error) {
-	line, err := phrase.Parse(p.Result)
-	if text := line.Fill(s.values(reply, params, ", ")); err == nil && text != "" {
+	if text := s.reported(p, params, reply); text != "" {
 		return true, s.Line(visible.Lines(text))
 	}
 	var titles []string
@@ -51,13 +50,16 @@ func (s *Screen) Present(p *client.Presentation, params, reply json.RawMessage, 
 	if !ok {
 		return false, nil
 	}
+	if len(list) == 0 {
+		s.Remark("no " + nameOfList(reply))
+	}
 	rows := make([][]string, len(list))
 	for i, element := range list {
 		for _, text := range texts {
 			rows[i] = append(rows[i], Clip(text.Fill(s.values(element, nil, ",")), widestCell))
 		}
 	}
-	err = s.list(facts, more, func() error {
+	err := s.list(facts, more, func() error {
 		return s.table(titles, rows, func(column int, text string) Style {
 			if !coloured[column] {
 				return Plain

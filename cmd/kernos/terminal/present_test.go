@@ -81,7 +81,7 @@ func TestPresent(t *testing.T) {
 		{"Memory.Set", `{"key":"notes/1","value":1}`, `{"success":true,"revision":3}`, "Set notes/1 (version 3)\n"},
 		{"Memory.Set", `{"key":"a\u001b[2J"}`, `{"success":true}`, "Set a␛[2J\n"},
 		{"Memory.List", `{}`, `{"keys":["a","b/"]}`, "KEY\na\nb/\n"},
-		{"Memory.List", `{}`, `{"keys":[]}`, "KEY\n"},
+		{"Memory.List", `{}`, `{"keys":[]}`, "kernos: no keys\nKEY\n"},
 		{"Memory.Get", `{}`, `["a"]`, "[\n  \"a\"\n]\n"},
 		{"Agent.Ask", `{"text":"?"}`, `{"session":"s","status":"completed","text":"One.\nTwo."}`, "One.\nTwo.\n"},
 		{"Agent.Ask", `{"text":"?"}`, `{"error":1}`, "{\n  \"error\": 1\n}\n"},

@@ -2,7 +2,8 @@
 // Markdown and progress. Where the output isn't a terminal, nothing is cut or coloured.
 //
 //	printer.go, template.go   the data of an answer, as the flags -o, --jq and --json choose
-//	markdown.go, github.go    Markdown as its text grows
+//	present.go, sentence.go   an answer as its definition presents it: a table, or one line
+//	markdown.go, github.go    Markdown as its text grows; code.go colours programs in it
 //	screen.go, table.go       lines and tables; region.go repeats them in their place, bar.go shows progress
 //	ask.go                    questions to a person
 //

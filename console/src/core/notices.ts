@@ -1,7 +1,8 @@
 // The notifications that wait to be seen.
 import { effect, signal } from "@preact/signals";
 import { has } from "./catalog";
-import { ask, command, open } from "./rpc";
+import { ask, command } from "./rpc";
+import { watch } from "./watch";
 
 export interface Notice { id: string; text: string; title?: string; from: string; at: number }
 
@@ -12,7 +13,6 @@ export const unseen = signal(0);
 /** Whether the browser shows notifications of this page: "default" until the person was asked. A page without a secure context can't ask. */
 export const permission = signal<NotificationPermission>("Notification" in window ? Notification.permission : "denied");
 
-const pause = 1000; // before a watch that has ended begins again, in milliseconds
 let known: Set<string> | undefined; // the notifications that were listed before
 
 /** Asks the person whether the browser may show notifications of this page. */
@@ -36,15 +36,6 @@ async function refresh() {
 
 const update = () => void refresh().catch(() => {}); // the next event, or the next connection, tries again
 
-/** Follows the notifications. What came while there was no connection is listed when the watch begins again. */
-function follow() {
-  open("message_watch", [{ type: "Notify.Sent" }], {
-    item(item) { if (item.type === "data" && item.data?.message) update(); },
-    end() { setTimeout(follow, pause); },
-  });
-  update();
-}
-
 const stop = effect(() => {
-  if (has("notify_list") && has("message_watch")) queueMicrotask(() => { stop(); follow(); });
+  if (has("notify_list") && has("message_watch")) queueMicrotask(() => { stop(); watch({ type: "Notify.Sent" }, undefined, { begins: update, entry: update }); });
 });

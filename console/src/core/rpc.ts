@@ -3,6 +3,7 @@
 import { batch, effect, signal } from "@preact/signals";
 import { enter, insecure, leave, look, proof, Refused, refused } from "./door";
 import { parse } from "./json";
+import { whole } from "./reference";
 
 /** An item of a stream, as the protocol has it. */
 export interface Item {
@@ -136,7 +137,7 @@ export function command<T = any>(method: string, params: unknown[] = [], signal?
         else if (item.type === "error") failure = new CallError(item.error, item.code);
       },
       lost(reason) { failure = new Lost(reason); },
-      end() { failure ? reject(failure) : resolve(answer); },
+      end() { failure ? reject(failure) : resolve(whole(answer)); },
     });
     signal?.addEventListener("abort", () => { stream.cancel(); reject(new CallError("The call was canceled.")); });
   });

@@ -1,8 +1,8 @@
 // The blobs that data refers to: each can be shown here, or downloaded.
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { request } from "../core/door";
 import { parse } from "../core/json";
+import { blobOf, fetchBlob } from "../core/reference";
 import { Json } from "./json";
 
 const most = 256 << 10; // bytes of a text that are shown
@@ -11,7 +11,7 @@ export function Blobs({ data }: { data: unknown }) {
   const found: { name: string; id: string }[] = [];
   const visit = (value: any, path: string[]) => {
     if (!value || typeof value !== "object" || found.length > 20) return;
-    const id = typeof value.path === "string" && (value.scheme === "file" || value.scheme === "https") && /([0-9a-f]{64})$/.exec(value.path)?.[1];
+    const id = blobOf(value);
     if (id) found.push({ name: path.join(".") || "data", id });
     else Object.entries(value).forEach(([key, inner]) => visit(inner, [...path, key]));
   };
@@ -22,7 +22,7 @@ export function Blobs({ data }: { data: unknown }) {
 interface Content { text?: string; json?: unknown; image?: string; cut?: boolean; failure?: string }
 
 /** All of a blob, at an address in this page: an element that loads something itself can't prove who it is. */
-const whole = async (path: string) => URL.createObjectURL(await (await found(path)).blob());
+const whole = async (path: string) => URL.createObjectURL(await (await fetchBlob(path)).blob());
 
 async function download(path: string, name: string) {
   const address = await whole(path);
@@ -52,15 +52,9 @@ function Blob({ name, id }: { name: string; id: string }) {
   );
 }
 
-async function found(path: string, headers: Record<string, string> = {}): Promise<Response> {
-  const answer = await request(path, { headers });
-  if (!answer.ok) throw new Error((await answer.json()).message);
-  return answer;
-}
-
 /** The content of a blob, as far as it is shown; what isn't a text may be a picture. */
 async function read(path: string): Promise<Content> {
-  const answer = await found(path, { Range: `bytes=0-${most - 1}` });
+  const answer = await fetchBlob(path, { Range: `bytes=0-${most - 1}` });
   let text: string;
   try {
     text = new TextDecoder("utf-8", { fatal: true }).decode(await answer.arrayBuffer(), { stream: true }); // the end may be half a letter

@@ -68,6 +68,7 @@ const (
 	CtrlC    = "\x03"
 	CtrlD    = "\x04"
 	CtrlJ    = "\n"
+	CtrlR    = "\x12"
 	Up       = "\x1b[A"
 	Down     = "\x1b[B"
 	ShiftTab = "\x1b[Z"

@@ -3,14 +3,14 @@ import { effect, signal, useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { about as describe, type About, has, learnNames, mayMean, methodSchema, modules, titleOf, wireName } from "../../core/catalog";
 import { browser } from "../../core/door";
-import { parse } from "../../core/json";
+import { brief, parse } from "../../core/json";
 import { bind } from "../../core/keys";
 import { recorded } from "../../core/message";
 import { go, link, note, place } from "../../core/route";
-import { open, serviceHash, type Stream } from "../../core/rpc";
+import { open, serviceHash, status, type Stream } from "../../core/rpc";
 import type { Schema } from "../../core/schema";
 import { clock } from "../../core/time";
-import { problems } from "../../core/validate";
+import { prepare, problems } from "../../core/validate";
 import { openPalette } from "../../parts/palette";
 import { Adoption } from "./adoption";
 import { Answer } from "./answer";
@@ -93,13 +93,15 @@ function Ask({ module, method }: { module: string; method: string }) {
   const raw = useSignal<string | undefined>(undefined); // the JSON as typed, while that is shown
   const errors = useSignal<Record<string, string>>({}), asked = useSignal(false);
   const running = useSignal<{ run: Run; stream: Stream; show(next: Partial<Run>): void } | undefined>(undefined);
-  const asking = useSignal(false); // whether a dangerous command waits for a second press
+  const asking = useSignal<Held | undefined>(undefined); // a dangerous command that waits for a second press
+  const unsent = useSignal<Held | undefined>(undefined); // a call that was run without a connection
   const ready = useSignal(false); // whether it is known what the method takes, and whether it asks first
 
   const withoutSchema = (why: string) => {
     missing.value = why;
     raw.value ??= JSON.stringify(value.peek() ?? {}, null, 2);
   };
+  useEffect(prepare, []);
   useEffect(() => effect(() => { // the schema again when the service has changed; what was typed stays
     void serviceHash.value;
     void modules.value;
@@ -120,6 +122,7 @@ function Ask({ module, method }: { module: string; method: string }) {
   const change = (next: any) => {
     value.value = next;
     drafts.set(name, next);
+    asking.value = unsent.value = undefined; // what was asked about is another call
     if (location.hash !== here) note(here); // its data is no longer that of the form
     if (asked.peek() && schema.peek()) void problems(schema.peek()!, next).then((found) => { errors.value = found; });
   };
@@ -130,21 +133,31 @@ function Ask({ module, method }: { module: string; method: string }) {
     const broken = document.querySelector<HTMLElement>(".form :invalid"); // what was typed there isn't the value that would be sent
     if (broken) { broken.focus(); return; }
     if (raw.peek() !== undefined) {
-      try { change(parse(raw.peek()!)); } catch (failure) { errors.value = { "": `This is not JSON: ${(failure as Error).message}` }; return; }
+      try {
+        const typed = parse(raw.peek()!);
+        if (JSON.stringify(typed) !== JSON.stringify(value.peek())) change(typed);
+      } catch (failure) { errors.value = { "": `This is not JSON: ${(failure as Error).message}` }; return; }
     }
     if (schema.peek()) {
       errors.value = await problems(schema.peek()!, value.peek());
       const first = Object.keys(errors.peek())[0];
       if (first !== undefined) { focus(first); return; }
     }
-    if (facts.peek().asks && !asking.peek()) { asking.value = true; return; }
-    asking.value = false;
-    start();
+    if (facts.peek().asks && !asking.peek()) { asking.value = { data: value.peek(), sends: false }; return; }
+    asking.value = undefined;
+    if (status.peek() !== "online") { unsent.value = { data: value.peek(), sends: false }; return; }
+    start(value.peek());
     if (innerWidth <= 720) document.querySelector(".answers")?.scrollIntoView(); // there it stands below the form
   };
 
-  const start = () => {
-    const began = performance.now(), sent = value.peek(), id = crypto.getRandomValues(new Uint32Array(4)).join("-");
+  const send = (held: Held) => {
+    unsent.value = status.peek() === "online" ? undefined : { ...held, sends: true };
+    if (!unsent.peek()) start(held.data);
+  };
+  useEffect(() => effect(() => { if (status.value === "online" && unsent.peek()?.sends) send(unsent.peek()!); }), []);
+
+  const start = (sent: any) => {
+    const began = performance.now(), id = crypto.getRandomValues(new Uint32Array(4)).join("-");
     let now: Run = { id, module, method, at: Date.now(), state: "running", items: [] };
     const show = (next: Partial<Run>) => {
       now = { ...now, ...next };
@@ -205,7 +218,9 @@ function Ask({ module, method }: { module: string; method: string }) {
   };
 
   const about = schema.value;
-  const copies = () => writings(module, method, (schema.peek() && withoutSecrets(value.peek() ?? {}, schema.peek()!, schema.peek()!)) ?? value.peek() ?? {}, facts.peek());
+  const shareable = (data: any) => (schema.peek() && withoutSecrets(data ?? {}, schema.peek()!, schema.peek()!)) ?? data ?? {};
+  const shownOf = (data: any) => brief(shareable(data), 200);
+  const copies = () => writings(module, method, shareable(value.peek()), facts.peek());
   const form = useMemo(() => about && { root: about, value: value.value, errors: errors.value, change }, [about, value.value, errors.value]);
   return (
     <>
@@ -232,7 +247,9 @@ function Ask({ module, method }: { module: string; method: string }) {
           {errors.value[""] && <p class="problem" role="alert">{errors.value[""]}</p>}
           <div class="row actions">
             <button class="primary" data-testid="run" title="Run (Ctrl Enter)" disabled={!ready.value || running.value?.run.state === "running"} onClick={() => void run()}>Run</button>
-            {asking.value && <span class="guidance" role="alert" data-testid="confirm">This changes something that can't be taken back. <button onClick={() => void run()} data-testid="confirmed">Run it</button> <button class="plain" onClick={() => { asking.value = false; }}>Don't</button></span>}
+            {asking.value && <span class="guidance" role="alert" data-testid="confirm"><code>{name} {shownOf(asking.value.data)}</code> changes something that can't be taken back. <button onClick={() => void run()} data-testid="confirmed">Run it</button> <button class="plain" onClick={() => { asking.value = undefined; }}>Don't</button></span>}
+            {unsent.value && <span class="guidance" role="alert" data-testid="unsent">{status.value === "online" ? "The connection is back." : unsent.value.sends ? "It is sent when the connection is back." : "There is no connection to the kernel: nothing was sent, and what you typed is kept."}
+              {" "}{!unsent.value.sends && <button data-testid="send-later" onClick={() => send(unsent.peek()!)}>{status.value === "online" ? "Send it" : "Send it when the connection is back"}</button>} <button class="plain" onClick={() => { unsent.value = undefined; }}>Don't</button></span>}
             <CopyAs writings={copies} />
           </div>
         </div>
@@ -262,6 +279,9 @@ function Ask({ module, method }: { module: string; method: string }) {
     return Object.entries(found).map(([at, text]) => `${at}: ${text}`)[0];
   }
 }
+
+/** A call that isn't sent yet: exactly this one was asked about. It may wait for the connection. */
+interface Held { data: any; sends: boolean }
 
 function withoutMethod(schema: Schema): Schema {
   const { method: _, ...properties } = schema.properties ?? {};

@@ -3,7 +3,8 @@
 import { signal } from "@preact/signals";
 import { brief } from "../../core/json";
 import type { Entry, Message } from "../../core/message";
-import { ask, open, type Stream } from "../../core/rpc";
+import { ask } from "../../core/rpc";
+import { watch } from "../../core/watch";
 
 /** A line of the list: a message, or in place of some what is missing there. */
 export interface Line { seq: number; at: number; id: string; kind: string; type: string; text: string; gap?: boolean }
@@ -13,7 +14,6 @@ export const most = 100_000;
 const pageSize = 200;
 const widest = 200; // characters of a line's text
 const readable = 50; // messages of one frame that an eye could follow
-const pause = 500; // before a watch that has ended begins again, in milliseconds
 
 export const lines = signal<Line[]>([]);
 export const problem = signal("");
@@ -22,7 +22,7 @@ export const loading = signal(true); // until the first answer: the list isn't k
 export const earlier = signal(false);
 
 let cursor: string | undefined;
-let stream: Stream | undefined;
+let unwatch = () => {};
 let current = new AbortController(); // what is asked for the filter that is shown
 let incoming: Line[] = [];
 let scheduled = false;
@@ -39,7 +39,7 @@ export async function show(filter: string) {
     const { lastSeq = 0 } = await ask("message_stats", [{}], signal);
     const page = await list(filter, signal);
     lines.value = page;
-    follow(filter, signal, page.at(-1)?.seq ?? lastSeq);
+    follow(filter, page.at(-1)?.seq ?? lastSeq);
   } catch (failure) {
     if (!signal.aborted) problem.value = (failure as Error).message;
   } finally {
@@ -75,19 +75,11 @@ export async function loadEarlier(filter: string) {
 }
 
 /** Follows what is recorded behind a message. */
-function follow(filter: string, signal: AbortSignal, after: number) {
-  stream = open("message_watch", [{ filter: withoutEnd(filter) || undefined, from: after + 1 }], {
-    item({ type, data, error }) {
-      if (signal.aborted) return;
-      if (type === "error") problem.value = error;
-      if (type !== "data") return;
-      if (data.message) { after = data.seq; add(lineOf(data)); }
-      else if (data.count) { after = data.to; add({ gap: true, text: `${data.count.toLocaleString()} ${data.count === 1 ? "message is" : "messages are"} missing here` } as Line); }
-      else if (data.next) after = data.next - 1;
-    },
-    end() { // the kernel was stopped, or has not kept the stream: the journal has what came meanwhile, or says what it has dropped
-      setTimeout(() => { if (!signal.aborted) follow(filter, signal, after); }, pause);
-    },
+function follow(filter: string, after: number) {
+  unwatch = watch({ filter: withoutEnd(filter) || undefined }, after, {
+    entry(entry) { add(lineOf(entry)); },
+    missing(count) { add({ gap: true, text: `${count.toLocaleString()} ${count === 1 ? "message is" : "messages are"} missing here` } as Line); },
+    problem(text) { problem.value = text; },
   });
 }
 
@@ -112,7 +104,6 @@ function add(line: Line) {
 /** Stops following. */
 export function stop() {
   current.abort();
-  stream?.cancel();
-  stream = undefined;
+  unwatch();
   incoming = [];
 }

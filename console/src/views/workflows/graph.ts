@@ -20,7 +20,7 @@ export interface Forest { nodes: Node[]; roots: Node[]; byId: Map<string, Node>;
 export function forest(graph: any): Forest {
   const byId = new Map<string, Node>(), bySeq = new Map<number, Node>();
   const nodes = (graph.nodes as any[]).map((n): Node => {
-    const node: Node = { id: n.id, seq: n.seq ?? 0, kind: n.kind ?? "", type: n.type ?? "", at: n.timestamp ?? 0, failed: n.failed, code: n.code, claim: n.claim, children: [] };
+    const node: Node = { id: n.id, seq: n.seq ?? 0, kind: n.kind ?? "", type: n.type ?? "", at: n.at ?? 0, failed: n.failed, code: n.code, claim: n.claim, children: [] };
     byId.set(node.id, node);
     if (node.seq) bySeq.set(node.seq, node);
     return node;
@@ -41,9 +41,9 @@ function tie(from: Node, to: Node) {
 
 /** Adds a message that was recorded just now. What is drawn already keeps its order. */
 export function add(all: Forest, entry: Entry) {
-  const { message, seq, claim } = entry, { id, causation, timestamp } = message.metadata;
+  const { message, seq, at, claim } = entry, { id, causation } = message.metadata;
   if (all.bySeq.has(seq)) return;
-  const node: Node = { id, seq, kind: message.kind, type: message.type, at: timestamp, claim, children: [] };
+  const node: Node = { id, seq, kind: message.kind, type: message.type, at, claim, children: [] };
   const from = causation === undefined ? undefined : all.byId.get(causation);
   const failed = message.kind === "error" && !claim;
   if (failed) Object.assign(node, { failed, code: message.data?.code });

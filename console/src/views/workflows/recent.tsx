@@ -1,22 +1,45 @@
-// The latest workflows, for choosing one.
+// The latest workflows, for choosing one: what has led to more than one request, or has a name. They are shown as they begin.
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import type { Message } from "../../core/message";
+import type { Entry, Message } from "../../core/message";
 import { link } from "../../core/route";
 import { ask } from "../../core/rpc";
 import { clock } from "../../core/time";
+import { watch } from "../../core/watch";
 
 const most = 100;
+const listed = 1000; // requests that are looked through at first, and workflows that are known
+
+interface Workflow { name: string; kind: string; type: string; at: number; named: boolean; requests: number }
 
 export function Recent() {
-  const found = useSignal<Message[] | undefined>(undefined), failure = useSignal("");
+  const found = useSignal<Workflow[] | undefined>(undefined), failure = useSignal("");
   useEffect(() => {
-    ask("message_list", [{ kind: "command,query", order: "desc", limit: 1000 }]).then((answer) => {
-      const first = new Map<string, Message>(); // of each workflow, the request that began it
-      const asked = ((answer.messages ?? []) as Message[]).filter((message) => !message.type.startsWith("Message.")); // questions about the journal, most of them this page's own
-      for (const message of asked) first.set(message.metadata.correlation ?? message.metadata.id, message);
-      found.value = [...first.values()].slice(0, most);
-    }, (error) => { failure.value = error.message; });
+    const all = new Map<string, Workflow>(), nameOf = new Map<string, string>(); // and the workflow of each request
+    let over = false, scheduled = false, unwatch = () => {};
+    const fail = (text: string) => { failure.value = text; };
+    const take = ({ at, message: { kind, type, metadata: { id, correlation, causation } } }: Entry) => {
+      if (type.startsWith("Message.")) return; // questions about the journal, most of them this page's own
+      const name = correlation ?? nameOf.get(causation ?? "") ?? id;
+      const known = all.get(name) ?? { name, kind, type, at, named: false, requests: 0 };
+      all.set(name, { ...known, named: known.named || name === correlation, requests: known.requests + 1 });
+      nameOf.set(id, name);
+      if (!scheduled) { scheduled = true; requestAnimationFrame(show); }
+    };
+    const show = () => {
+      scheduled = false;
+      const latest = [...all.values()].sort((a, b) => b.at - a.at);
+      for (const { name } of latest.splice(listed)) all.delete(name);
+      for (const id of nameOf.keys()) if (nameOf.size > 10 * listed) nameOf.delete(id); else break;
+      found.value = latest.filter(({ named, requests }) => named || requests > 1).slice(0, most);
+    };
+    void ask("message_list", [{ kind: "command,query", order: "desc", limit: listed, records: true }]).then(({ messages = [], records }) => {
+      if (over) return;
+      (messages as Message[]).map((message, i): Entry => ({ ...records[i], message })).reverse().forEach(take);
+      show();
+      unwatch = watch({ kind: "command,query" }, records[0]?.seq, { entry: take, problem: fail });
+    }).catch((error: Error) => fail(error.message));
+    return () => { over = true; unwatch(); };
   }, []);
   if (failure.value) return <p class="problem body" role="alert">{failure.value}</p>;
   if (!found.value) return null;
@@ -25,10 +48,11 @@ export function Recent() {
     <>
       <div class="bar"><h2>Latest workflows</h2></div>
       <ul class="recent" data-testid="recent">
-        {found.value.map(({ kind, type, metadata }) => (
-          <li key={metadata.id}><a class="message" href={link("workflows", [metadata.correlation ?? metadata.id])}>
-            <span class="faint mono">{clock(metadata.timestamp)}</span>
-            <span class={`kind ${kind}`}>{kind}</span><span class="mono type">{type}</span><span class="faint mono clip">{metadata.correlation ?? metadata.id}</span>
+        {found.value.map(({ name, kind, type, at, requests }) => (
+          <li key={name}><a class="message" href={link("workflows", [name])}>
+            <span class="faint mono">{clock(at)}</span>
+            <span class={`kind ${kind}`}>{kind}</span><span class="mono type">{type}</span>
+            <span class="faint mono clip">{requests > 1 && `${requests} requests, `}{name}</span>
           </a></li>
         ))}
       </ul>

@@ -1,7 +1,8 @@
 // The workflow that the view shows, and its messages as they are recorded.
 import { signal } from "@preact/signals";
 import type { Entry } from "../../core/message";
-import { ask, open, type Stream } from "../../core/rpc";
+import { ask } from "../../core/rpc";
+import { watch } from "../../core/watch";
 import { add, type Forest, forest } from "./graph";
 
 export const shown = signal<Forest | undefined>(undefined);
@@ -9,8 +10,7 @@ export const problem = signal("");
 /** What the graph does not have, in words. */
 export const missing = signal("");
 
-const pause = 500; // before a watch that has ended begins again, in milliseconds
-let streams: Stream[] = [];
+let watches: (() => void)[] = [];
 let generation = 0;
 let incoming: Entry[] = [];
 let scheduled = false;
@@ -29,24 +29,19 @@ export async function show(correlation: string) {
     if (graph.more) missing.value = "The workflow has more messages than are drawn.";
     else if (graph.dropped) missing.value = "The journal no longer has all messages of that time.";
     const after = shown.peek()!.nodes.findLast((node) => node.seq)?.seq ?? 0;
-    follow({ correlation, after }, mine);
+    follow({ correlation }, after);
     // A message that begins a workflow need not name it, and neither does its answer then.
-    if (shown.peek()!.byId.has(correlation)) follow({ causation: correlation, after }, mine);
+    if (shown.peek()!.byId.has(correlation)) follow({ causation: correlation }, after);
   } catch (failure) {
     if (mine === generation) problem.value = (failure as Error).message;
   }
 }
 
-function follow(which: { correlation?: string; causation?: string; after: number }, mine: number) {
-  streams.push(open("message_watch", [which], {
-    item(item) {
-      if (mine !== generation) return;
-      if (item.type === "data" && item.data?.message) { which.after = item.data.seq; take(item.data); }
-      else if (item.type === "data" && item.data?.count !== undefined) missing.value = `${item.data.count} messages are missing.`;
-      else if (item.type === "error") problem.value = item.error;
-    },
-    // The kernel was stopped, or has not kept the stream: the journal has what came meanwhile.
-    end() { setTimeout(() => { if (mine === generation) follow(which, mine); }, pause); },
+function follow(query: { correlation?: string; causation?: string }, after: number) {
+  watches.push(watch(query, after, {
+    entry: take,
+    missing(count) { missing.value = `${count} messages are missing.`; },
+    problem(text) { problem.value = text; },
   }));
 }
 
@@ -68,7 +63,7 @@ function take(entry: Entry) {
 
 export function stop() {
   generation++;
-  streams.forEach((stream) => stream.cancel());
-  streams = [];
+  watches.forEach((end) => end());
+  watches = [];
   incoming = [];
 }

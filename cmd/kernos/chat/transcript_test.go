@@ -1,0 +1,30 @@
+package chat
+
+import (
+	"encoding/json"
+	"testing"
+
+	"kernos/cmd/kernos/terminal"
+)
+
+// A result is what the definition of its syscall reports, or else what the output has.
+func TestAResultIsOneSentence(t *testing.T) {
+	for _, c := range []struct{ name, args, output, want string }{
+		{"Memory.Set", `{"key":"/a","value":1}`, `{"success":true,"revision":3}`, "Set /a (version 3)"},
+		{"Memory.Get", `{"key":"/a"}`, `"two\nlines"`, "two lines"},
+		{"Memory.List", `{}`, `{"keys":[]}`, "no keys"},
+		{"Memory.List", `{}`, `{"keys":["/a","/b"],"cursor":"x"}`, "2 keys: /a, /b"},
+		{"Memory.Search", `{"query":"a"}`, `{"results":[{"key":"/a","value":"b","score":1}]}`, "results: /a"},
+		{"Http.Fetch", `{"url":"https://example.com/"}`, `{"status":200,"headers":{"a":"b"},"body":"x"}`, `status: 200, headers: {"a":"b"}, body: x`},
+		{"Syscall.Call", `{"type":"Memory.Delete","data":{"key":"/a"}}`, `{"success":true}`, "Deleted /a"},
+		{"Own.Call", `{}`, `{}`, "done"},
+		{"Own.Call", `{}`, `[1,2]`, "1, 2"},
+	} {
+		s := transcript{screen: &terminal.Screen{Width: 80}}
+		s.message(&entry{Type: "tool-calls", Calls: []call{{ID: "1", Name: c.name, Args: json.RawMessage(c.args)}}})
+		got := s.message(&entry{Type: "tool-results", Timestamp: 2, Results: []result{{CallID: "1", Name: c.name, Output: json.RawMessage(c.output)}}})
+		if len(got) != 1 || got[0] != "  ✓ 2ms "+c.want {
+			t.Errorf("%s %s: got %q, want %q", c.name, c.output, got, c.want)
+		}
+	}
+}
