@@ -94,6 +94,7 @@ func TestDiscoverAsksOnlyForWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
+// Clauses: RPC-4.1-1
 func TestLiveInvalidation(t *testing.T) {
 	hash := hashOf("h1")
 	s := storageServer(t, hash)
@@ -153,6 +154,7 @@ func TestCatalogIsAddedToAnother(t *testing.T) {
 	}
 }
 
+// Clauses: RPC-4.3-1
 func TestStaleCatalogSaysSo(t *testing.T) {
 	hash := hashOf("")
 	s := storageServer(t, hash)
@@ -307,6 +309,7 @@ func TestMethodFields(t *testing.T) {
 	}
 }
 
+// Clauses: RPC-3.4-1
 func TestMethodOutOfPlaceIsFoundByName(t *testing.T) {
 	module := &Module{Namespace: "storage", Methods: []string{"walk", "tree_create"}}
 	m, err := readMethod(module, "walk", json.RawMessage(storage))

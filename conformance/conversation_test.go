@@ -2,6 +2,8 @@ package conformance
 
 import (
 	"cmp"
+	"crypto/ed25519"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -28,7 +30,8 @@ type conversation struct {
 	needs    []string
 	wire     string
 	lenient  bool
-	authKey  bool // the daemon has a public key
+	authKey  bool               // the daemon has a public key
+	private  ed25519.PrivateKey // that belongs to it, while it runs
 	handlers []handlerSpec
 	files    []fileSpec
 	pages    []pageSpec        // of its web server
@@ -36,7 +39,7 @@ type conversation struct {
 	server   string            // the address of that, while it runs
 	text     []string          // all lines of the file
 	events   *events           // of the kernel that is talked to
-	hashes   map[string]string // what the words $hash, $newhash, $job and $session stand for
+	hashes   map[string]string // what the words $hash, $newhash, $job, $session, $request and $challenge stand for
 	talk     []spoken
 }
 
@@ -342,8 +345,13 @@ func (c *conversation) inProgram(t *testing.T) bool {
 	})
 }
 
-// meaning returns a text that is sent, with the ids of jobs and sessions that came before.
+// meaning returns a text that is sent, with the ids of jobs, sessions and requests that came before, and the
+// challenge signed.
 func (c *conversation) meaning(text string) string {
+	if strings.Contains(text, "$signature") {
+		challenge, _ := base64.StdEncoding.DecodeString(c.hashes["$challenge"])
+		text = strings.ReplaceAll(text, "$signature", base64.StdEncoding.EncodeToString(ed25519.Sign(c.private, challenge)))
+	}
 	return words.ReplaceAllStringFunc(text, func(word string) string { return cmp.Or(c.hashes[word], word) })
 }
 
@@ -352,7 +360,7 @@ func (c *conversation) durable() bool {
 	return c.wants("capability/memory") || c.wants("capability/job") || c.wants("capability/session") || c.wants("capability/history") || c.wants("journal")
 }
 
-var words = regexp.MustCompile(`\$(id|time|any|hash|newhash|thirdhash|job|job2|job3|session)\b`)
+var words = regexp.MustCompile(`\$(id|time|any|hash|newhash|thirdhash|job[2-5]?|session|request|challenge)\b`)
 
 // pattern matches an expected line, and lists the words whose texts it finds.
 func pattern(expected string) (p *regexp.Regexp, found []string) {
@@ -368,8 +376,11 @@ func pattern(expected string) (p *regexp.Regexp, found []string) {
 			b.WriteString(`[0-9]{13}`)
 		case "$any":
 			b.WriteString(`.*?`)
-		case "$job", "$job2", "$job3", "$session":
+		case "$job", "$job2", "$job3", "$job4", "$job5", "$session", "$request":
 			b.WriteString(`([0-9A-Z]{26})`)
+			found = append(found, word)
+		case "$challenge":
+			b.WriteString(`([A-Za-z0-9+/=]+)`)
 			found = append(found, word)
 		default:
 			b.WriteString(`([0-9a-f]+)`)

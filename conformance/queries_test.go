@@ -24,6 +24,8 @@ import (
 // TestQueriesChangeNothing sends every query with generated input, as a query and as a
 // command, and compares the whole store, the journal aside, and all files before and after:
 // those of the kernel, but for blobs, and those that it shows.
+//
+// Clauses: M24-4.2.2-1
 func TestQueriesChangeNothing(t *testing.T) {
 	dir, files := t.TempDir(), t.TempDir()
 	for name, text := range map[string]string{

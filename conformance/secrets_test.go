@@ -211,6 +211,8 @@ var secretPaths = []string{
 
 // TestSecretsNeverTouchTheDisk sends secrets down every path and then looks for them in
 // every byte of every file that the kernel has written.
+//
+// Clauses: M24-8.2-3
 func TestSecretsNeverTouchTheDisk(t *testing.T) {
 	for name, agent := range map[string]string{"with an agent": serveAgent(t), "with a key file": ""} {
 		t.Run(name, func(t *testing.T) { sendSecrets(t, agent) })

@@ -22,8 +22,8 @@ func dialUnix(t *testing.T, c *conversation, open func() (store.Store, error)) (
 	t.Helper()
 	opts := &unix.Options{Lenient: c.lenient}
 	if c.authKey {
-		_, lost := testkit.Key(t) // its private key is thrown away
-		opts.Keys = []ssh.PublicKey{lost}
+		private, public := testkit.Key(t)
+		c.private, opts.Keys = private, []ssh.PublicKey{public}
 	}
 	l, err := unix.Listen(filepath.Join(t.TempDir(), "s"), unix.Info{Auth: c.authKey})
 	if err != nil {

@@ -13,6 +13,8 @@ import (
 // TestAReplayFindsNoDifferenceWhereThereIsNone runs examples of all syscalls as a workflow, and runs
 // the workflow again, twice: what differs from one reply to the next although nothing has changed,
 // times and random names, is marked in the definitions as volatile.
+//
+// Clauses: M24-4.2.2-2
 func TestAReplayFindsNoDifferenceWhereThereIsNone(t *testing.T) {
 	w := newWhole(t, t.TempDir(), around{engine: engines["pebble"], files: t.TempDir()})
 	job := fill(t, w)[0]

@@ -280,3 +280,37 @@ func TestAnUnknownNameGetsTheSameHintEverywhere(t *testing.T) {
 		}
 	}
 }
+
+// A parameter that came under another name is read, and named in the answer, over every protocol.
+func TestAnswersNameRenamedParametersEverywhere(t *testing.T) {
+	d := daemontest.Serve(t, &daemon.Options{Home: t.TempDir(), Web: &daemon.Web{Address: "127.0.0.1:0", NoToken: true}})
+	const note = "'type' was read as 'name'"
+	answer, err := d.Call(t.Context(), query("Syscall.Describe", `{"type":"Echo"}`), nil)
+	if err != nil || answer.Kind != message.KindReply || answer.Metadata.Extension("x-note") != note {
+		t.Errorf("a message: %+v, %v", answer, err)
+	}
+	browser := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for _, c := range []struct{ path, accept, body string }{
+		{"/v1/call/syscall/describe", "application/json", `{"type":"Echo"}`},
+		{"/v1/call/syscall/describe", "text/event-stream", `{"type":"Echo"}`},
+		{"/mcp", "application/json, text/event-stream", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"Syscall_Describe","arguments":{"type":"Echo"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`},
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+d.Address+c.path, strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set("Accept", c.accept)
+		request.Header.Set("MCP-Protocol-Version", "2026-07-28")
+		request.Header.Set("Mcp-Method", "tools/call")
+		request.Header.Set("Mcp-Name", "Syscall_Describe")
+		response, err := browser.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(response.Body)
+		if err := errors.Join(err, response.Body.Close()); err != nil || response.StatusCode != 200 || !strings.Contains(response.Header.Get("Kernos-Note")+string(text), note) {
+			t.Errorf("%s, %s: %s, %v", c.path, c.accept, text, err)
+		}
+	}
+}

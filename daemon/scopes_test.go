@@ -209,6 +209,8 @@ func TestSettingsAreForTheOwner(t *testing.T) {
 
 // TestAMountSaysWhatTokensMay: write it, read it, or nothing; and nothing that they may write
 // is executed, by whichever mount it is reached, nor anything for them.
+//
+// Clauses: H20-10.3-3 H20-10.1-2 H20-5.3-6
 func TestAMountSaysWhatTokensMay(t *testing.T) {
 	w := newWorld(t)
 	p := caller(t, principal.Grant{})
@@ -217,6 +219,7 @@ func TestAMountSaysWhatTokensMay(t *testing.T) {
 	w.call(t, p, "VFS.Write", `{"uri":"os://again/new","content":"x"}`, "403")
 	w.call(t, p, "VFS.Read", `{"uri":"os://closed/file"}`, "403")
 	w.call(t, p, "VFS.List", `{"uri":"os://closed"}`, "403")
+	w.call(t, p, "Content.Hydrate", `{"uri":"os://closed/file"}`, `"uri":"ERROR: FETCH_FAILED"`)
 	if text := w.call(t, p, "VFS.List", `{"recursive":true}`, `{"uri":"os://docs/a.md","name":"a.md","kind":"file"`); strings.Contains(text, "closed") {
 		t.Errorf("listed: %s", text)
 	}
@@ -235,6 +238,8 @@ func TestAMountSaysWhatTokensMay(t *testing.T) {
 
 // TestToolsAreRunForTheOwner: a token's hydration runs nothing, and says so; nor does it wait
 // for tools of others.
+//
+// Clauses: H20-6.2-2 H20-10.3-1 H20-10.3-3
 func TestToolsAreRunForTheOwner(t *testing.T) {
 	w := newWorld(t)
 	p := caller(t, principal.Grant{Files: []string{"os://docs", "os://run"}})

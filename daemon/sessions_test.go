@@ -115,6 +115,73 @@ func TestRulesOfASessionHoldInWhatItStarts(t *testing.T) {
 	}
 }
 
+// A job that a model starts is a process container in the results of its call: the process is the job, which still runs.
+//
+// Clauses: COG-9
+func TestAJobOfASessionIsAProcess(t *testing.T) {
+	finish := make(chan struct{})
+	long := kernel.Command(kernel.Definition{Type: "Test.Long", Summary: "Take long.", Behavior: kernel.Behavior{Runs: kernel.Slow}}, func(ctx context.Context, _ struct{}) (string, error) {
+		select {
+		case <-finish:
+			return "ready", nil
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	})
+	var asked atomic.Int32
+	var shown atomic.Pointer[string] // to the model, with the result
+	server := modeltest.ServeFunc(t, func(_ string, body []byte) modeltest.Answer {
+		if asked.Add(1) == 1 {
+			return modeltest.Answer{Calls: []modeltest.Call{{Name: "Job.Start", Args: `{"name":"Test.Long","payload":{}}`}}}
+		}
+		text := string(body)
+		shown.Store(&text)
+		return modeltest.Answer{Text: "It runs."}
+	})
+	d := serveJobs(t, &daemon.Options{Home: t.TempDir(), Models: server.Models(), Modules: []kernel.Module{kerneltest.Module("test", long)}})
+	var created struct{ Session string }
+	d.must("Session.Create", `{"model":"anthropic","tools":["Job.Start","Test.Long"],"policy":[{"match":"*","decide":"allow"}]}`, &created)
+	d.must("Session.Send", fmt.Sprintf(`{"session":%q,"text":"Begin it","wait":true}`, created.Session), new(any))
+	var all struct {
+		Messages []struct {
+			Type    string
+			Calls   []struct{ ID string }
+			Results []struct {
+				CallID string
+				Output struct {
+					Process struct {
+						ID, Type, Status string
+						State            struct{ JobID string }
+					}
+				}
+			}
+		}
+	}
+	d.must("Session.Messages", fmt.Sprintf(`{"session":%q}`, created.Session), &all)
+	if len(all.Messages) != 4 || all.Messages[1].Type != "tool-calls" || all.Messages[2].Type != "tool-results" {
+		t.Fatalf("the session has %+v", all.Messages)
+	}
+	result := all.Messages[2].Results[0]
+	process := result.Output.Process
+	if result.CallID != all.Messages[1].Calls[0].ID || process.Type != "job" || process.Status != "pending" || process.State.JobID != process.ID {
+		t.Errorf("the result is %+v", result)
+	}
+	if body := *shown.Load(); !strings.Contains(body, process.ID) {
+		t.Errorf("the model doesn't see the process: %s", body)
+	}
+	var now struct {
+		Status string
+		Result string
+	}
+	if d.must("Job.Status", fmt.Sprintf(`{"jobId":%q}`, process.ID), &now); now.Status != "pending" && now.Status != "running" {
+		t.Errorf("the job is %+v", now)
+	}
+	close(finish)
+	if d.must("Job.Wait", fmt.Sprintf(`{"jobId":%q}`, process.ID), &now); now.Status != "completed" || now.Result != "ready" {
+		t.Errorf("the job is %+v", now)
+	}
+}
+
 // conversation is a session as tests look at it.
 type conversation struct {
 	Messages []struct {

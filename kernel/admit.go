@@ -140,7 +140,7 @@ func (k *Kernel) check(m *message.Message, sender Sender, nested bool, caller *C
 	if err := s.permit(m, sender, nested); err != nil {
 		return s, err
 	}
-	if err := s.validate(m.Data); err != nil {
+	if err := s.fit(m); err != nil {
 		return s, err
 	}
 	if k.opts.Rules != nil {
@@ -203,6 +203,8 @@ func (k *Kernel) unknown(m *message.Message, c *catalog, from Sender) error {
 	}
 	_, registers := c.lookup("Syscall.Register")
 	switch {
+	case !t.Valid():
+		text += " (Syscall.List names the syscalls; a name is Domain.Action, such as Memory.Get)"
 	case registers && builtIn:
 		text += fmt.Sprintf(" (Syscall.List names the syscalls; a handler can be added with Syscall.Register under a name outside of %s.*)", t.Domain())
 	case registers:
@@ -219,17 +221,6 @@ func (c *catalog) misfit(t message.Type, data []byte) int {
 		return 0
 	}
 	return 1
-}
-
-// validate returns the error for data that the syscall doesn't take.
-func (s *Syscall) validate(data []byte) error {
-	if s.Input == schema.Any {
-		return nil
-	}
-	if invalid := s.Input.Validate(data); invalid != nil {
-		return invalidInput(invalid)
-	}
-	return nil
 }
 
 func invalidInput(err error) error {

@@ -21,6 +21,8 @@ import (
 )
 
 // Invariants: C1.
+//
+// Clauses: M24-4.2.1-3 M24-4.2.2-3
 func TestCallHasExactlyOneOutcome(t *testing.T) {
 	declared := []kernel.EventDefinition{{Type: "Job.Completed", Summary: "Done."}}
 	const leak = "hunter2"
@@ -130,6 +132,9 @@ func TestCallHasExactlyOneOutcome(t *testing.T) {
 	}
 }
 
+// The log has what has happened, and where; the answer has neither.
+//
+// Clauses: M24-8.2-1
 func TestPanicLeavesItsStackInTheLogOnly(t *testing.T) {
 	var log testkit.Notes
 	k := kerneltest.New(t, &kernel.Options{Log: log.Logger()}, kerneltest.Raw("Job.Run", func(context.Context, message.Message, kernel.Emit) { panic("boom") }))

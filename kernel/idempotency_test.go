@@ -171,6 +171,9 @@ func TestWhoWaitsForTheFirstHasADeadline(t *testing.T) {
 	})
 }
 
+// What would be the same again is an outcome; what failed otherwise runs again.
+//
+// Clauses: M24-4.2.1-1
 func TestErrorsOfTheCallerAreRememberedAndThoseOfTheKernelAreNot(t *testing.T) {
 	for _, c := range []struct {
 		code int
@@ -196,6 +199,8 @@ func TestErrorsOfTheCallerAreRememberedAndThoseOfTheKernelAreNot(t *testing.T) {
 
 // Effect and outcome are one batch: whatever a crash leaves, the command has either
 // happened, and the retry gets its outcome, or it has not, and the retry does it.
+//
+// Clauses: M24-4.2.1-1
 func TestACrashBetweenEffectAndReply(t *testing.T) {
 	for keep := range 2 {
 		synctest.Test(t, func(t *testing.T) {
@@ -249,6 +254,9 @@ func TestARetryWaitsForTheFirstCommit(t *testing.T) {
 	})
 }
 
+// Outcomes are kept for the time that was set, and not longer.
+//
+// Clauses: M24-4.2.1-1 M24-10.3-1
 func TestOutcomesExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.NewMemory()

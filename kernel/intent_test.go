@@ -27,6 +27,8 @@ func outside(t message.Type, h kernel.Handler) kernel.Syscall {
 
 // A process that ends between an effect outside and its outcome leaves an intent. The retry
 // is told so, and does not run.
+//
+// Clauses: M24-4.2.1-1
 func TestAnEffectOutsideIsNotRepeatedAfterACrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.NewMemory()

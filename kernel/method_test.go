@@ -11,6 +11,7 @@ import (
 	"kernos/message"
 )
 
+// Clauses: RPC-1.3-1
 func TestMethodNamesOfTypes(t *testing.T) {
 	for typ, want := range map[message.Type]string{
 		"Content.Hydrate": "content hydrate", "Job.TreeCreate": "job tree_create", "VFS.Read": "vfs read",
@@ -25,6 +26,7 @@ func TestMethodNamesOfTypes(t *testing.T) {
 	}
 }
 
+// Clauses: RPC-1.3-1
 func TestTwoTypesOfOneMethodAreRefused(t *testing.T) {
 	r, err := kernel.NewRegistry(kerneltest.Module("web", kerneltest.Echo("Web.GetURL")))
 	if err != nil {

@@ -17,7 +17,7 @@ const ThroughType message.Type = "Syscall.Call"
 // comes back as it is.
 func (k *Kernel) through(m *message.Message, emit Emit) (*message.Message, Emit, error) {
 	s, ok := k.registry.Lookup(m.Type)
-	if !ok || s.Input.Validate(m.Data) != nil {
+	if !ok || s.fit(m) != nil {
 		return m, emit, nil
 	}
 	inner := *m

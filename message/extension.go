@@ -75,6 +75,21 @@ func (m *Metadata) Keep(object []byte) {
 	m.Extra = string(extra)
 }
 
+// SetExtension sets a member of Extra to a text, in the place of one of that name. A text for which there is no room is left out.
+func (m *Metadata) SetExtension(name, text string) {
+	var extra []byte
+	jsonscan.Members([]byte("{"+m.Extra+"}"), 0, func(other, value []byte) bool {
+		if other := jsonscan.Unquote(other); other != name {
+			extra = appendExtension(extra, other, value)
+		}
+		return true
+	})
+	if set := appendExtension(extra, name, jsonscan.AppendQuoted(nil, text)); len(set) <= MaxExtra {
+		extra = set
+	}
+	m.Extra = string(extra)
+}
+
 // Extension returns the text of a member of Extra, or "".
 func (m *Metadata) Extension(name string) string {
 	if m.Extra == "" {

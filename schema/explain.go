@@ -18,6 +18,7 @@ import (
 	"golang.org/x/text/message"
 
 	"kernos/internal/nearest"
+	"kernos/internal/when"
 )
 
 // Invalid is the error of a value that breaks its schema.
@@ -161,6 +162,12 @@ func (x *explainer) alternatives(v *jsonschema.ValidationError) {
 		x.problem(join(path, names[0]), "a value", "%smissing required field: one of %s", where, strings.Join(names, ", "))
 		x.problems[len(x.problems)-1].rank = 0
 		return
+	}
+	for _, ext := range x.part(v).Extensions {
+		if t, ok := ext.(timeText); ok {
+			x.wants(v, "%s", when.Expected(t.format, t.examples))
+			return
+		}
 	}
 	if len(v.Causes) == 0 {
 		x.about(path, "exactly one form", " fits more than one of the forms that it may have")

@@ -339,6 +339,8 @@ func TestStreamKeepsErrorsWithinALine(t *testing.T) {
 
 // The use of an older version is flagged once per connection: with an event where the caller
 // speaks the current dialect, and in the log in any case. Messages reach handlers migrated.
+//
+// Clauses: M24-10.2-2
 func TestStreamFlagsAnOlderVersionOnce(t *testing.T) {
 	version := func(line, v string) string {
 		return strings.Replace(line, `"metadata":{`, `"metadata":{"schemaVersion":"`+v+`",`, 1)

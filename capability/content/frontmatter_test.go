@@ -93,6 +93,7 @@ func sameFront(a, b *front) bool {
 		slices.Equal(a.tools, b.tools) && a.kind == b.kind && a.compatibility == b.compatibility && a.repaired == b.repaired && slices.Equal(a.duplicate, b.duplicate)
 }
 
+// Clauses: H20-5.3-13
 func TestWhatCantBeReadIsAnError(t *testing.T) {
 	for _, test := range []struct{ name, file string }{
 		{"no end", "---\nname: A\n\nBody.\n"},

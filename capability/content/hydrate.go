@@ -11,7 +11,7 @@ import (
 )
 
 type hydrateInput struct {
-	URI        string            `json:"uri" jsonschema:"minLength=1,example=os://greeting.md" jsonschema_description:"The resource to hydrate, for example os://agents/writer.md. A relative URI starts at the root."`
+	URI        string            `json:"uri" aliases:"path" jsonschema:"minLength=1,example=os://greeting.md" jsonschema_description:"The resource to hydrate, for example os://agents/writer.md. A relative URI starts at the root."`
 	Conditions map[string]string `json:"conditions,omitzero" jsonschema_description:"What holds for the caller, for example {\"platform\":\"web\"}. Skills under skills_if are included if each of their keys has its value here."`
 	Flatten    bool              `json:"flatten,omitzero" jsonschema_description:"Also list what skills depend on, to the end; each skill and tool once. Default: false, and only what the resource itself names is listed."`
 	Lazy       bool              `json:"lazy,omitzero" jsonschema_description:"Leave the text of the resource out, and return the metadata alone; ask again without this for the text. Default: false."`

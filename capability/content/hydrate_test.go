@@ -94,6 +94,7 @@ func TestDependenciesAreResolvedSortedAndListedOnce(t *testing.T) {
 	want(t, c, "os://agents/other.md", strings.ReplaceAll(text, "agents/lead", "agents/other"))
 }
 
+// Clauses: H20-10.4-1 H20-10.4-2
 func TestMoreThanAThousandDependencies(t *testing.T) {
 	const n = 1300
 	files := make(map[string]string)
@@ -141,6 +142,7 @@ func TestMoreThanAThousandDependencies(t *testing.T) {
 	}
 }
 
+// Clauses: H20-5.4-4
 func TestRepeatReadsNothingAndAChangeIsSeen(t *testing.T) {
 	s := newShelf(t, map[string]string{"agents/w.md": writer, "skills/grammar.md": "---\nname: G\ndescription: one\n---\n"})
 	c := New(s, nil)

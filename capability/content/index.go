@@ -16,7 +16,7 @@ import (
 )
 
 type indexInput struct {
-	URI    string `json:"uri" jsonschema:"minLength=1" jsonschema_description:"The folder to search recursively, for example os://skills. os:// is the root."`
+	URI    string `json:"uri" aliases:"path" jsonschema:"minLength=1" jsonschema_description:"The folder to search recursively, for example os://skills. os:// is the root."`
 	Limit  int    `json:"limit,omitempty" jsonschema:"minimum=1,maximum=10000" jsonschema_description:"The most entries to return; default: 1000."`
 	Cursor string `json:"cursor,omitempty" jsonschema_description:"The cursor of the previous reply, to continue after it."`
 }

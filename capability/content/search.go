@@ -13,7 +13,7 @@ import (
 type searchInput struct {
 	Query  string      `json:"query" jsonschema:"minLength=1,maxLength=1000,example=fill in a form" jsonschema_description:"What the skill or agent should be good for, in words of one's own, or its name."`
 	Mode   ranked.Mode `json:"mode,omitempty" jsonschema:"enum=words,enum=meaning,enum=both,default=both" jsonschema_description:"What to go by."`
-	URI    string      `json:"uri,omitempty" jsonschema:"example=os://skills" jsonschema_description:"The folder to search recursively; default: os://, the root."`
+	URI    string      `json:"uri,omitempty" aliases:"path" jsonschema:"example=os://skills" jsonschema_description:"The folder to search recursively; default: os://, the root."`
 	Limit  int         `json:"limit,omitempty" jsonschema:"minimum=1,maximum=100,default=10" jsonschema_description:"How many entries at most."`
 	Cursor string      `json:"cursor,omitempty" jsonschema:"maxLength=40" jsonschema_description:"The cursor of the previous reply, with all other parameters unchanged."`
 }

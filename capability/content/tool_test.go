@@ -18,6 +18,7 @@ import (
 // agentOf is an agent that has one tool.
 func agentOf(tool string) string { return "---\ntools: [" + tool + "]\n---\n" }
 
+// Clauses: H20-6.2-1
 func TestWhatToolsSay(t *testing.T) {
 	long := strings.Repeat("é", maxDescription)
 	for _, test := range []struct{ name, script, want string }{
@@ -73,6 +74,7 @@ func TestToolsThatAreNotThere(t *testing.T) {
 	}
 }
 
+// Clauses: H20-10.3-3
 func TestPolicyThatExecutesNothing(t *testing.T) {
 	files, dir := directory(t, map[string]string{"agent.md": agentOf("it"), "it": "#!/bin/sh\ntouch ran\necho it\n"})
 	if got := tool1(t, New(files, &Options{Execute: ExecuteNone}), "os://agent.md"); got != "ERROR: EXECUTION_SKIPPED" {
@@ -121,6 +123,7 @@ func TestToolThatFailedIsAskedAgain(t *testing.T) {
 	}
 }
 
+// Clauses: H20-10.3-2
 func TestToolSeesNoSecrets(t *testing.T) {
 	t.Setenv("KERNOS_TOKEN", "hunter2")
 	t.Setenv("SSH_AUTH_SOCK", "/tmp/agent")
@@ -138,6 +141,8 @@ func TestToolSeesNoSecrets(t *testing.T) {
 }
 
 // A tool that never ends is killed with all that it has started, once its time is over.
+//
+// Clauses: H20-6.2-3
 func TestTimeoutKillsTheWholeGroup(t *testing.T) {
 	files, dir := directory(t, map[string]string{
 		"agent.md": agentOf("it"),
@@ -209,6 +214,7 @@ func TestLeftoverDoesNotHoldUp(t *testing.T) {
 	}
 }
 
+// Clauses: H20-10.3-2
 func TestEndlessOutputIsCut(t *testing.T) {
 	files, _ := directory(t, map[string]string{"agent.md": agentOf("it"), "it": "#!/bin/sh\ntrap '' PIPE\nwhile :; do echo yes 2>&-; done\n"})
 	got := tool1(t, New(files, nil), "os://agent.md")

@@ -20,7 +20,7 @@ import (
 const maxPlaintext = 8 << 10
 
 type sealInput struct {
-	Plaintext string `json:"plaintext" jsonschema:"format=password,writeOnly=true" jsonschema_description:"The secret: text of at most 8,192 bytes."`
+	Plaintext string `json:"plaintext" aliases:"secret" jsonschema:"format=password,writeOnly=true" jsonschema_description:"The secret: text of at most 8,192 bytes."`
 	Key       string `json:"key,omitempty" jsonschema_description:"The key to seal with: a kid as Crypto.Derive names it (ssh-fp:SHA256:…, kernos-local:SHA256:…), or a fingerprint as ssh-add -l does (SHA256:…). Without it, the kernel's own choice: the first Ed25519 key of ssh-agent, else its first RSA key; the local key where there is no agent."`
 	AAD       string `json:"aad,omitempty" jsonschema:"maxLength=256" jsonschema_description:"Text that the sealed string is bound to, such as what the secret is for. It can be read in the sealed string and can't be changed."`
 

@@ -16,7 +16,7 @@ import (
 )
 
 type describeInput struct {
-	Name  string   `json:"name,omitempty" jsonschema:"minLength=1" jsonschema_description:"Type of a syscall, such as Memory.Get, in any spelling: memory_get. Without it, the reply describes messages."`
+	Name  string   `json:"name,omitempty" aliases:"type" jsonschema:"minLength=1" jsonschema_description:"Type of a syscall, such as Memory.Get, in any spelling: memory_get. Without it, the reply describes messages."`
 	Names []string `json:"names,omitempty" jsonschema:"minItems=1,maxItems=32" jsonschema_description:"Several types, described at once."`
 }
 

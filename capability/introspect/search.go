@@ -55,8 +55,8 @@ func (c catalog) search(ctx context.Context, in searchInput) (searchOutput, erro
 }
 
 type callInput struct {
-	Type message.Type   `json:"type" jsonschema:"minLength=1,maxLength=256" jsonschema_description:"The syscall to call."`
-	Data jsontext.Value `json:"data,omitempty" jsonschema_description:"What it takes; Syscall.Describe has the schema. Default: {}."`
+	Type message.Type   `json:"type" aliases:"name" jsonschema:"minLength=1,maxLength=256" jsonschema_description:"The syscall to call."`
+	Data jsontext.Value `json:"data,omitempty" aliases:"payload" jsonschema_description:"What it takes; Syscall.Describe has the schema. Default: {}."`
 }
 
 // call is answered by the kernel: see [kernel.ThroughType].

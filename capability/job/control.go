@@ -153,7 +153,7 @@ func (j *Jobs) retry(ctx context.Context, in idInput) (startOutput, error) {
 }
 
 type pauseInput struct {
-	JobID          string `json:"jobId,omitzero" jsonschema:"maxLength=64" jsonschema_description:"A schedule."`
+	JobID          string `json:"jobId,omitzero" aliases:"job_id,id" jsonschema:"maxLength=64" jsonschema_description:"A schedule."`
 	ConcurrencyKey string `json:"concurrencyKey,omitzero" jsonschema:"maxLength=128" jsonschema_description:"The jobs with this concurrencyKey."`
 }
 

@@ -20,7 +20,7 @@ import (
 )
 
 type idInput struct {
-	JobID string `json:"jobId" jsonschema:"minLength=1,maxLength=64" jsonschema_description:"The job, as Job.Start replied it, or its short form: its beginning and its end with … between them."`
+	JobID string `json:"jobId" aliases:"job_id,id" jsonschema:"minLength=1,maxLength=64" jsonschema_description:"The job, as Job.Start replied it, or its short form: its beginning and its end with … between them."`
 }
 
 // Info is what callers see of a job.
@@ -151,7 +151,7 @@ type resultOutput struct {
 }
 
 type resultInput struct {
-	JobID string `json:"jobId" jsonschema:"minLength=1,maxLength=64" jsonschema_description:"The job, as Job.Start replied it, or its short form: its beginning and its end with … between them."`
+	JobID string `json:"jobId" aliases:"job_id,id" jsonschema:"minLength=1,maxLength=64" jsonschema_description:"The job, as Job.Start replied it, or its short form: its beginning and its end with … between them."`
 	Log   bool   `json:"log,omitzero" jsonschema_description:"Also return what the job has said; then it need not have ended."`
 }
 
@@ -267,7 +267,7 @@ func matches(in *listInput, r *record) bool {
 }
 
 type waitInput struct {
-	JobID   string    `json:"jobId" jsonschema:"minLength=1,maxLength=64" jsonschema_description:"The job, as Job.Start replied it, or its short form: its beginning and its end with … between them."`
+	JobID   string    `json:"jobId" aliases:"job_id,id" jsonschema:"minLength=1,maxLength=64" jsonschema_description:"The job, as Job.Start replied it, or its short form: its beginning and its end with … between them."`
 	Timeout when.Span `json:"timeout,omitzero" jsonschema_description:"How long to wait: milliseconds, or a text such as 30s. Then the reply reports how far the job is. Default: until it has ended."`
 }
 

@@ -52,6 +52,7 @@ func (j *Jobs) keptPayload(name message.Type, payload []byte) (kept json.RawMess
 	if k == nil {
 		return json.RawMessage(kernel.RefusedData), true
 	}
+	payload, note := k.Renamed(name, payload)
 	s, ok := k.Registry().Lookup(name)
 	switch {
 	case ok && s.Input != schema.Any && !strings.Contains(string(payload), `"$from"`) && s.Input.Validate(payload) != nil,
@@ -60,7 +61,8 @@ func (j *Jobs) keptPayload(name message.Type, payload []byte) (kept json.RawMess
 	case !ok:
 		s = unknownSyscall(name)
 	}
-	return kernel.WithoutSecrets(s, message.KindCommand, payload)
+	kept, changed = kernel.WithoutSecrets(s, message.KindCommand, payload)
+	return kept, changed || note != ""
 }
 
 // unknownSyscall stands for one whose program isn't connected.

@@ -61,6 +61,8 @@ func TestAYearOfCron(t *testing.T) {
 }
 
 // Three weeks, with the end of a February, in which schedules run.
+//
+// Clauses: E24-10.4-5
 func TestSchedulesRunWhenTheyAreDue(t *testing.T) {
 	test(t, "UTC", func(t *testing.T, w *world) {
 		w.stop()

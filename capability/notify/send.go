@@ -21,7 +21,7 @@ const maxWaiting = 100
 const sentEvent message.Type = "Notify.Sent"
 
 type sendInput struct {
-	Text  string `json:"text" jsonschema:"minLength=1,maxLength=2000" jsonschema_description:"What the person is told."`
+	Text  string `json:"text" aliases:"content" jsonschema:"minLength=1,maxLength=2000" jsonschema_description:"What the person is told."`
 	Title string `json:"title,omitzero" jsonschema:"maxLength=200" jsonschema_description:"A heading of a few words."`
 	To    string `json:"to,omitzero" jsonschema:"maxLength=64" jsonschema_description:"The name of a target outside that the owner has configured; Notify.Targets lists them. Default: open chats and consoles show it."`
 }

@@ -452,6 +452,7 @@ func TestACallIsFinishedByItsVersion(t *testing.T) {
 	}
 }
 
+// Clauses: M24-8.5-2 M24-10.5-4
 func TestRegistrationsAreLimited(t *testing.T) {
 	w := newWorld(t, nil)
 	w.token("one", principal.Grant{Preset: principal.Agent})

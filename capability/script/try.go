@@ -164,6 +164,7 @@ type trial struct {
 // Call implements [engine.Host].
 func (t *trial) Call(ctx context.Context, typ string, data json.RawMessage) (json.RawMessage, error) {
 	s, _ := t.k.Registry().Lookup(message.Type(typ))
+	data, _ = t.k.Renamed(message.Type(typ), data)
 	t.mu.Lock()
 	i := len(t.out.Calls)
 	t.out.Calls = append(t.out.Calls, testCall{Type: typ, Data: shown(s, message.KindCommand, data)})

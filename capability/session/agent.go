@@ -171,7 +171,7 @@ type askInput struct {
 	Agent  string `json:"agent,omitzero" jsonschema:"maxLength=1024" jsonschema_description:"The agent file to ask. Default: none."`
 	Model  string `json:"model,omitzero" jsonschema:"maxLength=128" jsonschema_description:"The model. Default: the default model."`
 	System string `json:"system,omitzero" jsonschema_description:"The system message."`
-	Text   string `json:"text" jsonschema:"minLength=1" jsonschema_description:"What to ask."`
+	Text   string `json:"text" aliases:"content" jsonschema:"minLength=1" jsonschema_description:"What to ask."`
 
 	Tools  []jsontext.Value `json:"tools,omitzero" jsonschema:"maxItems=256" jsonschema_description:"The syscalls that the model is offered, as names or patterns. Default: those of the agent, or a small set with Syscall.Search and Syscall.Call for the rest. [] is none."`
 	Budget *Budget          `json:"budget,omitzero" jsonschema_description:"What the answer may use."`

@@ -209,7 +209,7 @@ func (r *runner) answered(c *change, outcome *message.Message) error {
 		case typeCalls:
 			calls = stored
 			for _, call := range whole {
-				t.Calls = append(t.Calls, callState{ID: call.ID, Name: message.Type(call.Name), Args: call.Args})
+				t.Calls = append(t.Calls, callOf(r.k, &call))
 			}
 		}
 	}

@@ -32,7 +32,7 @@ type turnOutput struct {
 
 type sendInput struct {
 	sessionInput
-	Text  string `json:"text,omitzero" jsonschema_description:"What to say."`
+	Text  string `json:"text,omitzero" aliases:"content" jsonschema_description:"What to say."`
 	Files []File `json:"files,omitzero" jsonschema:"maxItems=64" jsonschema_description:"Files to go with it."`
 	Model string `json:"model,omitzero" jsonschema:"maxLength=128" jsonschema_description:"The model of the session from now on, as Model.List names it. Default: it stays the same."`
 	Wait  bool   `json:"wait,omitzero" jsonschema_description:"Stream the turn until it has ended, and reply with its status and text. Default: reply once the input is durable."`

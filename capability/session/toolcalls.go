@@ -176,6 +176,13 @@ func (r *runner) begunAgain(id string) {
 	delete(r.started, id)
 }
 
+// callOf returns the state of a call that a model has just made, with the arguments as the kernel reads them: rules and
+// people decide about those.
+func callOf(k *kernel.Kernel, c *Call) callState {
+	args, _ := k.Renamed(message.Type(c.Name), c.Args)
+	return callState{ID: c.ID, Name: message.Type(c.Name), Args: args}
+}
+
 // final returns the syscall that a call finally runs, and its data.
 func (c *callState) final() (message.Type, []byte) {
 	args := []byte(c.Args)

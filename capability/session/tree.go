@@ -212,7 +212,8 @@ func (x *Sessions) rewind(ctx context.Context, in rewindInput) (out rewindOutput
 			denied[m.CallID] = true
 		}
 		for _, c := range m.Calls {
-			final, _ := (&callState{Name: message.Type(c.Name), Args: c.Args}).final()
+			call := callOf(k, &c)
+			final, _ := call.final()
 			if known, ok := k.Registry().Lookup(final); !denied[c.ID] && (!ok || known.Kind == message.KindCommand) {
 				out.Commands = append(out.Commands, undone{m.Seq, c.ID, c.Name, c.Args})
 			}

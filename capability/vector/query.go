@@ -27,7 +27,7 @@ const (
 
 type queryInput struct {
 	Collection string                    `json:"collection" jsonschema:"minLength=1,maxLength=128" jsonschema_description:"The collection."`
-	Text       string                    `json:"text,omitempty" jsonschema:"maxLength=8192" jsonschema_description:"What to look for, in a collection of texts. Either this or vector."`
+	Text       string                    `json:"text,omitempty" aliases:"content" jsonschema:"maxLength=8192" jsonschema_description:"What to look for, in a collection of texts. Either this or vector."`
 	Vector     []float32                 `json:"vector,omitempty" jsonschema:"maxItems=8192" jsonschema_description:"The vector to look for. Either this or text."`
 	Limit      int                       `json:"limit,omitempty" jsonschema:"minimum=1,maximum=100" jsonschema_description:"The most hits to return; default: 10."`
 	Filter     map[string]jsontext.Value `json:"filter,omitempty" jsonschema_description:"Only items whose metadata has, for each field, this value, one of a list of values, or a value within bounds: {\"lang\":\"en\",\"year\":{\"gte\":2020},\"tag\":[\"a\",\"b\"],\"path\":{\"prefix\":\"docs/\"}}. It applies before the nearest are picked."`

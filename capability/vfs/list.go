@@ -13,7 +13,7 @@ import (
 )
 
 type listInput struct {
-	URI       string `json:"uri,omitempty" jsonschema_description:"The directory to list, for example os://agents. Default: the root."`
+	URI       string `json:"uri,omitempty" aliases:"path" jsonschema_description:"The directory to list, for example os://agents. Default: the root."`
 	Recursive bool   `json:"recursive,omitempty" jsonschema_description:"true: everything below it. Links to directories are not followed."`
 	Cursor    string `json:"cursor,omitempty" jsonschema_description:"The cursor of the previous reply, to continue after it."`
 	Limit     int    `json:"limit,omitempty" jsonschema:"minimum=1,maximum=10000" jsonschema_description:"The most entries to return; default: 100."`

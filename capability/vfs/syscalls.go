@@ -19,7 +19,7 @@ import (
 )
 
 type readInput struct {
-	URI string `json:"uri" jsonschema:"minLength=1,example=os://proc/version" jsonschema_description:"The file to read, for example os://agents/writer.md. A relative URI starts at the root."`
+	URI string `json:"uri" aliases:"path" jsonschema:"minLength=1,example=os://proc/version" jsonschema_description:"The file to read, for example os://agents/writer.md. A relative URI starts at the root."`
 }
 
 type readOutput struct {
@@ -94,7 +94,7 @@ func milliseconds(t time.Time) int64 {
 }
 
 type writeInput struct {
-	URI        string               `json:"uri" jsonschema:"minLength=1" jsonschema_description:"File to write, for example os://memory/notes/today.md. Directories above it are made."`
+	URI        string               `json:"uri" aliases:"path" jsonschema:"minLength=1" jsonschema_description:"File to write, for example os://memory/notes/today.md. Directories above it are made."`
 	Content    *string              `json:"content,omitempty" jsonschema:"oneof_required=content" jsonschema_description:"The new content. Either this or contentRef."`
 	ContentRef *message.BlobPointer `json:"contentRef,omitempty" jsonschema:"oneof_required=contentRef" jsonschema_description:"A pointer to the new content, if it is binary or too large for a message: at most 64 MB."`
 	IfVersion  string               `json:"ifVersion,omitempty" jsonschema_description:"Write only if the file has this version, which VFS.Read returns; none: only if it does not exist. Otherwise the reply is a 409 error."`
@@ -176,7 +176,7 @@ func (t *Tree) redact(data json.RawMessage) json.RawMessage {
 }
 
 type deleteInput struct {
-	URI       string `json:"uri" jsonschema:"minLength=1,example=os://memory/notes/today.md" jsonschema_description:"File or directory to delete."`
+	URI       string `json:"uri" aliases:"path" jsonschema:"minLength=1,example=os://memory/notes/today.md" jsonschema_description:"File or directory to delete."`
 	Recursive bool   `json:"recursive,omitempty" jsonschema_description:"true: delete a directory with everything in it. Otherwise it must be empty."`
 }
 
@@ -205,7 +205,7 @@ func (t *Tree) deleteCall(ctx context.Context, in deleteInput) (deleteOutput, er
 }
 
 type resolveInput struct {
-	URI  string `json:"uri" jsonschema:"minLength=1" jsonschema_description:"The URI to resolve: os://a/b, /a/b, or relative such as ../b. An https address stays as it is."`
+	URI  string `json:"uri" aliases:"path" jsonschema:"minLength=1" jsonschema_description:"The URI to resolve: os://a/b, /a/b, or relative such as ../b. An https address stays as it is."`
 	Base string `json:"base,omitempty" jsonschema_description:"The URI of the resource that a relative uri appears in, or of its directory if it ends with a slash. Default: the root."`
 }
 

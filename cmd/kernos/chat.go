@@ -31,9 +31,10 @@ With nothing configured, model servers on this machine and keys in the environme
 looked for (kernos model detect), and otherwise the model demo answers, which is built in.
 
 -p TEXT is for scripts: it sends one message, prints the replies and ends with the turn, as
-TEXT does where there is no terminal. Standard input that isn't one goes with the text. The status is 0 if the turn is
-done, 1 if it has failed, 3 if a call needs an approval (the turn waits for it), 130 if an
-interrupt has ended it. --json prints the messages of the turn, one per line.`,
+TEXT does where there is no terminal. Standard input that isn't a terminal goes with the
+text. The status is 0 if the turn is done, 1 if it has failed, 3 if a call needs an approval
+(the turn waits for it), 130 if an interrupt has ended it. --json prints the messages of the
+turn, one per line.`,
 		Example: `  kernos chat
   kernos chat "What can you do?"
   kernos chat --agent os://agents/writer.md --model local

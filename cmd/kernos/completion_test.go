@@ -42,7 +42,7 @@ func TestCompletionInBash(t *testing.T) {
 	}{
 		{"kernos mem", "memory"},
 		{"kernos do", "doctor"},
-		{"kernos memory ", "delete,get,history,increment,list,search,set"},
+		{"kernos memory ", "delete,get,history,increment,list,restore,search,set"},
 		{"kernos memory s", "search,set"},
 		{"kernos memory set --valueRef.s", "--valueRef.scheme"},
 		{"kernos memory set --t", "--ttl,--template,--timeout"},

@@ -222,7 +222,9 @@ func TestHostileData(t *testing.T) {
 func (w *world) hydrate(text string, i int) {
 	w.Helper()
 	quote := func(text string) string { q, _ := json.Marshal(text); return string(q) }
-	store := func(key, value string) { w.ask("Memory.Set", "command", `{"key":`+quote(key)+`,"value":`+quote(value)+`}`) }
+	store := func(key, value string) {
+		w.ask("Memory.Set", "command", `{"key":`+quote(key)+`,"value":`+quote(value)+`}`)
+	}
 	store("skill.md", "---\nname: "+quote("name "+text)+"\ndescription: "+quote("description "+text)+"\n---\n")
 	store("agent.md", "---\nskills: [./skill.md]\n---\ncontent "+text)
 	w.goTo(`/call/content/hydrate?data=` + eval[string](w, fmt.Sprintf(`encodeURIComponent('{"uri":"os://memory/agent.md","checksums":%t}')`, i%2 == 0)))

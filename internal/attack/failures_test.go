@@ -62,6 +62,8 @@ func (w *world) overMCP(secret string, requests []request) []outcome {
 
 // Every failure is recorded, on every wire, also of calls whose successes aren't: each error that a caller gets answers a
 // recorded request of its type.
+//
+// Clauses: M24-10.1-1
 func TestEveryFailureIsRecorded(t *testing.T) {
 	w := open(t)
 	console, agent := w.token("screen", `"preset":"console"`), w.token("model", `"preset":"agent"`)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"kernos/internal/when"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/schema"
@@ -138,6 +139,9 @@ func parametersOf(t testing.TB, s *kernel.Syscall) (all []parameter) {
 			}
 			walk(defs[name], path, depth+1)
 			return
+		}
+		if m["format"] == when.FormatTime || m["format"] == when.FormatSpan {
+			return // the schema takes no text there but a time
 		}
 		for _, choice := range []string{"oneOf", "anyOf", "allOf"} {
 			list, _ := m[choice].([]any)

@@ -320,7 +320,6 @@ func TestEveryReachIsDeclared(t *testing.T) {
 
 // unreachable are parameters that no probe can be made for, with the reasons.
 var unreachable = map[string]string{
-	"Job.Start retry/backoff": "a time", "Job.Start steps/[]/retry/backoff": "a time",
 	"Kernel.Backup key/salt": "base64", "Kernel.Backup key/text": "base64",
 	"Syscall.Register version": "a version, by its pattern",
 }

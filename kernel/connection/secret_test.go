@@ -39,6 +39,8 @@ func (d *records) RecordWith(_ *store.Batch, rs []kernel.Record, apply func() er
 }
 
 // What a program on a connection answers is recorded as it comes in and as it goes out.
+//
+// Clauses: M24-8.2-1
 func TestAPeerRepeatsASecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rec := new(records)

@@ -155,6 +155,7 @@ func TestServeAnswersOnlyWhatAsks(t *testing.T) {
 	}
 }
 
+// Clauses: M24-4.7.1-2
 func TestServeSurvivesHandlersThatPanicOrEndTheirGoroutine(t *testing.T) {
 	for name, end := range map[string]func(){"panic": func() { panic("x") }, "exit": runtime.Goexit} {
 		for _, aside := range []bool{false, true} {

@@ -40,6 +40,7 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
+// Clauses: M24-8.3-1 M24-8.3-2
 func TestLineOf200MBCostsLessThan1MB(t *testing.T) {
 	for _, test := range []struct {
 		name string

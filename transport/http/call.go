@@ -101,6 +101,9 @@ func writeOutcome(w http.ResponseWriter, o *rpc.Outcome, remote *blobs.Remote) {
 	if o.Deprecated.What != "" {
 		flag(w.Header(), o.Deprecated)
 	}
+	if o.Note != "" {
+		w.Header().Set("Kernos-Note", o.Note)
+	}
 	if o.Err == nil {
 		transport.WriteJSON(w, http.StatusOK, append(remote.Outward(o.Data), '\n'))
 		return

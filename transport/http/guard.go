@@ -293,7 +293,7 @@ func (g *Guard) page(r *http.Request) (origin string, foreign, ok bool) {
 }
 
 // exposed are the headers of answers that a page of another origin may see.
-const exposed = "Kernos-Request, Kernos-Stream, Kernos-Deprecated, Deprecation, Sunset, ETag, Content-Range, Retry-After"
+const exposed = "Kernos-Request, Kernos-Stream, Kernos-Note, Kernos-Deprecated, Deprecation, Sunset, ETag, Content-Range, Retry-After"
 
 // preflight answers a browser that asks what a page of another origin may send. The browser asks without
 // the token.

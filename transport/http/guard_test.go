@@ -14,6 +14,8 @@ import (
 )
 
 // Those are the headers that browsers send, as Chromium and Firefox write them.
+//
+// Clauses: RPC-8.1-1
 func TestWhoComesIn(t *testing.T) {
 	s := open(t, siteOptions{guard: &Guard{Hosts: []string{"agent.example.com", "app.example.com"}, Origins: []string{"https://app.example.com"}, Authenticate: authenticate}})
 	_, port, _ := net.SplitHostPort(s.addr)

@@ -31,6 +31,8 @@ func bearing(name string) []string { return []string{"Authorization", "Bearer " 
 
 // Whatever tells what can be called tells a caller of what it may call, and of nothing else:
 // neither names nor schemas nor suggestions, and the hash is one of its own.
+//
+// Clauses: RPC-8.1-1
 func TestACallerIsShownWhatItMayCall(t *testing.T) {
 	guard, _ := tokens(t, map[string]principal.Grant{
 		"all":  {Preset: principal.Console},

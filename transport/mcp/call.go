@@ -56,6 +56,13 @@ func callTool(x *exchange) {
 		x.refuse(t.syscall.Type, jsonrpc.Invalid("Invalid params: arguments must be an object"))
 		return
 	}
+	data, note := x.s.k.Renamed(t.syscall.Type, data)
+	if t.syscall.Type == kernel.ThroughType {
+		inner := ""
+		if data, inner = x.s.k.Renamed(t.syscall.Type, set.through(data)); inner != "" {
+			note = strings.TrimPrefix(note+"; "+inner, "; ")
+		}
+	}
 	if x.header != nil && !t.agrees(x.header, data) {
 		x.refuse(t.syscall.Type, mismatch("the headers "+mcp.HeaderParam+"* must repeat the parameters that the tool's schema marks with x-mcp-header"))
 		return
@@ -64,9 +71,6 @@ func callTool(x *exchange) {
 		if data = jsonscan.Member(data, "data"); data == nil {
 			data = json.RawMessage("null")
 		}
-	}
-	if t.syscall.Type == kernel.ThroughType {
-		data = set.through(data)
 	}
 	data = blobs.RemoteOf(x.ctx).Inward(data)
 	m := message.Message{Kind: t.syscall.Kind, Type: t.syscall.Type, Data: data}
@@ -86,6 +90,7 @@ func callTool(x *exchange) {
 		x.refuse(t.syscall.Type, jsonrpc.Invalid("Invalid params: "+wrong))
 		return
 	}
+	kernel.Noted(&m, note)
 	x.s.k.Stamp(&m)
 	x.tool, x.data = t, data
 	x.session.calls(x, m.Metadata.ID)
@@ -220,7 +225,7 @@ func (x *exchange) emit(m message.Message) {
 		body := jsonscan.AppendCompact(nil, m.Data)
 		x.sendResult(append(x.beginResult(resultComplete, len(body)), body[1:len(body)-1]...))
 	default:
-		x.sendResult(x.appendResult(x.beginResult(resultComplete, 2*len(shown)), shown, m.Data, large))
+		x.sendResult(x.appendResult(x.beginResult(resultComplete, 2*len(shown)), shown, m.Data, large, m.Metadata.Extension(kernel.Note)))
 	}
 }
 

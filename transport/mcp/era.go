@@ -5,10 +5,12 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+	"strconv"
 
 	"kernos/internal/jsonscan"
 	"kernos/internal/mcp"
 	"kernos/internal/visible"
+	"kernos/kernel"
 	"kernos/message"
 	"kernos/transport/mcp/jsonrpc"
 )
@@ -67,6 +69,17 @@ const instructions = "Kernos keeps memory, files, jobs, sealed secrets and histo
 	"For a reminder, start Notify.Send with Job_Start: {name: \"Notify.Send\", payload: {text}, at: \"in 8 seconds\"}. " +
 	"Syscall.Register makes a new tool of JavaScript; Syscall_Describe says how."
 
+// instructions are those for a caller, with how many tools aren't listed for it.
+func (x *exchange) instructions(modern bool) string {
+	caller := kernel.SenderIn(x.ctx).Principal()
+	set, _ := x.s.toolsOf(caller)
+	more := len(set.tools) - len(set.chosen(caller.ID(), x.choice, modern))
+	if more == 0 {
+		return instructions
+	}
+	return instructions + " " + strconv.Itoa(more) + " more operations aren't listed as tools: Syscall_Search finds them."
+}
+
 // A capability has what the server can do of one kind.
 type capability map[string]bool
 
@@ -95,14 +108,14 @@ func initialize(x *exchange) {
 		Capabilities    any             `json:"capabilities"`
 		ServerInfo      json.RawMessage `json:"serverInfo"`
 		Instructions    string          `json:"instructions"`
-	}{c.version, capabilities(false), x.s.info, instructions}))
+	}{c.version, capabilities(false), x.s.info, x.instructions(false)}))
 }
 
 // discover answers server/discover of a client of the stateless era.
 func discover(x *exchange) {
-	x.respondFor(hour, membersOf(struct {
+	x.respondFor(soon, membersOf(struct {
 		SupportedVersions []string `json:"supportedVersions"`
 		Capabilities      any      `json:"capabilities"`
 		Instructions      string   `json:"instructions"`
-	}{versions, capabilities(true), instructions}))
+	}{versions, capabilities(true), x.instructions(true)}))
 }

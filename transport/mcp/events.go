@@ -161,6 +161,9 @@ func (e *eventStream) serve(w http.ResponseWriter, r *http.Request, stopping <-c
 		left = e.wait(r.Context().Done(), stopping)
 	}
 	if !left && e.w == w {
+		if e.final == nil && e.events == nil { // a call that was canceled has no response
+			e.events = transport.BeginEvents(w, nil)
+		}
 		e.writeFinal()
 	}
 	if e.w == w { // another request may have taken its place

@@ -55,6 +55,11 @@ func TestLargeReplies(t *testing.T) {
 		}
 		o.Modules = append(o.Modules, kernel.Module{Name: "fixture", Version: "1.0.0", Summary: "Fixtures.", Syscalls: all})
 	})
+	core := connect(t, d, agent(t, principal.Grant{Preset: principal.Agent, Allow: []string{"Fixture.*"}}), "core")
+	core.initialize(`{}`) // its list has no output schemas: what is structured would hide the excerpt
+	if got, _ := core.callTool(1, `"name":"Fixture.Page","arguments":{}`); got.Result.StructuredContent != nil || !strings.Contains(got.Result.Content[0].Text, "bodyBeginning") {
+		t.Errorf("a large reply has %s beside its excerpt", got.Result.StructuredContent)
+	}
 	for era, meta := range map[string]string{"2025-11-25": "", "2026-07-28": "," + modernMeta} {
 		t.Run(era, func(t *testing.T) {
 			c := connect(t, d, agent(t, principal.Grant{Preset: principal.Agent, Allow: []string{"Fixture.*"}}), "all")

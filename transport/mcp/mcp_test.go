@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"kernos/daemon"
+	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/kernel/kerneltest"
 	"kernos/kernel/principal"
@@ -396,6 +397,30 @@ func TestCancellation(t *testing.T) {
 	c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
 	c.send(request(8, "ping", ``))
 	check(t, "the next response", c.next(), `"id":8`)
+}
+
+// Over HTTP, its answer is a stream without an event: clients refuse an answer without a content type.
+func TestCancellationOverHTTP(t *testing.T) {
+	_, address := serve(t, fixtures)
+	session := sendHTTP(t, address, "POST", request(1, "initialize", `"protocolVersion":"2025-11-25","capabilities":{}`)).Header.Get("Mcp-Session-Id")
+	answer := make(chan *http.Response, 1)
+	go func() {
+		answer <- sendHTTP(t, address, "POST", request(7, "tools/call", `"name":"Fixture_Wait"`), "Mcp-Session-Id", session)
+	}()
+	var got *http.Response
+	testkit.Until(t, "the call has ended", func() bool { // what is cancelled may not have come yet
+		_ = sendHTTP(t, address, "POST", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`, "Mcp-Session-Id", session).Body.Close()
+		select {
+		case got = <-answer:
+			return true
+		default:
+			return false
+		}
+	})
+	text, err := io.ReadAll(got.Body)
+	if kind := got.Header.Get("Content-Type"); err != nil || !strings.HasPrefix(kind, "text/event-stream") || strings.Contains(string(text), "data:") {
+		t.Errorf("%v: %q: %s", err, kind, text)
+	}
 }
 
 // sendHTTP sends a request over HTTP, and returns the answer.

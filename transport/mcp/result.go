@@ -73,11 +73,16 @@ func (x *exchange) sendResult(dst []byte) {
 }
 
 // appendResult appends the members of a result: what is shown of it as text, links to what isn't, and data as it is where the
-// client can take that.
-func (x *exchange) appendResult(dst, shown, data []byte, large []kernel.Moved) []byte {
+// client can take that. A client that prefers data would lose the excerpt of a large one, which it gets only if the list has
+// said what it looks like.
+func (x *exchange) appendResult(dst, shown, data []byte, large []kernel.Moved, note string) []byte {
 	dst = append(dst, `"content":[`...)
-	dst = append(x.appendLinks(appendText(dst, shown), large), ']')
-	if data[0] == '{' || x.client.modern {
+	dst = x.appendLinks(appendText(dst, shown), large)
+	if note != "" {
+		dst = appendText(append(dst, ','), jsonscan.AppendQuoted(nil, "note: "+note))
+	}
+	dst = append(dst, ']')
+	if (data[0] == '{' || x.client.modern) && (len(large) == 0 || !x.choice.isCore()) {
 		dst = jsonscan.AppendCompact(append(dst, `,"structuredContent":`...), data)
 	}
 	return dst

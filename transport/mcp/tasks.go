@@ -163,7 +163,7 @@ func (x *exchange) taskResult(info *jobInfo) json.RawMessage {
 	if t := set.byName[string(info.Name)]; t != nil && t.content && len(jsonscan.Member(info.Result, "content")) > 0 {
 		return info.Result
 	}
-	return append(x.appendResult([]byte{'{'}, info.Result, info.Result, nil), '}')
+	return append(x.appendResult([]byte{'{'}, info.Result, info.Result, nil, ""), '}')
 }
 
 // fail shows the outcome of a failed job. An error of the caller's is a result, as it is for a

@@ -199,35 +199,40 @@ func (s *Server) listed(caller *principal.Principal, c choice, modern bool, afte
 	return list
 }
 
-// coreBytes is how many bytes coreTools may have. The response around them has less than 300, and all of it
-// less than 9,000.
-const coreBytes = 8700
+// codeBytes is how many bytes of coreTools the code of others may have, which can register as much as they like. What
+// the kernel has itself has less than 9,000.
+const codeBytes = 4000
 
-// chosen returns the tools of a choice that are listed for a caller, by name. Others can register as much code as they
-// like: coreTools has what fits of it, and Syscall.Search finds the rest.
+// chosen returns the tools of a choice that are listed for a caller, by name. Of the code of others, coreTools has what fits,
+// the owner's first, and Syscall.Search finds the rest.
 func (t *toolset) chosen(caller principal.ID, c choice, modern bool) (all []*tool) {
-	size := 0
+	var others []*tool
 	for _, one := range t.tools {
-		if c.has(one) {
-			all = append(all, one)
-			if t.code && c.isCore() && !one.foreign(caller) {
-				size += len(one.append(nil, caller, modern, false)) + 1
-			}
+		if !c.has(one) {
+			continue
+		}
+		all = append(all, one)
+		if c.isCore() && one.foreign(caller) {
+			others = append(others, one)
 		}
 	}
-	if !t.code || !c.isCore() {
-		return all
-	}
-	return slices.DeleteFunc(all, func(one *tool) bool {
-		if !one.foreign(caller) {
-			return false
-		}
+	slices.SortStableFunc(others, func(a, b *tool) int { return cmp.Compare(a.ofOthers(), b.ofOthers()) })
+	size, left := 0, make(map[*tool]bool)
+	for _, one := range others {
 		with := size + len(one.append(nil, caller, modern, false)) + 1
-		if with <= coreBytes {
+		if left[one] = with > codeBytes; !left[one] {
 			size = with
 		}
-		return with > coreBytes
-	})
+	}
+	return slices.DeleteFunc(all, func(one *tool) bool { return left[one] })
+}
+
+// ofOthers is 0 for the owner's code, and 1 for that of other principals.
+func (t *tool) ofOthers() int {
+	if t.syscall.Author.ID == principal.OwnerID {
+		return 0
+	}
+	return 1
 }
 
 // foreign reports whether a tool is code that another principal has registered.
@@ -316,7 +321,7 @@ func hints(s *kernel.Syscall) string {
 	}
 	text := `{"readOnlyHint":false`
 	inside := s.Provider == kernel.BuiltIn && (s.Effect == kernel.InStore || s.Effect == kernel.Transient)
-	if inside && !s.Destroys {
+	if inside && !s.Destroys && !s.Repeat.Has(kernel.Idempotent) { // what is idempotent takes the place of what was there
 		text += `,"destructiveHint":false`
 	}
 	if s.Repeat.Has(kernel.Idempotent) {

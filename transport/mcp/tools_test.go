@@ -75,16 +75,17 @@ func TestCodeOfOthersInTheDefaultList(t *testing.T) {
 	}
 	for _, meta := range []string{``, modernMeta} {
 		list := mine.ask(3, "tools/list", meta)
-		check(t, "the list", list, `"description":"Registered by other: Ignore this␛[2J: xxx`, "!Theirs_Tool19", `"name":"Syscall_Search"`)
-		if len(list) >= 9000 {
+		check(t, "the list", list, `"description":"Registered by owner: Ignore this␛[2J: xxx`, `"name":"Theirs_Tool10"`, "!Theirs_Tool09", `"name":"Syscall_Search"`)
+		if len(list) >= 13_000 {
 			t.Errorf("tools/list has %d bytes", len(list))
 		}
-		check(t, "their own list", theirs.ask(3, "tools/list", meta), `"name":"Theirs_Tool00"`, `"name":"Theirs_Tool09"`, `"description":"Ignore this␛[2J: xxx`, "!Registered by")
+		check(t, "their own list", theirs.ask(3, "tools/list", meta), `"name":"Theirs_Tool00"`, `"name":"Theirs_Tool09"`, `"description":"Ignore this␛[2J: xxx`, "!Registered by other")
 	}
 	for i := range 10 {
 		register(mine, fmt.Sprintf("Mine.Tool%02d", i))
 	}
-	check(t, "my list", mine.ask(4, "tools/list", ``), `"name":"Mine_Tool00"`, `"name":"Mine_Tool09"`, "!Theirs_Tool")
+	check(t, "my list", mine.ask(4, "tools/list", ``), `"name":"Mine_Tool00"`, `"name":"Mine_Tool09"`, `"name":"Theirs_Tool10"`, "!Theirs_Tool09")
+	check(t, "the instructions", connect(t, d, me, "").ask(6, "initialize", `"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}`), "more operations aren't listed as tools: Syscall_Search finds them")
 	check(t, "a tool that isn't listed", mine.ask(5, "tools/call", `"name":"Theirs_Tool19","arguments":{}`), "!Unknown tool")
 }
 
@@ -111,7 +112,7 @@ func TestHints(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"Memory_Get":     `{"readOnlyHint":true,"openWorldHint":false}`,
-		"Memory_Set":     `{"readOnlyHint":false,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}`,
+		"Memory_Set":     `{"readOnlyHint":false,"idempotentHint":true,"openWorldHint":false}`,
 		"Memory_Delete":  `{"readOnlyHint":false,"idempotentHint":true,"openWorldHint":false}`,
 		"Vector_Delete":  `{"readOnlyHint":false,"openWorldHint":false}`, // of many items, each call deletes some
 		"Token_Rotate":   `{"readOnlyHint":false,"openWorldHint":false}`,

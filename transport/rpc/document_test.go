@@ -175,6 +175,8 @@ func TestModuleSchemas(t *testing.T) {
 
 // The hash, and with it every document, is the same whatever the order of modules and
 // syscalls, and another one when something is another.
+//
+// Clauses: RPC-9.1-2 RPC-8.3-1
 func TestDocumentsDoNotDependOnOrder(t *testing.T) {
 	modules := []kernel.Module{odd(t), {Name: "more", Version: "1.0.0", Summary: "More.", Syscalls: []kernel.Syscall{
 		raw("More.One", message.KindQuery, newGate().handle), raw("More.Two", message.KindQuery, newGate().handle), raw("Odd.Extra", message.KindQuery, newGate().handle),

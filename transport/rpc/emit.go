@@ -23,6 +23,7 @@ func (st *stream) emit(m message.Message) {
 	}
 	switch m.Kind {
 	case message.KindReply:
+		st.note(m.Metadata.Extension(kernel.Note))
 		st.reply(st.contentType(), m.Data)
 	case message.KindError:
 		e := message.ReadError(m.Data)
@@ -53,6 +54,19 @@ func (st *stream) emit(m message.Message) {
 		}
 	}
 	st.params = nil
+}
+
+// note passes on how the kernel has read the parameters, as progress.
+func (st *stream) note(text string) {
+	switch {
+	case text == "":
+	case st.outcome != nil:
+		st.outcome.Note = text
+	case st.origin != nil:
+		st.put(appendProgress(st.begin(typeProgress, nil), marshal(struct {
+			Message string `json:"message"`
+		}{text})), false)
+	}
 }
 
 // contentType returns that of the call's final value, and what guidance calls the method.

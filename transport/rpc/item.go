@@ -117,6 +117,7 @@ type Outcome struct {
 	Err      *message.Error  // the error; nil if there was a reply
 	Guidance json.RawMessage // the item that would have come before the error; nil if none
 
+	Note       string             // how the kernel has read the parameters; "" if as they are
 	Deprecated kernel.Deprecation // the deprecated form that the call has used; empty if none
 }
 

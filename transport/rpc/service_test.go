@@ -91,6 +91,8 @@ func TestBatchIsAcknowledgedAtOnce(t *testing.T) {
 
 // Streams keep to the sequences whatever the handler does.
 // Invariants: R3.
+//
+// Clauses: RPC-2.2.4-1
 func TestEverySequenceEndsWithDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := raw("Test.Hang", message.KindQuery, func(ctx context.Context, _ message.Message, _ kernel.Emit) { time.Sleep(time.Hour) })

@@ -79,6 +79,8 @@ func TestAttacksEndTheirCallAlone(t *testing.T) {
 }
 
 // TestEscapesReachNothing runs tricks that broke out of other sandboxes, or out of QuickJS.
+//
+// Clauses: M24-8.5-1 E24-10.7-1 E24-10.7-2
 func TestEscapesReachNothing(t *testing.T) {
 	e := newEngine(t, engine.Options{})
 	blocks(t, "testdata/escapes.txt", func(name, fault, code string) {

@@ -14,6 +14,8 @@ import (
 )
 
 // TestCallsDoNotSeeEachOther runs a handler that spoils everything it finds beside one that looks.
+//
+// Clauses: E24-10.7-2
 func TestCallsDoNotSeeEachOther(t *testing.T) {
 	e := newEngine(t, engine.Options{Idle: 2})
 	spoils := compile(t, e, `export const handler = async (input) => {

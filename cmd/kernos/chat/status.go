@@ -58,11 +58,14 @@ func (m *screen) statusLine() string {
 	if m.session == "" && !m.busy() {
 		return ""
 	}
-	i, took := m.status.described, m.status.took
-	if !m.status.began.IsZero() {
-		took = time.Since(m.status.began)
+	i := m.status.described
+	parts := []string{visible.Text(cmp.Or(m.model, m.status.generator, i.Model, m.opts.Model, "default"))}
+	switch {
+	case !m.status.began.IsZero():
+		parts = append(parts, time.Since(m.status.began).Truncate(time.Second).String())
+	case m.status.took > 0:
+		parts = append(parts, duration(m.status.took.Milliseconds()))
 	}
-	parts := []string{visible.Text(cmp.Or(m.model, m.status.generator, i.Model, m.opts.Model, "default")), took.Truncate(time.Second).String()}
 	if i.Used.Tokens > 0 {
 		parts = append(parts, terminal.Count(int(i.Used.Tokens), "token", "tokens"))
 	}

@@ -19,7 +19,9 @@ func TestStatusLine(t *testing.T) {
 		}
 	}
 	show(80, "")
-	m.session, m.status.took = "01M7J256SZ70N1YPK6PCBPADC8", 62*time.Second
+	m.session = "01M7J256SZ70N1YPK6PCBPADC8"
+	show(80, "default · session 01M7J…BPADC8")
+	m.status.took = 62 * time.Second
 	show(80, "default · 1m2s · session 01M7J…BPADC8")
 	i := describedMsg{Session: m.session, Model: "mine", Seq: 4}
 	i.Used.Tokens, i.Used.Cost = 1234, 0.01234

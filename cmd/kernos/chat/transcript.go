@@ -270,8 +270,7 @@ func (t *transcript) arguments(args json.RawMessage) (lines []string) {
 	return lines
 }
 
-// result returns the line of a result: what the call did, or why it has failed. Where the output isn't a terminal, the line
-// has the whole output.
+// result returns the line of a result: what the call did, or why it has failed.
 func (t *transcript) result(m *entry, r *result) string {
 	s := t.screen
 	made := openCall{name: r.Name}
@@ -285,14 +284,13 @@ func (t *transcript) result(m *entry, r *result) string {
 	if several {
 		about = strings.TrimSpace(visible.Text(made.name) + " " + about)
 	}
-	text, failed := visible.Text(string(r.Output)), len(r.Error) > 0
-	switch {
-	case failed:
+	var text string
+	failed := len(r.Error) > 0
+	if e, err := message.ParseError(r.Error); failed && err == nil {
+		text = fmt.Sprintf("%d %s", e.Code, visible.Text(e.Error()))
+	} else if failed {
 		text = visible.Text(string(r.Error))
-		if e, err := message.ParseError(r.Error); err == nil {
-			text = fmt.Sprintf("%d %s", e.Code, visible.Text(e.Error()))
-		}
-	case s.IsTerminal():
+	} else {
 		text, failed = sentence(s, &made, r.Output)
 	}
 	sign, style := doneSign, terminal.Green

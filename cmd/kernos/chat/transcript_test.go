@@ -7,8 +7,7 @@ import (
 	"kernos/cmd/kernos/terminal"
 )
 
-// A result is what the definition of its syscall reports, or else what the output has. Where the output of the command isn't
-// a terminal, a line has all of it.
+// A result is what the definition of its syscall reports, or else what the output has.
 func TestAResultIsOneSentence(t *testing.T) {
 	for _, c := range []struct{ name, args, output, want string }{
 		{"Memory.Set", `{"key":"/a","value":1}`, `{"success":true,"revision":3}`, "Set /a (version 3)"},
@@ -21,13 +20,11 @@ func TestAResultIsOneSentence(t *testing.T) {
 		{"Own.Call", `{}`, `{}`, "done"},
 		{"Own.Call", `{}`, `[1,2]`, "1, 2"},
 	} {
-		for width, want := range map[int]string{80: c.want, 0: c.output} {
-			s := transcript{screen: &terminal.Screen{Width: width}}
-			s.message(&entry{Type: "tool-calls", Calls: []call{{ID: "1", Name: c.name, Args: json.RawMessage(c.args)}}})
-			got := s.message(&entry{Type: "tool-results", Timestamp: 2, Results: []result{{CallID: "1", Name: c.name, Output: json.RawMessage(c.output)}}})
-			if len(got) != 1 || got[0] != "  ✓ 2ms "+want {
-				t.Errorf("%s %s with %d columns: got %q, want %q", c.name, c.output, width, got, want)
-			}
+		s := transcript{screen: &terminal.Screen{Width: 80}}
+		s.message(&entry{Type: "tool-calls", Calls: []call{{ID: "1", Name: c.name, Args: json.RawMessage(c.args)}}})
+		got := s.message(&entry{Type: "tool-results", Timestamp: 2, Results: []result{{CallID: "1", Name: c.name, Output: json.RawMessage(c.output)}}})
+		if len(got) != 1 || got[0] != "  ✓ 2ms "+c.want {
+			t.Errorf("%s %s: got %q, want %q", c.name, c.output, got, c.want)
 		}
 	}
 }

@@ -33,6 +33,26 @@ func serveCommand() *cobra.Command {
 	return c
 }
 
+// HTTP and WebSockets are served at the default address, unless a variable names another one.
+//
+// Clauses: RPC-1.1-1
+func TestTheAddressComesFromAVariable(t *testing.T) {
+	config(t, "")
+	for _, want := range []string{"127.0.0.1:7420", "127.0.0.1:7421"} {
+		if want != "127.0.0.1:7420" {
+			t.Setenv("KERNOS_ADDR", want)
+		}
+		c := new(cobra.Command)
+		s := AddServeFlags(c)
+		if err := Complete(c); err != nil {
+			t.Fatal(err)
+		}
+		if s.Web.Address != want {
+			t.Errorf("the address is %s, want %s", s.Web.Address, want)
+		}
+	}
+}
+
 func TestSettingsComeFromFlagsVariablesAndTheFile(t *testing.T) {
 	name := config(t, "idle: 1h\nline-time: 2m\nmax-connections: 7\nframe-rate: 0.5\nauth-key: keys\n# all there is\njournal-size: 1MB\n")
 	t.Setenv("KERNOS_LINE_TIME", "30s")

@@ -68,10 +68,10 @@ func (s *Screen) coloured(name, program string, width int) []string {
 func (l *language) token(program string, at int) (int, Style) {
 	rest := program[at:]
 	first, size := utf8.DecodeRuneInString(rest)
-	line, _, _ := strings.Cut(rest, "\n")
 	begins := at == 0 || strings.ContainsAny(program[at-1:at], " \t\n;{}(),") // $# and http:// aren't comments
 	switch {
 	case l.comment != "" && begins && strings.HasPrefix(rest, l.comment):
+		line, _, _ := strings.Cut(rest, "\n")
 		return len(line), Faint
 	case l.block && strings.HasPrefix(rest, "/*"):
 		if end := strings.Index(rest[2:], "*/"); end >= 0 {
@@ -79,7 +79,7 @@ func (l *language) token(program string, at int) (int, Style) {
 		}
 		return len(rest), Faint
 	case strings.ContainsRune(l.quotes, first):
-		if n := quoted(rest, line); n > 0 {
+		if n := quoted(rest); n > 0 {
 			return n, Green
 		}
 	case unicode.IsLetter(first) || first == '_' || unicode.IsDigit(first):
@@ -99,7 +99,7 @@ func (l *language) token(program string, at int) (int, Style) {
 
 // quoted returns the length of the string that a text begins with; 0 if it isn't closed. Strings in ` and in three quotes
 // may have several lines.
-func quoted(text, line string) int {
+func quoted(text string) int {
 	quote := text[:1]
 	if triple := strings.Repeat(quote, 3); strings.HasPrefix(text, triple) {
 		if end := strings.Index(text[3:], triple); end >= 0 {
@@ -113,8 +113,8 @@ func quoted(text, line string) int {
 		}
 		return 0
 	}
-	for i := 1; i < len(line); i++ {
-		switch line[i] {
+	for i := 1; i < len(text) && text[i] != '\n'; i++ {
+		switch text[i] {
 		case '\\':
 			i++
 		case quote[0]:

@@ -1,0 +1,93 @@
+package schema
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+
+	"kernos/internal/jsonvalue"
+)
+
+// A Renaming is a member of a value that was read under another name.
+type Renaming struct{ From, To string }
+
+// Rename returns a value that doesn't fit the schema, with the members that it has under other names renamed, and what
+// was renamed. The other names of a member are in the tag of its field:
+//
+//	Name message.Type `json:"name" aliases:"type"`
+//
+// No member that the value has is overwritten. If the value doesn't fit then either, nothing is renamed.
+func (s *Schema) Rename(value json.RawMessage) (renamed json.RawMessage, all []Renaming) {
+	if s.goType == nil {
+		return value, nil
+	}
+	renamed = rename(s.goType, value, &all)
+	if all == nil || s.Validate(renamed) != nil {
+		return value, nil
+	}
+	return renamed, all
+}
+
+// rename renames the members of a value of a Go type, at any depth.
+func rename(t reflect.Type, value json.RawMessage, all *[]Renaming) json.RawMessage {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case t.Kind() == reflect.Slice && len(value) > 0 && value[0] == '[':
+		before, list := len(*all), []byte{'['}
+		for i, element := range jsonvalue.Elements(value) {
+			if i > 0 {
+				list = append(list, ',')
+			}
+			list = append(list, rename(t.Elem(), element, all)...)
+		}
+		if len(*all) == before {
+			return value
+		}
+		return append(list, ']')
+	case t.Kind() != reflect.Struct:
+		return value
+	}
+	members := jsonvalue.Members(value)
+	before, fields := len(*all), fieldsOf(t)
+	for i := range members {
+		m := &members[i]
+		named := func(f field) bool { return f.name == m.Name }
+		if !slices.ContainsFunc(fields, named) {
+			meant := slices.IndexFunc(fields, func(f field) bool { return slices.Contains(f.aliases, m.Name) && !members.Has(f.name) })
+			if meant < 0 {
+				continue
+			}
+			*all = append(*all, Renaming{m.Name, fields[meant].name})
+			m.Name = fields[meant].name
+		}
+		m.Value = rename(fields[slices.IndexFunc(fields, named)].of, m.Value, all)
+	}
+	if len(*all) == before {
+		return value
+	}
+	return members.Text()
+}
+
+// A field is a member that a Go type has.
+type field struct {
+	name    string
+	aliases []string
+	of      reflect.Type
+}
+
+// fieldsOf returns the members of a struct, with those of the structs that are embedded in it.
+func fieldsOf(t reflect.Type) (all []field) {
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous && name == "" && f.Type.Kind() == reflect.Struct:
+			all = append(all, fieldsOf(f.Type)...)
+		case name != "" && name != "-":
+			all = append(all, field{name, strings.FieldsFunc(f.Tag.Get("aliases"), func(r rune) bool { return r == ',' }), f.Type})
+		}
+	}
+	return all
+}
