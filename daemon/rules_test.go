@@ -20,7 +20,7 @@ import (
 )
 
 // unfailing are the syscalls that fail for no reason of their own.
-var unfailing = []message.Type{"Echo", "Ping", "Kernel.Modules", "Kernel.Status", "Mcp.List", "Message.Stats", "Model.List", "Notify.List", "Notify.Targets", "Session.Approvals", "Syscall.Cancel", "Syscall.List", "Syscall.Search", "Syscall.Types", "Token.List", "Vector.Collections"}
+var unfailing = []message.Type{"Echo", "Ping", "Kernel.Attention", "Kernel.Modules", "Kernel.Status", "Mcp.List", "Message.Stats", "Model.List", "Notify.List", "Notify.Targets", "Session.Approvals", "Syscall.Cancel", "Syscall.List", "Syscall.Search", "Syscall.Types", "Token.List", "Vector.Collections"}
 
 // A description names the errors that a syscall gives by its own rules.
 func TestDescriptionsNameErrors(t *testing.T) {

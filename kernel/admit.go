@@ -203,6 +203,8 @@ func (k *Kernel) unknown(m *message.Message, c *catalog, from Sender) error {
 	}
 	_, registers := c.lookup("Syscall.Register")
 	switch {
+	case !t.Valid():
+		text += " (Syscall.List names the syscalls; a name is Domain.Action, such as Memory.Get)"
 	case registers && builtIn:
 		text += fmt.Sprintf(" (Syscall.List names the syscalls; a handler can be added with Syscall.Register under a name outside of %s.*)", t.Domain())
 	case registers:

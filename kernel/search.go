@@ -20,8 +20,8 @@ type index struct {
 const (
 	inName        = 4
 	inSummary     = 2
-	inField       = 1
-	inDescription = 0.3
+	inField       = 0.5
+	inDescription = 0.1
 )
 
 func newIndex(v View) *index {
@@ -35,12 +35,12 @@ func newIndex(v View) *index {
 			texts = append(texts, ranked.Text{Text: string(alias), Weight: inSummary})
 		}
 		for _, p := range slices.Concat(properties(s.Input), properties(s.Output)) {
-			texts = append(texts, ranked.Text{Text: p.Name, Weight: inField})
+			texts = append(texts, ranked.Text{Text: p.Name, Weight: inField, Aside: true})
 			if description, ok := jsonvalue.String(jsonvalue.Members(p.Value).Get("description")); ok {
-				texts = append(texts, ranked.Text{Text: description, Weight: inDescription})
+				texts = append(texts, ranked.Text{Text: description, Weight: inDescription, Aside: true})
 			}
 		}
-		d := ranked.Document{Texts: texts, About: string(s.Type) + ": " + s.Summary}
+		d := ranked.Document{Texts: texts, About: string(s.Type) + ": " + s.Summary, Also: append(strings.Split(s.Words, ", "), s.Title)}
 		x.syscalls, x.methods, documents = append(x.syscalls, s), append(x.methods, MethodName(s.Type)), append(documents, d)
 	}
 	x.words = ranked.New(documents)

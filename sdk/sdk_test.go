@@ -3,7 +3,9 @@
 package sdk
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -21,6 +23,7 @@ import (
 	"kernos/daemon/daemontest"
 	"kernos/internal/testkit"
 	"kernos/message"
+	kernos "kernos/sdk/go"
 )
 
 var update = flag.Bool("update", false, "write typescript/kernos.js from typescript/kernos.ts")
@@ -104,6 +107,77 @@ func TestLibraries(t *testing.T) {
 		}
 	}
 }
+
+// The library for Go calls and serves over a socket; the examples serve over kernos pipe as well.
+func TestTheGoLibrary(t *testing.T) {
+	for _, variable := range start(t) {
+		if socket, ok := strings.CutPrefix(variable, "TEST_SOCKET="); ok {
+			t.Setenv("KERNOS_SOCKET", socket)
+		}
+	}
+	connect := func() *kernos.Client {
+		c, err := kernos.Connect()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		return c
+	}
+	client, server := connect(), connect()
+	ctx := t.Context()
+	begun, over := make(chan bool), make(chan bool)
+	err := server.Handle("Text.Go", kernos.Definition{Kind: "query", Input: json.RawMessage(`{"type":"string"}`)}, func(ctx context.Context, data json.RawMessage, r *kernos.Request) (any, error) {
+		switch string(data) {
+		case `"refuse"`:
+			return nil, &kernos.Error{Code: 409, Message: "No", Cause: &kernos.Error{Code: 404, Message: "gone"}}
+		case `"long"`:
+			return strings.Repeat("x", kernos.MaxLine), nil
+		case `"nest"`:
+			return r.Query(ctx, "Ping", map[string]int{"payload": 1})
+		case `"wait"`:
+			close(begun)
+			<-ctx.Done()
+			close(over)
+		}
+		r.Progress("working", 0.5)
+		return data, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := 0
+	reply, err := client.Call(ctx, kernos.Message{Kind: "query", Type: "Text.Go"}, "hi", func(kernos.Message) { events++ })
+	if string(reply) != `"hi"` || err != nil || events != 1 {
+		t.Errorf("got %s, %v, %d events", reply, err, events)
+	}
+	if reply, err = client.Query(ctx, "Text.Go", "nest"); string(reply) != `{"payload":1}` || err != nil {
+		t.Errorf("got %s, %v", reply, err)
+	}
+	for data, code := range map[any]int{"refuse": 409, "long": 413, 7: 422} {
+		e, ok := errors.AsType[*kernos.Error](second(client.Query(ctx, "Text.Go", data)))
+		if !ok || e.Code != code || code == 409 && e.Cause.Message != "gone" {
+			t.Errorf("%v: %+v", data, e)
+		}
+	}
+	waiting, cancel := context.WithCancel(ctx)
+	go func() {
+		<-begun
+		cancel()
+	}()
+	if _, err := client.Query(waiting, "Text.Go", "wait"); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	<-over // the handler learns of it
+	if err := server.Handle("Memory.Own", kernos.Definition{}, nil); err == nil || !strings.HasPrefix(err.Error(), "Memory.Own can't be served: ") {
+		t.Errorf("got %v", err)
+	}
+	client.Close()
+	if e, ok := errors.AsType[*kernos.Error](second(client.Query(ctx, "Ping", 1))); !ok || e.Code != 502 {
+		t.Errorf("got %v", e)
+	}
+}
+
+func second(_ json.RawMessage, err error) error { return err }
 
 // The types of kernos.ts are right, as the compiler of TypeScript has it; make npm installs it.
 func TestTypes(t *testing.T) {

@@ -2,6 +2,7 @@ package content
 
 import "testing"
 
+// Clauses: H20-5.3-13
 func TestATextThatOnlyBeginsLikeAList(t *testing.T) {
 	for _, test := range []struct{ text, description string }{
 		{"argument-hint: [a] [b]\ndescription: D\n", "D"},

@@ -28,7 +28,7 @@ var graphDefinition = kernel.DefineQuery[graphInput, kernel.Raw](kernel.Definiti
 	Input:   schema.Input[graphInput]().Example(`{"correlation":"req-7"}`),
 	Output:  schema.Output[graphOutput]().Or(`{"type":"string","description":"The graph as text, in the format that was asked for: mermaid, dot or tree."}`),
 	Presentation: kernel.Presentation{
-		Title: "Draw a workflow", Words: "diagram, trace, audit, tree, what caused what",
+		Title: "Draw a workflow", Words: "diagram, trace, audit, tree, what caused what, why something failed, root cause",
 		Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no recorded message belongs to the workflow"}},
 		Aliases: []message.Type{"Event.Graph"},
 	},

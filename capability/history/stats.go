@@ -83,7 +83,7 @@ var stats = kernel.DefineQuery[statsInput, statsOutput](kernel.Definition{
 	Type:    "Message.Stats",
 	Summary: "Report how many messages the journal holds, from when to when, and what it has dropped.",
 	Presentation: kernel.Presentation{
-		Title: "Show what the journal holds", Words: "statistics, size of the journal, how many",
+		Title: "Show what the journal holds", Words: "statistics, size of the journal, how many, how often, usage",
 	},
 	Behavior:  kernel.Behavior{Volatile: []string{"*"}}, // the figures are about this moment
 	Journaled: kernel.Journaled{Answers: kernel.FromJournal, Recording: kernel.InWorkflows},

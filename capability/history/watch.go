@@ -70,7 +70,7 @@ var watch = kernel.DefineQuery[watchInput, watchOutput](kernel.Definition{
 	},
 	Presentation: kernel.Presentation{
 		Title: "Watch messages as they come",
-		Words: "subscribe, watch, listen, stream, topic, pubsub, tail, follow",
+		Words: "subscribe, watch, listen, stream, topic, pubsub, tail, follow, live log",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 422, When: "a filter is invalid"},
 			{Code: 429, When: "the watches of the caller take too much memory"},

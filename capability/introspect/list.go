@@ -22,7 +22,7 @@ type listOutput struct {
 var list = kernel.DefineQuery[listInput, kernel.Raw](kernel.Definition{
 	Type:         "Syscall.List",
 	Summary:      "List the types of all syscalls, with a summary of each. Syscall.Describe reports what one of them takes and returns.",
-	Presentation: kernel.Presentation{Title: "List syscalls", Words: "help, man, docs, discover, available tools"},
+	Presentation: kernel.Presentation{Title: "List syscalls", Words: "help, man, docs, discover, available tools, commands, abilities, features, what is possible"},
 	Output:       schema.Output[listOutput](),
 	Journaled:    kernel.Journaled{Recording: kernel.InWorkflows},
 	Access:       principal.ForAll,

@@ -234,7 +234,7 @@ var resume = kernel.DefineCommand[pauseInput, resumeOutput](kernel.Definition{
 	Summary: "Resume a schedule or the jobs with a concurrencyKey; without either, what has waited since the store was restored from a backup.",
 	Input:   schema.Input[pauseInput]().Example(`{"concurrencyKey":"mail"}`),
 	Presentation: kernel.Presentation{
-		Title: "Resume a schedule or a queue", Words: "unpause, continue",
+		Title: "Resume a schedule or a queue", Words: "unpause, continue, go on",
 		Result:    "Resumed {request.jobId} | Resumed {resumed}",
 		Arguments: []string{"jobId"},
 		Errors: []kernel.ErrorDefinition{

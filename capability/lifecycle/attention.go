@@ -33,7 +33,7 @@ var attention = kernel.DefineQuery[nothing, attentionOutput](kernel.Definition{
 	Type:    "Kernel.Attention",
 	Summary: "List what needs a person: approvals that wait, jobs that have failed, schedules that were missed, and unseen notifications.",
 	Presentation: kernel.Presentation{
-		Title: "List what needs attention", Words: "what needs me, what should i look at, pending, to do, inbox, waiting for me, what did i miss",
+		Title: "List what needs attention", Words: "what needs me, what should i look at, pending, to do, inbox, waiting for me, missed, to decide",
 		Columns: []string{"KIND {kind}", "SINCE {since:clock}", "WHAT {what}", "COMMAND {command}"},
 	},
 	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},

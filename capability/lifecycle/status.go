@@ -135,7 +135,7 @@ var status = kernel.DefineQuery[nothing, Status](kernel.Definition{
 	Type:    "Kernel.Status",
 	Summary: "Report the status of the kernel: version, uptime, addresses, connections and load.",
 	Presentation: kernel.Presentation{
-		Title: "Show the kernel's status", Words: "health, status, version, uptime, info, load",
+		Title: "Show the kernel's status", Words: "health, status, version, uptime, info, load, is it running, diagnosis, all is well",
 	},
 	Behavior:  kernel.Behavior{Volatile: []string{"*"}}, // the figures are about this moment
 	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},

@@ -559,24 +559,6 @@ func TestNamesOfServers(t *testing.T) {
 	}
 }
 
-// A server that was restarted knows no session: it gets a new one, and the call that found out is sent in it.
-func TestARestartedServerGetsANewSession(t *testing.T) {
-	for _, mode := range []string{"stateful", "stateful strict"} {
-		w := newWorld(t)
-		w.must("Mcp.Add", `{"name":"fake","url":"`+serveHTTP(t, mode, w.dir)+`"}`, nil)
-		for range 3 {
-			w.must("Fake.Echo", `{"text":"hi"}`, nil)
-			text, _ := os.ReadFile(filepath.Join(w.dir, "restarts"))
-			if err := os.WriteFile(filepath.Join(w.dir, "restarts"), append(text, '.'), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if strings.Contains(w.log.String(), "has failed") {
-			t.Errorf("%s: a restart is no failure: %s", mode, w.log.String())
-		}
-	}
-}
-
 // Whatever a server does, its calls fail, and nothing else does.
 func TestHostileServers(t *testing.T) {
 	w := newWorld(t)

@@ -338,7 +338,7 @@ var list = kernel.DefineQuery[struct{}, listOutput](kernel.Definition{
 	Type:    "Mcp.List",
 	Summary: "List the MCP servers that are mounted.",
 	Presentation: kernel.Presentation{
-		Title: "List MCP servers", Words: "plugins, integrations, ls",
+		Title: "List MCP servers", Words: "plugins, integrations, ls, connected servers",
 		Columns: []string{
 			"NAME {name}", "STATE {state:state}", "TOOLS {toolCount}", "ALLOWED {allowed}", "CHANGED {changes} | 0",
 			"TARGET {target}",

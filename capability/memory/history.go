@@ -41,7 +41,7 @@ var history = kernel.DefineQuery[historyInput, historyOutput](kernel.Definition{
 	Type:    "Memory.History",
 	Summary: "List the versions of a key, newest first.",
 	Presentation: kernel.Presentation{
-		Title: "List the versions of a value", Words: "earlier values, undo, revisions",
+		Title: "List the versions of a value", Words: "earlier values, past values, previous value, what it was before, undo, revisions",
 		Columns: []string{
 			"REVISION {revision}", "UPDATED {updated:time}", "VALUE deleted{?deleted} | {value} | {size} bytes",
 		},

@@ -41,7 +41,7 @@ var add = kernel.DefineCommand[addInput, addOutput](kernel.Definition{
 	Input:   schema.Input[addInput]().Example(`{"name":"local","baseUrl":"http://127.0.0.1:11434/v1","model":"qwen3"}`),
 	Emits:   memoryChanged,
 	Presentation: kernel.Presentation{
-		Title: "Connect a model", Words: "configure a model, llm, provider, ollama, openai, anthropic",
+		Title: "Connect a model", Words: "configure a model, llm, provider, ollama, openai, anthropic, chatgpt, claude, gemini, mistral",
 		Result:    "{name} is connected: {model} at {baseUrl}",
 		Arguments: []string{"name"},
 		Errors:    slices.Insert(slices.Clone(generate.Errors), 2, kernel.ErrorDefinition{Code: 409, When: "a model of this name is configured"}),

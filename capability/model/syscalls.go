@@ -27,7 +27,7 @@ var generate = kernel.DefineCommand[generateInput, generateOutput](kernel.Defini
 	Input: schema.Input[generateInput]().Example(`{"messages":[{"type":"input","text":"What can you do?"}]}`).
 		Items("messages", `{"type":"object","properties":{"type":{"type":"string","description":"input, reply, reasoning, tool-calls, tool-results, system or summary."},"text":{"type":"string","description":"What is said, in the types that have a text."}},"required":["type"]}`),
 	Presentation: kernel.Presentation{
-		Title: "Let a model continue", Words: "llm, complete, completion, inference, prompt a model",
+		Title: "Let a model continue", Words: "llm, complete, completion, inference, prompt a model, write a text, compose, draft, translate",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the policy for connections refuses the host, or the key is sealed for another one"},
 			{Code: 404, When: "the model isn't configured"},
@@ -73,7 +73,7 @@ var check = kernel.DefineCommand[checkInput, checkOutput](kernel.Definition{
 	Type:    "Model.Check",
 	Summary: "Ask a model for one word, to see whether its provider answers and how fast. It costs a few tokens.",
 	Presentation: kernel.Presentation{
-		Title: "Test a model", Words: "try a model, is it up, connection",
+		Title: "Test a model", Words: "try a model, is it up, is it working, connection",
 		Result: "{model} answers; all of it took {total} ms",
 		Errors: generate.Errors,
 	},

@@ -142,7 +142,7 @@ var remove = kernel.DefineCommand[removeInput, removeOutput](kernel.Definition{
 	Type:    "Notify.Remove",
 	Summary: "Remove a target of notifications, with its address. Jobs that send to it fail from then on.",
 	Presentation: kernel.Presentation{
-		Title: "Remove a target of notifications", Words: "delete a target, disconnect ntfy",
+		Title: "Remove a target of notifications", Words: "delete a target, disconnect ntfy, remove a webhook, stop sending",
 		Result: "Notifications can't go to {request.name} any more",
 		Errors: []kernel.ErrorDefinition{{Code: 404, When: "no target has this name"}},
 	},

@@ -192,7 +192,7 @@ var ask = kernel.DefineCommand[askInput, askOutput](kernel.Definition{
 		Items("tools", `{"type":"string","description":"A syscall, or a pattern: Memory.*."}`),
 	Emits: approvals,
 	Presentation: kernel.Presentation{
-		Title: "Ask an agent", Words: "delegate, subagent, consult", Stdin: "text", Result: "{text}",
+		Title: "Ask an agent", Words: "delegate, subagent, consult, second opinion, another model", Stdin: "text", Result: "{text}",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "the agent file doesn't exist"},
 			{Code: 503, When: "this kernel runs no sessions"},

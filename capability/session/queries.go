@@ -189,7 +189,7 @@ var messages = kernel.DefineQuery[messagesInput, messagesOutput](kernel.Definiti
 	Type:    "Session.Messages",
 	Summary: "Return the messages of a session in order.",
 	Presentation: kernel.Presentation{
-		Title: "Read the messages of a session", Words: "transcript, what was said",
+		Title: "Read the messages of a session", Words: "transcript, what was said, read a conversation, chat history",
 		Errors: []kernel.ErrorDefinition{notFoundError},
 	},
 	Journaled: kernel.Journaled{Answers: kernel.FromJournal, Recording: kernel.InWorkflows},

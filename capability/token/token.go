@@ -408,7 +408,7 @@ type listOutput struct {
 var list = kernel.DefineQuery[struct{}, listOutput](kernel.Definition{
 	Type:         "Token.List",
 	Summary:      "List the tokens and what each of them may do.",
-	Presentation: kernel.Presentation{Title: "List tokens", Words: "api keys, who may do what, users", Columns: listColumns},
+	Presentation: kernel.Presentation{Title: "List tokens", Words: "api keys, who may do what, users, accounts, who can get in", Columns: listColumns},
 	Behavior:     kernel.Behavior{Reaches: []kernel.Reach{kernel.ToTokens}},
 	Journaled:    kernel.Journaled{Recording: kernel.InWorkflows},
 	Access:       principal.OwnerOnly,

@@ -111,7 +111,7 @@ var write = kernel.DefineCommand[writeInput, writeOutput](kernel.Definition{
 	Summary: "Write a file of the os:// tree atomically.",
 	Input:   schema.Input[writeInput]().Example(`{"uri":"os://memory/notes/today.md","content":"milk"}`).Quiet(), // the vault's secrets may come through it
 	Presentation: kernel.Presentation{
-		Title: "Write a file", Words: "save, create a file, file, fs, filesystem, disk, path, document, touch",
+		Title: "Write a file", Words: "save, create a file, new file, text file, file, fs, filesystem, disk, path, document, touch",
 		Stdin: "content", Result: "Wrote {uri} ({size} bytes)",
 		Arguments: []string{"uri", "content"},
 		Errors: []kernel.ErrorDefinition{
@@ -217,7 +217,7 @@ var resolve = kernel.DefineQuery[resolveInput, resolveOutput](kernel.Definition{
 	Type:    "VFS.Resolve",
 	Summary: "Resolve a URI of the os:// tree to its absolute form.",
 	Presentation: kernel.Presentation{
-		Title: "Resolve a path", Words: "absolute path, realpath, normalize",
+		Title: "Resolve a path", Words: "absolute path, full path, realpath, normalize, where a path leads",
 		Arguments: []string{"uri", "base"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the caller may not reach the URI"},

@@ -17,7 +17,8 @@ import (
 )
 
 func pipeCommand() *cobra.Command {
-	var inline, lenient, record bool
+	var inline, record bool
+	var piping pipe.Options
 	o := daemon.Options{Limits: daemon.Limits{Timeout: kernel.DefaultTimeout}}
 	c := &cobra.Command{
 		Use:   "pipe [--inline]",
@@ -28,8 +29,9 @@ which names the message it answers in metadata.causation. A line that isn't a me
 is answered too; nothing stops the stream.
 
 The daemon answers them, and is started if it is not running (see kernos serve), or
-the server of another context does (see kernos context). --inline answers them in this
-process instead, which then must be the only one that uses the state.
+the server of another context does (see kernos context). With --no-start it isn't started,
+so that a program which connects again doesn't undo kernos stop. --inline answers them
+in this process instead, which then must be the only one that uses the state.
 
 Slow syscalls are answered when they are done; all others in the order in which they
 came. The command ends when its input has ended and everything is answered. Its
@@ -48,10 +50,13 @@ reached or goes away before everything is answered.`,
 				if err != nil {
 					return err
 				}
-				return pipe.Run(c.Context(), server, lenient, c.InOrStdin(), c.OutOrStdout())
+				return pipe.Run(c.Context(), server, piping, c.InOrStdin(), c.OutOrStdout())
 			}
 			if contextOf(c) != "" && contextOf(c) != server.LocalContext {
 				return errors.New("--inline answers in this process, so it doesn't go with --context")
+			}
+			if piping.NoStart {
+				return errors.New("--inline answers in this process, so it doesn't go with --no-start")
 			}
 			o.Unrecorded = !record
 			if err := settings.Complete(c); err != nil {
@@ -60,16 +65,17 @@ reached or goes away before everything is answered.`,
 			if err := settings.Finish(&o, version); err != nil {
 				return err
 			}
-			return server.Inline(c.Context(), &o, &transport.Options{Lenient: lenient})
+			return server.Inline(c.Context(), &o, &transport.Options{Lenient: piping.Lenient})
 		},
 	}
 	addContextFlag(c)
 	c.Flags().BoolVar(&inline, "inline", false, "answer in this process, without the daemon")
-	c.Flags().BoolVar(&lenient, "lenient", false, "give messages without metadata, id or timestamp one")
+	c.Flags().BoolVar(&piping.NoStart, "no-start", false, "fail if the daemon isn't running, instead of starting it")
+	c.Flags().BoolVar(&piping.Lenient, "lenient", false, "give messages without metadata, id or timestamp one")
 	c.Flags().BoolVar(&record, "journal", false, "with --inline: record every message, for kernos log, graph, search and replay")
 	settings.AddKernelFlags(c, &o)
 	c.Flags().Var((*quantity.PositiveDuration)(&o.Limits.Timeout), "timeout", "how long one call may take")
-	groups := []settings.Group{{Title: "Flags", Names: []string{"context", "inline", "lenient", "journal", "help"}}}
+	groups := []settings.Group{{Title: "Flags", Names: []string{"context", "no-start", "inline", "lenient", "journal", "help"}}}
 	c.SetUsageFunc(func(c *cobra.Command) error {
 		return settings.Usage(c, groups, "With --inline, the settings of the kernel")
 	})
@@ -80,7 +86,7 @@ reached or goes away before everything is answered.`,
 func ofTheKernel(flags *pflag.FlagSet) (err error) {
 	flags.Visit(func(f *pflag.Flag) {
 		switch f.Name {
-		case "inline", "lenient", "context":
+		case "inline", "lenient", "context", "no-start":
 		case "journal":
 			err = errors.New("--journal goes with --inline only: the daemon records everything anyhow")
 		default:

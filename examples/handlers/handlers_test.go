@@ -5,16 +5,21 @@ package handlers
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -43,45 +48,50 @@ func start(t *testing.T) *machine {
 	t.Cleanup(func() { _ = os.RemoveAll(root) })
 	m := &machine{t: t, kernos: testkit.Program(t, "kernos/cmd/kernos")}
 	run := filepath.Join(root, "run")
-	if err := os.Mkdir(run, 0o700); err != nil {
+	if err := errors.Join(os.Mkdir(run, 0o700), os.Symlink(m.kernos, filepath.Join(root, "kernos"))); err != nil {
 		t.Fatal(err)
 	}
 	// Others have the address that every kernel of a user wants.
 	m.env = append(environment(t), "KERNOS_NO_HTTP=true", "KERNOS_HOME="+filepath.Join(root, "home"), "XDG_RUNTIME_DIR="+run, "PATH="+root+":"+os.Getenv("PATH"))
+	socket, _ := m.serve()
+	m.env = append(m.env, "KERNOS_SOCKET="+socket)
+	return m
+}
+
+// serve starts a daemon, and returns the path of its socket and a function that waits for its end. It ends with the test at
+// the latest.
+func (m *machine) serve() (socket string, wait func()) {
+	m.t.Helper()
 	daemon := m.command(m.kernos, "serve")
 	stderr, err := daemon.StderrPipe()
 	if err != nil {
-		t.Fatal(err)
+		m.t.Fatal(err)
 	}
 	if err := daemon.Start(); err != nil {
-		t.Fatal(err)
+		m.t.Fatal(err)
 	}
 	boot := bufio.NewReader(stderr)
-	socket := ""
 	for socket == "" {
 		line, err := boot.ReadString('\n')
 		if err != nil {
 			_ = daemon.Wait()
-			t.Fatalf("the daemon did not start: %s %v", line, err)
+			m.t.Fatalf("the daemon did not start: %s %v", line, err)
 		}
 		if name, path, _ := strings.Cut(strings.TrimSpace(line), " "); name == "socket" {
 			socket = strings.TrimSpace(path)
 		}
 	}
-	rest := make(chan struct{})
-	go func() {
-		defer close(rest)
+	wait = sync.OnceFunc(func() {
 		_, _ = io.Copy(io.Discard, boot)
-	}()
-	t.Cleanup(func() {
-		_ = daemon.Process.Signal(os.Interrupt)
-		<-rest
 		if err := daemon.Wait(); err != nil {
-			t.Errorf("the daemon ended with %v", err)
+			m.t.Errorf("the daemon ended with %v", err)
 		}
 	})
-	m.env = append(m.env, "KERNOS_SOCKET="+socket)
-	return m
+	m.t.Cleanup(func() {
+		_ = daemon.Process.Signal(os.Interrupt)
+		wait()
+	})
+	return socket, wait
 }
 
 // environment is that of this process, with the library for Python.
@@ -163,18 +173,24 @@ type program struct {
 	large       string                           // one whose answer is too long for a line; "" if there is none
 	numbered    func(i int) (data, reply string) // requests that differ
 	many        int                              // of them
-	handled     bool                             // by kernos handle, which waits for the next daemon
+	handled     bool                             // by kernos handle
+	model       bool                             // it is in examples/models, and tested further there
+	socket      bool                             // without a library: it knows a socket only
 }
 
 func programs(t *testing.T) []program {
 	t.Helper()
 	return []program{
 		{
-			command: []string{testkit.Program(t, "kernos/examples/handlers/go")}, name: "Text.Count", many: 150,
+			command: []string{testkit.Program(t, "kernos/examples/handlers/go")}, name: "Text.Count", many: 150, socket: true,
 			data: `{"text":"Grüße an\nalle\n"}`, reply: `{"characters":14,"lines":2,"words":3}`, wrong: `{"text":7}`,
 			numbered: func(i int) (string, string) {
 				return fmt.Sprintf(`{"text":%q}`, strings.Repeat("x ", i)), fmt.Sprintf(`{"characters":%d,"lines":0,"words":%d}`, 2*i, i)
 			},
+		},
+		{
+			command: []string{testkit.Program(t, "kernos/examples/models/go")}, name: "Echoing.Generate", model: true,
+			data: `{"messages":[{"type":"input","text":"x"}]}`, reply: `{"finish":"stop","messages":[{"text":"You said: x","type":"reply"}],"usage":{"input":1,"output":3}}`,
 		},
 		{
 			command: []string{"python3", "python/handler.py"}, name: "Csv.Parse", many: 150,
@@ -235,6 +251,9 @@ func (m *machine) run(p program) (*exec.Cmd, <-chan struct{}) {
 func TestHandlersInFourLanguages(t *testing.T) {
 	m := start(t)
 	for _, p := range programs(t) {
+		if p.model {
+			continue
+		}
 		t.Run(p.name, func(t *testing.T) {
 			m := &machine{t: t, kernos: m.kernos, env: m.env}
 			if m.listed(p.name) {
@@ -297,23 +316,94 @@ func (m *machine) pipelined(p program) {
 	}
 }
 
-// A program ends when the daemon does.
-func TestAHandlerEndsWithItsSocket(t *testing.T) {
+// A program waits for the next daemon, serves again, and starts none itself: the test couldn't start one then.
+func TestHandlersSurviveTheDaemon(t *testing.T) {
+	for wire, socket := range map[string]bool{"socket": true, "pipe": false} {
+		t.Run(wire, func(t *testing.T) {
+			m := start(t)
+			all := programs(t)
+			if !socket {
+				m.env = append(m.env, "KERNOS_SOCKET=")
+				all = slices.DeleteFunc(all, func(p program) bool { return p.socket })
+			}
+			for _, p := range all {
+				_, ended := m.run(p)
+				testkit.Until(m.t, p.name+" registers", func() bool { return m.listed(p.name) })
+				defer func() {
+					select {
+					case <-ended:
+						t.Errorf("%s has ended", p.name)
+					default:
+					}
+				}()
+			}
+			for range 2 {
+				if out, err := m.command(m.kernos, "stop").CombinedOutput(); err != nil {
+					t.Fatalf("%v\n%s", err, out)
+				}
+				m.serve()
+				for _, p := range all {
+					testkit.Until(m.t, p.name+" serves again", func() bool { return m.listed(p.name) })
+					if got := outcome(m.call("query", p.name, p.data)); got != p.reply {
+						t.Errorf("%s was answered with %s", p.data, got)
+					}
+				}
+			}
+		})
+	}
+}
+
+// ends runs a program that can't serve, and checks that it ends with a status other than 0 and a line that says why.
+func (m *machine) ends(p program, why string) {
+	m.t.Helper()
+	name := p.command[0]
+	if p.handled {
+		name = m.kernos
+	}
+	ctx, cancel := context.WithTimeout(m.t.Context(), testkit.Patience)
+	defer cancel()
+	c := exec.CommandContext(ctx, name, p.command[1:]...)
+	c.Env = m.env
+	out, err := c.CombinedOutput()
+	exit, ended := errors.AsType[*exec.ExitError](err)
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if !ended || exit.ExitCode() <= 0 || !strings.Contains(lines[len(lines)-1], why) || len(lines) > 2 {
+		m.t.Errorf("%s ended with %v: %s", p.name, err, out)
+	}
+}
+
+// What waiting can't mend ends a program: here another program serves the type with another definition.
+func TestAWrongDefinitionEndsAHandler(t *testing.T) {
 	m := start(t)
-	var endings []<-chan struct{}
 	for _, p := range programs(t) {
-		if p.handled {
-			continue
+		other := m.command(m.kernos, "handle", p.name, "--kind", "query", "--input", `{"type":"array"}`, "--", "cat")
+		if err := other.Start(); err != nil {
+			t.Fatal(err)
 		}
-		_, ended := m.run(p)
-		testkit.Until(m.t, p.name+" registers", func() bool { return m.listed(p.name) })
-		endings = append(endings, ended)
+		testkit.Until(t, "another program serves "+p.name, func() bool { return m.listed(p.name) })
+		m.ends(p, p.name+" can't be served: ")
+		_ = other.Process.Signal(os.Interrupt)
+		_ = other.Wait()
 	}
-	if out, err := m.command(m.kernos, "stop").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+}
+
+// A token that a server refuses ends a program, too.
+func TestARefusedTokenEndsAHandler(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = io.WriteString(w, `{"code":401,"message":"The token isn't known"}`)
+	}))
+	defer server.Close()
+	m := &machine{t: t, kernos: testkit.Program(t, "kernos/cmd/kernos")}
+	bin := t.TempDir()
+	if err := os.Symlink(m.kernos, filepath.Join(bin, "kernos")); err != nil {
+		t.Fatal(err)
 	}
-	for _, ended := range endings {
-		<-ended
+	m.env = append(environment(t), "PATH="+bin+":"+os.Getenv("PATH"), "KERNOS_HOME="+t.TempDir(), "KERNOS_SOCKET=", "KERNOS_CONTEXT="+server.URL, "KERNOS_TOKEN=wrong")
+	for _, p := range programs(t) {
+		if !p.socket { // a socket has no token
+			m.ends(p, "")
+		}
 	}
 }
 
@@ -333,12 +423,12 @@ func TestAHandlerLeavesAloneWhatIsNoRequest(t *testing.T) {
 	defer func() { _ = listener.Close() }()
 	env := append(environment(t), "KERNOS_SOCKET="+socket)
 	for _, p := range programs(t) {
-		if p.handled {
-			continue // the program sees requests only
+		if p.handled || p.model {
+			continue // what handles it sees requests only
 		}
 		t.Run(p.name, func(t *testing.T) {
 			m := &machine{t: t, env: env}
-			_, ended := m.run(p)
+			c, ended := m.run(p)
 			conn, err := listener.Accept()
 			if err != nil {
 				t.Fatal(err)
@@ -367,8 +457,16 @@ func TestAHandlerLeavesAloneWhatIsNoRequest(t *testing.T) {
 					}
 				}
 			}
-			_ = conn.Close()
-			<-ended // it does not outlive its connection
+			_ = conn.Close() // it comes back, and registers again
+			if conn, err = listener.Accept(); err != nil {
+				t.Fatal(err)
+			}
+			_ = conn.SetDeadline(time.Now().Add(testkit.Patience))
+			if err := json.NewDecoder(conn).Decode(&registration); err != nil || registration.Type != "Syscall.Register" {
+				t.Errorf("it came back with %+v, %v", registration, err)
+			}
+			_ = c.Process.Kill()
+			<-ended
 		})
 	}
 }

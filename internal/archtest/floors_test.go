@@ -56,10 +56,13 @@ var floors = [...][]step{
 		{"cmd/kernos/backup", "cmd/kernos/chat", "cmd/kernos/doctor", "cmd/kernos/pipe"},
 		{"cmd/kernos"},
 	},
-	9: {{
-		"conformance", "conformance/console", "conformance/mcp", "internal/archtest", "internal/attack", "examples/*", "examples/*/*", "sdk",
-		"docs",
-	}},
+	9: {
+		{"sdk/*"},
+		{
+			"conformance", "conformance/console", "conformance/mcp", "internal/archtest", "internal/attack", "examples/*", "examples/*/*", "sdk",
+			"docs",
+		},
+	},
 }
 
 // pure lists the packages that import nothing but the standard library and this module.

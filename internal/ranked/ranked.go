@@ -25,16 +25,19 @@ import (
 )
 
 // A Document is some texts, and what they are about: the text whose meaning is compared. A
-// document without it is found by its words only.
+// document without it is found by its words only. Also are other texts about the same: the nearest of all counts.
 type Document struct {
 	Texts []Text
 	About string
+	Also  []string
 }
 
-// A Text is part of a document. Weight is how much a word in it counts.
+// A Text is part of a document. Weight is how much a word in it counts. What is said aside, such as in the description of
+// a detail, doesn't make the document one that has all words of a query.
 type Text struct {
 	Text   string
 	Weight float64
+	Aside  bool
 }
 
 // A Query asks for documents.
@@ -69,7 +72,8 @@ type Index struct {
 	documents int
 	words     []string // sorted
 	postings  map[string][]posting
-	about     []string // by document
+	about     []string // the texts whose meaning is compared
+	aboutOf   []int    // the document of each
 	vectors   atomic.Pointer[vectors]
 }
 
@@ -83,6 +87,7 @@ type vectors struct {
 type posting struct {
 	document int
 	weight   float64
+	aside    bool // the document has the word aside only
 }
 
 // saturation is how fast more of the same word stops counting more, as in BM25. Long documents
@@ -100,10 +105,12 @@ func Search(ctx context.Context, m *Meaning, documents []Document, q Query) (Fou
 
 // newIndex indexes the words of documents: all of them, or those that some terms find.
 func newIndex(documents []Document, only []term) *Index {
-	x := &Index{documents: len(documents), postings: make(map[string][]posting), about: make([]string, len(documents))}
-	weights := make(map[string]float64)
+	x := &Index{documents: len(documents), postings: make(map[string][]posting)}
+	weights, main := make(map[string]float64), make(map[string]bool)
 	for i, d := range documents {
-		x.about[i] = d.About
+		for _, text := range slices.Concat([]string{d.About}, d.Also) {
+			x.about, x.aboutOf = append(x.about, text), append(x.aboutOf, i)
+		}
 		for _, t := range d.Texts {
 			if only != nil && !mayHave(t.Text, only) {
 				continue
@@ -111,13 +118,15 @@ func newIndex(documents []Document, only []term) *Index {
 			for _, w := range Words(t.Text) {
 				if only == nil || slices.ContainsFunc(only, func(t term) bool { return t.finds(w) }) {
 					weights[w] += t.Weight
+					main[w] = main[w] || !t.Aside
 				}
 			}
 		}
 		for w, weight := range weights {
-			x.postings[w] = append(x.postings[w], posting{i, weight})
+			x.postings[w] = append(x.postings[w], posting{i, weight, !main[w]})
 		}
 		clear(weights)
+		clear(main)
 	}
 	for w := range x.postings {
 		x.words = append(x.words, w)
@@ -164,7 +173,11 @@ func queryTerms(query string) (terms []term) {
 		names = append(names, Words(n)...)
 	}
 	words, shown := wordsOf(query)
+	plain := slices.ContainsFunc(shown, func(w string) bool { return !filler[strings.ToLower(w)] })
 	for i, w := range words {
+		if plain && filler[strings.ToLower(shown[i])] {
+			continue
+		}
 		if len(terms) < maxTerms && !slices.ContainsFunc(terms, func(t term) bool { return t.word == w }) {
 			terms = append(terms, term{w, shown[i], slices.Contains(names, w)})
 		}
@@ -230,6 +243,7 @@ type matched struct {
 	document     int
 	score, cover float64
 	terms        uint64 // a bit for each that it has
+	main         uint64 // a bit for each that it doesn't only have aside
 	exact        bool
 }
 
@@ -257,8 +271,8 @@ func (x *Index) byWords(terms []term) []matched {
 					byDocument[p.document] = m
 				}
 				m.score += factor * rarity * p.weight * (saturation + 1) / (p.weight + saturation)
-				if m.terms&bit == 0 {
-					m.terms |= bit
+				if m.terms |= bit; !p.aside && m.main&bit == 0 {
+					m.main |= bit
 					m.cover += rarity
 				}
 			}
@@ -277,7 +291,7 @@ func (x *Index) byWords(terms []term) []matched {
 	hits := make([]matched, 0, len(byDocument))
 	for _, m := range byDocument {
 		m.cover = min(1, m.cover/total)
-		if m.exact = m.terms == all || names != 0 && m.terms&names == names; m.exact {
+		if m.exact = m.main == all || names != 0 && m.main&names == names; m.exact {
 			m.score += bonus
 		}
 		hits = append(hits, *m)
@@ -313,8 +327,13 @@ func (x *Index) byMeaning(ctx context.Context, m *Meaning, query string) (found 
 		}
 	}
 	for i, d := range v.list {
-		if n := cosine(asked[0], d); n >= MinNear {
-			found = append(found, nearby{i, n})
+		n := cosine(asked[0], d)
+		switch last := len(found) - 1; {
+		case n < MinNear:
+		case last >= 0 && found[last].document == x.aboutOf[i]:
+			found[last].near = max(found[last].near, n)
+		default:
+			found = append(found, nearby{x.aboutOf[i], n})
 		}
 	}
 	slices.SortStableFunc(found, func(a, b nearby) int { return cmp.Compare(b.near, a.near) })
@@ -326,6 +345,14 @@ var common = map[string]bool{
 	"a": true, "all": true, "an": true, "and": true, "any": true, "are": true, "as": true, "at": true, "be": true, "by": true, "can": true, "do": true, "for": true,
 	"from": true, "how": true, "i": true, "if": true, "in": true, "is": true, "it": true, "its": true, "me": true, "my": true,
 	"of": true, "on": true, "or": true, "that": true, "the": true, "there": true, "this": true, "to": true, "want": true, "what": true, "which": true, "with": true,
+}
+
+// filler are words that people put into a request, and that don't say what they want. A query of nothing else has them.
+var filler = map[string]bool{
+	"about": true, "am": true, "been": true, "but": true, "could": true, "did": true, "does": true, "each": true, "had": true, "has": true, "have": true, "here": true,
+	"just": true, "let": true, "more": true, "no": true, "not": true, "now": true, "one": true, "our": true, "please": true, "should": true, "so": true, "some": true,
+	"something": true, "than": true, "them": true, "then": true, "these": true, "they": true, "thing": true, "things": true, "those": true, "us": true, "was": true,
+	"we": true, "were": true, "when": true, "where": true, "will": true, "would": true, "you": true, "your": true,
 }
 
 // Common reports whether a word, in small letters, occurs in texts about everything.

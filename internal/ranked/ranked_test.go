@@ -26,12 +26,48 @@ func TestWords(t *testing.T) {
 	}
 }
 
+// What is said aside doesn't make a document one that has all words, and words that only fill a request don't count.
+func TestWordsAsideAndFiller(t *testing.T) {
+	x := ranked.New([]ranked.Document{
+		{Texts: []ranked.Text{{Text: "Session.Show", Weight: 4}, {Text: "open conversation open conversation open conversation", Weight: 1, Aside: true}}},
+		{Texts: []ranked.Text{{Text: "Session.Create", Weight: 4}, {Text: "begin a conversation, open", Weight: 2}}},
+		{Texts: []ranked.Text{{Text: "Session.List", Weight: 4}, {Text: "you and your things", Weight: 2}}},
+	})
+	for query, want := range map[string][]int{"open a conversation": {1, 0}, "you should open your thing": {1, 0}, "your things": {2}} {
+		found, err := x.Search(t.Context(), nil, ranked.Query{Text: query, Limit: 10})
+		var got []int
+		for _, h := range found.Hits {
+			got = append(got, h.Document)
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: got %v, %v, want %v", query, got, err, want)
+		}
+	}
+}
+
+// Of several texts about a document, the nearest counts, and the document is found once.
+func TestTheNearestTextCounts(t *testing.T) {
+	x := ranked.New([]ranked.Document{
+		{About: "Remove a file from the disk."},
+		{About: "Http.Fetch: Do a request.", Also: []string{"browser", "download a web page", "get a page of a web site"}},
+	})
+	found, err := x.Search(t.Context(), ranked.NewMeaning(nil), ranked.Query{Text: "fetch a web page", Mode: ranked.ByMeaning, Limit: 10})
+	if err != nil || len(found.Hits) == 0 || found.Hits[0].Document != 1 || found.Hits[0].Near < .7 {
+		t.Fatalf("got %+v, %v", found, err)
+	}
+	for _, h := range found.Hits[1:] {
+		if h.Document == 1 {
+			t.Errorf("found twice: %+v", found.Hits)
+		}
+	}
+}
+
 func TestSearch(t *testing.T) {
 	x := ranked.New([]ranked.Document{
-		{Texts: []ranked.Text{{"Weather.Report", 4}, {"Report the weather of a city.", 2}}},
-		{Texts: []ranked.Text{{"City.Find", 4}, {"Find cities by name, and report how large they are.", 2}}},
-		{Texts: []ranked.Text{{"Mail.Send", 4}, {"Send a mail.", 2}, {"the weather may be its subject", 0.3}}},
-		{Texts: []ranked.Text{{"Mail.Sort", 4}, {"Sort mails.", 2}}},
+		{Texts: []ranked.Text{{Text: "Weather.Report", Weight: 4}, {Text: "Report the weather of a city.", Weight: 2}}},
+		{Texts: []ranked.Text{{Text: "City.Find", Weight: 4}, {Text: "Find cities by name, and report how large they are.", Weight: 2}}},
+		{Texts: []ranked.Text{{Text: "Mail.Send", Weight: 4}, {Text: "Send a mail.", Weight: 2}, {Text: "the weather may be its subject", Weight: 0.3}}},
+		{Texts: []ranked.Text{{Text: "Mail.Sort", Weight: 4}, {Text: "Sort mails.", Weight: 2}}},
 	})
 	for _, c := range []struct {
 		query string

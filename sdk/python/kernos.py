@@ -10,17 +10,16 @@ A client reaches the daemon of this user through `kernos pipe`, which starts it;
 (Client(socket=PATH), or the variable KERNOS_SOCKET); or a server (Client("http://127.0.0.1:7420",
 token=…), or KERNOS_TOKEN). It may be used by several threads.
 
-A program that serves syscalls registers functions, and runs:
+A program that serves syscalls registers functions, again whenever it is connected again:
 
-    client = kernos.Client()
+    def handlers(client):
+        @client.handler("Text.Upper", kind="query", summary="Write a text in capitals.",
+                        input={"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]})
+        def upper(data, request):
+            request.progress("writing", 0.5)
+            return {"text": data["text"].upper()}
 
-    @client.handler("Text.Upper", kind="query", summary="Write a text in capitals.",
-                    input={"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]})
-    def upper(data, request):
-        request.progress("writing", 0.5)
-        return {"text": data["text"].upper()}
-
-    client.run()
+    kernos.serve(handlers)
 """
 import base64
 import concurrent.futures
@@ -31,6 +30,7 @@ import queue
 import socket as sockets
 import ssl
 import subprocess
+import sys
 import threading
 import time
 import traceback
@@ -55,8 +55,11 @@ class Error(Exception):
         return cls(data.get("code", 500), data.get("message", ""), data.get("cause"))
 
     def data(self):
-        data = {"code": self.code, "message": self.message}
-        return {**data, "cause": self.cause} if self.cause else data
+        data, cause = {"code": self.code, "message": self.message}, self.cause
+        if not cause and self.__cause__:  # raise Error(…) from another exception
+            e = self.__cause__
+            cause = e.data() if isinstance(e, Error) else {"code": 500, "message": f"{type(e).__name__}: {e}"}
+        return {**data, "cause": cause} if cause else data
 
 
 class Disconnected(Error):
@@ -67,10 +70,40 @@ class Timeout(Error):
     """The answer has not come in time. The request was cancelled."""
 
 
+_MAY_PASS = {408, 425, 429, 500, 502, 503, 504, 507}  # codes of what may be mended by waiting
+
+
+def serve(register, **to):
+    """Serves until the program is ended. to is what Client takes.
+
+    register(client) registers handlers. When the connection ends, serve connects again and calls it again. What waiting
+    can't mend, such as a refused token or a wrong definition, ends the program with status 1 and one line that says why.
+    """
+    command, pause, told = to.get("command", _PIPE), 0.01, False
+    while True:
+        try:
+            with Client(**to) as client:
+                register(client)
+                pause, told = 0.01, False
+                to["command"] = (*command, "--no-start")  # kernos stop isn't undone
+                client.run()
+        except Error as e:
+            if e.code not in _MAY_PASS:
+                sys.exit(f"kernos: {e.message}")
+            if not told:
+                print(f"kernos: {e.message}; waiting for the daemon", file=sys.stderr, flush=True)
+            told = True
+        time.sleep(pause)
+        pause = min(2 * pause, 1)
+
+
+_PIPE = ("kernos", "pipe")
+
+
 class Client:
     """A connection to a daemon. token is for a server at url; headers are added to its requests."""
 
-    def __init__(self, url=None, token=None, socket=None, command=("kernos", "pipe"), context=None):
+    def __init__(self, url=None, token=None, socket=None, command=_PIPE, context=None):
         token = token or os.environ.get("KERNOS_TOKEN")
         socket = socket or os.environ.get("KERNOS_SOCKET")
         self._token, self._url, self._context = token, url.rstrip("/") if url else None, context
@@ -86,6 +119,7 @@ class Client:
         self._handlers = {}
         self._running = {}  # requests that handlers work on, by id
         self._pool = None
+        self._closing = False
         self._reason = Disconnected(502, "the connection to the daemon has ended")
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -98,10 +132,11 @@ class Client:
 
     def close(self):
         """Closes the connection."""
+        self._closing = True
         self._wire.close()
         self._reader.join()
         if self._pool:
-            self._pool.shutdown()
+            self._pool.shutdown(wait=False)
 
     # Calls
 
@@ -201,15 +236,20 @@ class Client:
                 data["emits"] = list(emits)
             if timeout:
                 data["timeout"] = int(timeout * 1000)
-            self.command("Syscall.Register", data)
+            try:
+                self.command("Syscall.Register", data)
+            except Disconnected:
+                raise
+            except Error as e:
+                raise Error(e.code, f"{type} can't be served: {e.message}", e.cause) from None
             return function
 
         return register
 
     def run(self):
-        """Serves until the connection ends. The reason is raised unless the daemon shuts down."""
+        """Serves until the connection ends. The reason is raised, unless the program has closed it. See serve."""
         self._reader.join()
-        if self._reason.code != 503:
+        if not self._closing:
             raise self._reason
 
     def _handle(self, request, data):
@@ -284,6 +324,7 @@ class Client:
                 request.cancelled.set()
         elif kind == "error" and type == "Syscall.Disconnected":
             self._reason = Disconnected(message["data"]["code"], message["data"]["message"])
+            self._wire.close()  # it is the last message; kernos pipe would wait for the next daemon
         elif came:
             came.put(message)
 
@@ -354,9 +395,11 @@ class _Process:
 
     def __init__(self, command):
         try:  # an interrupt of the terminal is for this program to handle
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+            again = "--no-start" in command  # that there is no daemon yet is no news
+            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
+                                             stderr=subprocess.DEVNULL if again else None)
         except OSError as e:
-            raise Disconnected(502, f"{command[0]} can't be run: {e.strerror}; install it, or set KERNOS_SOCKET") from None
+            raise Error(501, f"{command[0]} can't be run: {e.strerror}; install it, or set KERNOS_SOCKET") from None
 
     def send(self, data):
         self._process.stdin.write(data)
@@ -364,7 +407,8 @@ class _Process:
 
     def lines(self):
         yield from self._process.stdout
-        self._process.wait()
+        if self._process.wait() in (2, 3):  # it doesn't know a flag, or isn't allowed
+            raise Error(403, "kernos pipe can't connect; kernos doctor says why")
 
     def close(self):
         try:
@@ -387,9 +431,12 @@ class _Http:
         except OSError as e:
             raise Disconnected(502, f"{url} can't be reached: {e}") from None
         head = f"POST {at.path}/v1/messages HTTP/1.1\r\nHost: {at.netloc}\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n"
-        self._socket.sendall((head + (f"Authorization: Bearer {token}\r\n" if token else "") + "\r\n").encode())
-        self._response = http.client.HTTPResponse(self._socket, method="POST")
-        self._response.begin()
+        try:
+            self._socket.sendall((head + (f"Authorization: Bearer {token}\r\n" if token else "") + "\r\n").encode())
+            self._response = http.client.HTTPResponse(self._socket, method="POST")
+            self._response.begin()
+        except (OSError, http.client.HTTPException) as e:
+            raise Disconnected(502, f"{url} can't be reached: {e}") from None
         if self._response.status != 200:
             text = self._response.read().decode(errors="replace")
             self._socket.close()

@@ -56,6 +56,8 @@ with connect() as client:
             what = data["what"]
             if what == "refuse":
                 raise kernos.Error(409, "No", {"code": 500, "message": "a cause"})
+            if what == "chain":
+                raise kernos.Error(409, "No") from ValueError("why")
             if what == "crash":
                 sys.stderr = open(os.devnull, "w")
                 raise ValueError("secret")
@@ -73,6 +75,7 @@ with connect() as client:
         assert came == [("event", "Syscall.Progressed", {"message": "working", "percentage": 0.5}), ("reply", TYPE, {"text": "HI"})], came
         assert client.query(TYPE, {"what": "nest"}) == {"payload": "nest"}
         assert fails(409, lambda: client.query(TYPE, {"what": "refuse"})).cause["message"] == "a cause"
+        assert fails(409, lambda: client.query(TYPE, {"what": "chain"})).cause == {"code": 500, "message": "ValueError: why"}
         assert "secret" not in fails(500, lambda: client.query(TYPE, {"what": "crash"})).message
         fails(413, lambda: client.query(TYPE, {"what": "long"}))
         assert isinstance(fails(504, lambda: client.query(TYPE, {"what": "sleep"}, timeout=0.1)), kernos.Timeout)

@@ -10,12 +10,39 @@ export class KernosError extends Error {
   code;
   reason;
 }
+const pipe = ["kernos", "pipe"];
+const mayPass = [408, 425, 429, 500, 502, 503, 504, 507];
+export async function serve(register, to = {}) {
+  for (let pause = 10, told = false, next = to; ; pause = Math.min(2 * pause, 1e3)) {
+    let client;
+    let reason;
+    try {
+      client = await connect(next);
+      await register(client);
+      pause = 10;
+      told = false;
+      next = { ...to, command: [...to.command ?? pipe, "--no-start"] };
+      reason = await client.closed;
+    } catch (e) {
+      client?.close();
+      if (!(e instanceof KernosError)) throw e;
+      reason = e;
+    }
+    if (!mayPass.includes(reason.code)) {
+      console.error(`kernos: ${reason.message}`);
+      globalThis.process.exit(1);
+    }
+    if (!told) console.error(`kernos: ${reason.message}; waiting for the daemon`);
+    told = true;
+    await new Promise((resolve) => setTimeout(resolve, pause));
+  }
+}
 export async function connect(to = {}) {
   const variables = globalThis.process?.env ?? {};
   if (!to.url?.startsWith("ws") && !globalThis.process?.versions?.node) throw new KernosError(501, "a web page calls a server with connect({ url, token }), whose url begins with ws: or wss:");
   const token = to.token ?? variables.KERNOS_TOKEN;
   const socket = to.socket ?? variables.KERNOS_SOCKET;
-  const wire = to.url?.startsWith("ws") ? await webSocket(to.url, token) : to.url ? await http(to.url.replace(/\/$/, ""), token) : socket ? await unix(socket) : await process(to.command ?? ["kernos", "pipe"]);
+  const wire = to.url?.startsWith("ws") ? await webSocket(to.url, token) : to.url ? await http(to.url.replace(/\/$/, ""), token) : socket ? await unix(socket) : await process(to.command ?? pipe);
   return new Client(wire, to.url, token);
 }
 export class Client {
@@ -27,7 +54,8 @@ export class Client {
       wire.start((m) => this.#take(m), (why) => {
         if (this.#ended) return;
         this.#ended = true;
-        if (why && this.#reason.code === 502) this.#reason = new KernosError(502, `the connection to the daemon has ended: ${why}`);
+        if (why instanceof KernosError) this.#reason = why;
+        else if (why && this.#reason.code === 502) this.#reason = new KernosError(502, `the connection to the daemon has ended: ${why}`);
         for (const m of this.#running.values()) m.abort(this.#reason);
         for (const [id, take] of this.#waiting) take(message("error", "Syscall.Disconnected", { code: this.#reason.code, message: this.#reason.message }, { causation: id }));
         resolve(this.#reason);
@@ -113,7 +141,7 @@ export class Client {
    * caller, any other error becomes a 500 and is logged. */
   async handle(type, definition, handler) {
     this.#handlers.set(type, handler);
-    await this.command("Syscall.Register", {
+    const registered = this.command("Syscall.Register", {
       name: type,
       kind: definition.kind ?? "command",
       description: definition.summary ?? type,
@@ -122,6 +150,9 @@ export class Client {
       handler: "connection",
       ...definition.emits && { emits: definition.emits },
       ...definition.timeout && { timeout: definition.timeout }
+    });
+    await registered.catch((e) => {
+      throw this.#ended ? e : new KernosError(e.code, `${type} can't be served: ${e.message}`, e.reason);
     });
   }
   /** Sends a message as it is. */
@@ -135,8 +166,10 @@ export class Client {
     const handler = this.#handlers.get(m.type);
     if ((m.kind === "query" || m.kind === "command") && handler) void this.#answer(m, handler);
     else if (m.kind === "event" && m.type === "Syscall.Cancelled") this.#running.get(m.data.id)?.abort(new KernosError(499, "the request was cancelled"));
-    else if (m.kind === "error" && m.type === "Syscall.Disconnected") this.#reason = new KernosError(m.data.code, m.data.message);
-    else this.#waiting.get(m.metadata.causation ?? "")?.(m);
+    else if (m.kind === "error" && m.type === "Syscall.Disconnected") {
+      this.#reason = new KernosError(m.data.code, m.data.message);
+      this.wire.close();
+    } else this.#waiting.get(m.metadata.causation ?? "")?.(m);
   }
   async #answer(m, handler) {
     const abort = new AbortController();
@@ -146,8 +179,7 @@ export class Client {
       answer("reply", await handler(m.data, new Request(this, m, abort.signal)) ?? null);
     } catch (e) {
       if (!(e instanceof KernosError)) console.error(e);
-      const { code, message: text } = e instanceof KernosError ? e : { code: 500, message: `${m.type} has failed; its log says why` };
-      if (!this.#ended) answer("error", { code, message: text });
+      if (!this.#ended) answer("error", e instanceof KernosError ? errorData(e) : { code: 500, message: `${m.type} has failed; its log says why` });
     } finally {
       this.#running.delete(m.metadata.id);
     }
@@ -180,6 +212,12 @@ export class Request {
   command(type, data = {}, options = {}) {
     return this.client.command(type, data, { ...this.#lineage, ...options });
   }
+}
+function errorData(e) {
+  if (!e || typeof e.message !== "string") return void 0;
+  const cause = errorData(e.reason ?? e.cause);
+  const coded = typeof e.code === "number";
+  return { code: coded ? e.code : 500, message: coded ? e.message : `${e.name ?? "Error"}: ${e.message}`, ...cause && { cause } };
 }
 export function isPointer(value) {
   return ["file", "https", "data"].includes(value?.scheme) && typeof value.path === "string";
@@ -219,15 +257,20 @@ async function unix(path) {
 }
 async function process(command) {
   const { spawn } = await import("node:child_process");
-  const child = spawn(command[0], command.slice(1), { stdio: ["pipe", "pipe", "inherit"], detached: true });
+  const child = spawn(command[0], command.slice(1), {
+    stdio: ["pipe", "pipe", command.includes("--no-start") ? "ignore" : "inherit"],
+    detached: true
+    // that there is no daemon yet is no news
+  });
   await new Promise((resolve, reject) => {
     child.once("spawn", resolve);
-    child.once("error", (e) => reject(new KernosError(502, `${command[0]} can't be run: ${e.message}; install it, or set KERNOS_SOCKET`)));
+    child.once("error", (e) => reject(new KernosError(501, `${command[0]} can't be run: ${e.message}; install it, or set KERNOS_SOCKET`)));
   });
   child.stdin.on("error", () => {
   });
   return lines((came, end) => {
-    child.stdout.on("data", came).on("close", () => end());
+    child.stdout.on("data", came);
+    child.on("close", (status) => end(status === 2 || status === 3 ? new KernosError(403, "kernos pipe can't connect; kernos doctor says why") : void 0));
   }, (text) => child.stdin.write(text), () => child.kill());
 }
 async function http(url, token) {

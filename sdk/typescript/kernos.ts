@@ -12,12 +12,15 @@
 // or the variable KERNOS_SOCKET names a socket; connect({ url, token }) a server: http: or https: for
 // everything, ws: or wss: for calls, which is what a web page uses. KERNOS_TOKEN is the default token.
 //
-//	await client.handle("Text.Upper", { kind: "query", summary: "Write a text in capitals." },
-//		async (data, request) => {
-//			request.progress("writing", 0.5)
-//			return { text: data.text.toUpperCase() }
-//		})
-//	await client.closed
+// A program that serves syscalls registers functions, again whenever it is connected again:
+//
+//	await serve(async (client) => {
+//		await client.handle("Text.Upper", { kind: "query", summary: "Write a text in capitals." },
+//			async (data, request) => {
+//				request.progress("writing", 0.5)
+//				return { text: data.text.toUpperCase() }
+//			})
+//	})
 
 /** How many bytes a message may have. */
 export const MAX_LINE = 16384
@@ -38,8 +41,43 @@ export class KernosError extends Error {
 	}
 }
 
+/** Where a kernel is: a server, a socket, or, in the place of kernos pipe, a command that carries messages. */
+export type Destination = { url?: string; token?: string; socket?: string; command?: string[] }
+
+const pipe = ["kernos", "pipe"]
+const mayPass = [408, 425, 429, 500, 502, 503, 504, 507] // codes of what may be mended by waiting
+
+/** Serves until the program is ended. register is called with a client, whose handlers it registers, and is called again
+ * when the connection has ended and there is another one. What waiting can't mend, such as a refused token or a wrong
+ * definition, ends the program with status 1 and one line that says why. */
+export async function serve(register: (client: Client) => unknown, to: Destination = {}): Promise<never> {
+	for (let pause = 10, told = false, next = to; ; pause = Math.min(2 * pause, 1000)) {
+		let client: Client | undefined
+		let reason: KernosError
+		try {
+			client = await connect(next)
+			await register(client)
+			pause = 10
+			told = false
+			next = { ...to, command: [...(to.command ?? pipe), "--no-start"] } // kernos stop isn't undone
+			reason = await client.closed
+		} catch (e) {
+			client?.close()
+			if (!(e instanceof KernosError)) throw e
+			reason = e
+		}
+		if (!mayPass.includes(reason.code)) {
+			console.error(`kernos: ${reason.message}`)
+			globalThis.process.exit(1)
+		}
+		if (!told) console.error(`kernos: ${reason.message}; waiting for the daemon`)
+		told = true
+		await new Promise((resolve) => setTimeout(resolve, pause))
+	}
+}
+
 /** Connects to the daemon of this user, to a socket, or to a server. */
-export async function connect(to: { url?: string; token?: string; socket?: string; command?: string[] } = {}): Promise<Client> {
+export async function connect(to: Destination = {}): Promise<Client> {
 	const variables: Record<string, string | undefined> = globalThis.process?.env ?? {}
 	if (!to.url?.startsWith("ws") && !globalThis.process?.versions?.node) throw new KernosError(501, "a web page calls a server with connect({ url, token }), whose url begins with ws: or wss:")
 	const token = to.token ?? variables.KERNOS_TOKEN
@@ -47,7 +85,7 @@ export async function connect(to: { url?: string; token?: string; socket?: strin
 	const wire = to.url?.startsWith("ws") ? await webSocket(to.url, token)
 		: to.url ? await http(to.url.replace(/\/$/, ""), token)
 		: socket ? await unix(socket)
-		: await process(to.command ?? ["kernos", "pipe"])
+		: await process(to.command ?? pipe)
 	return new Client(wire, to.url, token)
 }
 
@@ -66,7 +104,8 @@ export class Client {
 			wire.start((m) => this.#take(m), (why) => {
 				if (this.#ended) return
 				this.#ended = true
-				if (why && this.#reason.code === 502) this.#reason = new KernosError(502, `the connection to the daemon has ended: ${why}`)
+				if (why instanceof KernosError) this.#reason = why
+				else if (why && this.#reason.code === 502) this.#reason = new KernosError(502, `the connection to the daemon has ended: ${why}`)
 				for (const m of this.#running.values()) m.abort(this.#reason)
 				for (const [id, take] of this.#waiting) take(message("error", "Syscall.Disconnected", { code: this.#reason.code, message: this.#reason.message }, { causation: id }))
 				resolve(this.#reason)
@@ -141,10 +180,13 @@ export class Client {
 	 * caller, any other error becomes a 500 and is logged. */
 	async handle(type: string, definition: Definition, handler: Handler): Promise<void> {
 		this.#handlers.set(type, handler)
-		await this.command("Syscall.Register", {
+		const registered = this.command("Syscall.Register", {
 			name: type, kind: definition.kind ?? "command", description: definition.summary ?? type,
 			inputSchema: definition.input ?? {}, outputSchema: definition.output ?? {}, handler: "connection",
 			...(definition.emits && { emits: definition.emits }), ...(definition.timeout && { timeout: definition.timeout }),
+		})
+		await registered.catch((e) => {
+			throw this.#ended ? e : new KernosError(e.code, `${type} can't be served: ${e.message}`, e.reason)
 		})
 	}
 
@@ -160,7 +202,10 @@ export class Client {
 		const handler = this.#handlers.get(m.type)
 		if ((m.kind === "query" || m.kind === "command") && handler) void this.#answer(m, handler)
 		else if (m.kind === "event" && m.type === "Syscall.Cancelled") this.#running.get(m.data.id)?.abort(new KernosError(499, "the request was cancelled"))
-		else if (m.kind === "error" && m.type === "Syscall.Disconnected") this.#reason = new KernosError(m.data.code, m.data.message)
+		else if (m.kind === "error" && m.type === "Syscall.Disconnected") {
+			this.#reason = new KernosError(m.data.code, m.data.message)
+			this.wire.close() // it is the last message; kernos pipe would wait for the next daemon
+		}
 		else this.#waiting.get(m.metadata.causation ?? "")?.(m)
 	}
 
@@ -172,8 +217,7 @@ export class Client {
 			answer("reply", (await handler(m.data, new Request(this, m, abort.signal))) ?? null)
 		} catch (e) {
 			if (!(e instanceof KernosError)) console.error(e)
-			const { code, message: text } = e instanceof KernosError ? e : { code: 500, message: `${m.type} has failed; its log says why` }
-			if (!this.#ended) answer("error", { code, message: text })
+			if (!this.#ended) answer("error", e instanceof KernosError ? errorData(e) : { code: 500, message: `${m.type} has failed; its log says why` })
 		} finally {
 			this.#running.delete(m.metadata.id)
 		}
@@ -208,6 +252,14 @@ export class Request {
 	}
 }
 
+// errorData returns an error as a message has it, with its causes; undefined for what is no error.
+function errorData(e: any): object | undefined {
+	if (!e || typeof e.message !== "string") return undefined
+	const cause = errorData(e.reason ?? e.cause)
+	const coded = typeof e.code === "number"
+	return { code: coded ? e.code : 500, message: coded ? e.message : `${e.name ?? "Error"}: ${e.message}`, ...(cause && { cause }) }
+}
+
 /** Reports whether a value is a BlobPointer. */
 export function isPointer(value: any): value is BlobPointer {
 	return ["file", "https", "data"].includes(value?.scheme) && typeof value.path === "string"
@@ -224,14 +276,14 @@ function newID(): string {
 
 /** A way to a daemon. start is called once, end at most once after it. */
 export interface Wire {
-	start(take: (m: Message) => void, end: (why?: string) => void): void
+	start(take: (m: Message) => void, end: (why?: string | KernosError) => void): void
 	send(m: Message, line: string): void
 	cancel(id: string): void
 	close(): void
 }
 
 // lines is the wire of one message per line. read gets a function for the bytes that come, and one for the end.
-function lines(read: (came: (bytes: Uint8Array) => void, end: (why?: string) => void) => void, write: (text: string) => void, close: () => void): Wire {
+function lines(read: (came: (bytes: Uint8Array) => void, end: (why?: string | KernosError) => void) => void, write: (text: string) => void, close: () => void): Wire {
 	return {
 		start(take, end) {
 			const decoder = new TextDecoder()
@@ -263,14 +315,17 @@ async function unix(path: string): Promise<Wire> {
 // process reaches the daemon through kernos pipe, which finds it, starts it, and signs where that is wanted.
 async function process(command: string[]): Promise<Wire> {
 	const { spawn } = await import("node:child_process")
-	const child = spawn(command[0], command.slice(1), { stdio: ["pipe", "pipe", "inherit"], detached: true })
+	const child = spawn(command[0], command.slice(1), {
+		stdio: ["pipe", "pipe", command.includes("--no-start") ? "ignore" : "inherit"], detached: true, // that there is no daemon yet is no news
+	})
 	await new Promise<void>((resolve, reject) => {
 		child.once("spawn", resolve)
-		child.once("error", (e) => reject(new KernosError(502, `${command[0]} can't be run: ${e.message}; install it, or set KERNOS_SOCKET`)))
+		child.once("error", (e) => reject(new KernosError(501, `${command[0]} can't be run: ${e.message}; install it, or set KERNOS_SOCKET`)))
 	})
 	child.stdin.on("error", () => {}) // the end of its output says it
 	return lines((came, end) => {
-		child.stdout.on("data", came).on("close", () => end())
+		child.stdout.on("data", came)
+		child.on("close", (status) => end(status === 2 || status === 3 ? new KernosError(403, "kernos pipe can't connect; kernos doctor says why") : undefined))
 	}, (text) => child.stdin.write(text), () => child.kill())
 }
 

@@ -41,7 +41,7 @@ const cancellation = new Promise((resolve) => { cancelled = resolve })
 await server.handle(type, { kind: "query", summary: "Serve the test.", input: { type: "object" } }, async ({ what }, request) => {
 	request.progress("working", 0.5)
 	switch (what) {
-	case "refuse": throw new KernosError(409, "No")
+	case "refuse": throw new KernosError(409, "No", new RangeError("far", { cause: new KernosError(404, "gone") }))
 	case "crash": console.error = () => {}; throw new TypeError("secret")
 	case "sleep":
 	case "wait": await new Promise((resolve) => request.signal.addEventListener("abort", resolve)); if (what === "wait") cancelled(); return {}
@@ -54,7 +54,10 @@ const came = []
 for await (const m of client.stream("query", type, { what: "hi" })) came.push([m.kind, m.type, m.data])
 assert.deepEqual(came, [["event", "Syscall.Progressed", { message: "working", percentage: 0.5 }], ["reply", type, { text: "HI" }]])
 assert.deepEqual(await client.query(type, { what: "nest" }), { payload: "nest" })
-await fails(409, client.query(type, { what: "refuse" }))
+const refused = await fails(409, client.query(type, { what: "refuse" }))
+if (wire !== "websocket") assert.deepEqual(refused.reason, { // JSON-RPC has no place for causes
+	code: 500, message: "RangeError: far", cause: { code: 404, message: "gone" },
+})
 assert.doesNotMatch((await fails(500, client.query(type, { what: "crash" }))).message, /secret/)
 await fails(413, client.query(type, { what: "long" }))
 await fails(504, client.query(type, { what: "sleep" }, { timeout: 200 }))

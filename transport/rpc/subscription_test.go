@@ -361,7 +361,7 @@ func TestOutcomes(t *testing.T) {
 	for method, want := range map[string]string{
 		"note_sett": `"available_methods":["get_all","set"],"method_schema":{`, "nite_set": `"suggested_method":"note.set","example_params":{"key":"key"}`,
 		"notess_set": `"module":"notess","available_methods":["get_all","set"],"method_schema":{`,
-		"nite_sett": `"available_methods":["get_all","set"],"action":"call_module_schema","namespace":"note"`, "note_set": `"suggested_method":"note.set","example_params":{"key":"key"}`,
+		"nite_sett":  `"available_methods":["get_all","set"],"action":"call_module_schema","namespace":"note"`, "note_set": `"suggested_method":"note.set","example_params":{"key":"key"}`,
 	} {
 		o, err := s.Call(t.Context(), Call{Method: method}, nil)
 		if err != nil || !strings.Contains(string(o.Guidance), want) {

@@ -47,14 +47,20 @@ import (
 // maxRefusals is how many daemons in a row may be shutting down.
 const maxRefusals = 5
 
+// Options are how [Run] lets a server answer messages.
+type Options struct {
+	Lenient bool // messages without an id or a time get one
+	NoStart bool // a daemon of this user that isn't running is an error, and not started
+}
+
 // Run lets a server answer the messages that come from in. The daemon of this user is started if it
-// isn't running. With lenient set, messages without an id or a time get one.
-func Run(ctx context.Context, s *server.Server, lenient bool, in io.Reader, out io.Writer) error {
+// isn't running, unless NoStart is set.
+func Run(ctx context.Context, s *server.Server, o Options, in io.Reader, out io.Writer) error {
 	signal.Ignore(syscall.SIGPIPE) // a reader that goes away is noticed by the error of the next write
-	if lenient {
+	if o.Lenient {
 		in = newStamping(in)
 	}
-	p := &piping{in: readInput(in), out: out, keeping: true}
+	p := &piping{in: readInput(in), out: out, keeping: true, noStart: o.NoStart}
 	return exit.OnSignal(ctx, func(ctx context.Context) error { return p.run(ctx, s) })
 }
 
@@ -65,7 +71,10 @@ func (p *piping) run(ctx context.Context, s *server.Server) error {
 		return p.verdict(ctx, s, unix.Info{})
 	}
 	for refusals := 0; ; {
-		conn, err := s.Lines(ctx, true)
+		conn, err := s.Lines(ctx, !p.noStart)
+		if conn == nil && err == nil {
+			err = server.ErrNotRunning
+		}
 		if err != nil || ctx.Err() != nil {
 			return exit.Wrap(cmp.Or(ctx.Err(), err))
 		}
@@ -142,6 +151,8 @@ func readInput(r io.Reader) *input {
 type piping struct {
 	in  *input
 	out io.Writer
+
+	noStart bool
 
 	requests tally
 	ended    bool // everything is sent

@@ -82,8 +82,8 @@ func (d *Daemon) Inspect() (info unix.Info, running bool) {
 // this process.
 func (d *Daemon) IsElsewhere() bool { return d.Socket != d.own }
 
-// errNotRunning is the error for a command that needs a daemon where none is running.
-var errNotRunning = errors.New("no daemon is running; kernos serve starts one, and so does a command that needs one")
+// ErrNotRunning is the error for a command that needs a daemon where none is running.
+var ErrNotRunning = errors.New("no daemon is running; kernos serve starts one, and so does a command that needs one")
 
 // Unseen returns the error for a daemon that has the store and whose socket can't be seen from
 // here, or nil. A command that has the store open is not a daemon.

@@ -119,7 +119,7 @@ func (k *Kernel) open(ctx context.Context) (err error) {
 		if err := s.Daemon.Unseen(); err != nil {
 			return err
 		}
-		return unreachable(errNotRunning)
+		return unreachable(ErrNotRunning)
 	}
 	return k.openInProcess(ctx)
 }

@@ -41,16 +41,23 @@ func send(kind, name string, cause any, data map[string]any) {
 		send("error", name, cause, map[string]any{"code": 413, "message": fmt.Sprintf("The answer would take %d bytes, and a line may have %d", len(line), maxLine)})
 		return
 	}
-	if _, err := conn.Write(append(line, '\n')); err != nil {
-		log.Fatal(err)
+	_, _ = conn.Write(append(line, '\n')) // when it fails, there is nothing more to read either
+}
+
+// When the daemon ends, the next one is waited for.
+func main() {
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		var err error
+		if conn, err = net.Dial("unix", os.Getenv("KERNOS_SOCKET")); err == nil && serve() { // kernos status --json | jq -r .socket
+			log.Print("the daemon has closed the connection; waiting for the next one")
+			pause = 10 * time.Millisecond
+		}
+		time.Sleep(pause)
 	}
 }
 
-func main() {
-	var err error
-	if conn, err = net.Dial("unix", os.Getenv("KERNOS_SOCKET")); err != nil { // kernos status --json | jq -r .socket
-		log.Fatal(err)
-	}
+// serve serves until the connection ends, and reports whether the daemon has accepted the registration.
+func serve() (registered bool) {
 	send("command", "Syscall.Register", nil, map[string]any{
 		"name": "Text.Count", "kind": "query", "handler": "connection",
 		"description":  "Count the lines, words and characters of a text.",
@@ -60,15 +67,20 @@ func main() {
 	lines := bufio.NewScanner(conn)
 	for lines.Scan() {
 		var m message
-		if json.Unmarshal(lines.Bytes(), &m) != nil || m.Kind != "query" && m.Kind != "command" || m.Type != "Text.Count" {
-			continue // no request: the answer to Syscall.Register, Syscall.Cancelled, an error
+		_ = json.Unmarshal(lines.Bytes(), &m)
+		switch {
+		case m.Kind == "error" && m.Type == "Syscall.Register":
+			log.Fatalf("Text.Count can't be served: %v", m.Data["message"])
+		case m.Kind == "reply" && m.Type == "Syscall.Register":
+			registered = true
+		}
+		if m.Kind != "query" && m.Kind != "command" || m.Type != "Text.Count" {
+			continue // no request: Syscall.Cancelled, an error
 		}
 		text := m.Data["text"].(string)
 		send("event", "Syscall.Progressed", m.Metadata["id"], map[string]any{"message": "counting", "percentage": 0.5})
 		send("reply", m.Type, m.Metadata["id"], map[string]any{
 			"lines": strings.Count(text, "\n"), "words": len(strings.Fields(text)), "characters": utf8.RuneCountInString(text)})
 	}
-	if err := lines.Err(); err != nil {
-		log.Fatal(err)
-	}
+	return registered
 }

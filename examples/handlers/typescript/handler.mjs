@@ -1,8 +1,7 @@
 // Serves Url.Parse: a program of its own that becomes a syscall of the kernel.
-import { connect, KernosError } from "../../../sdk/typescript/kernos.js"
+import { KernosError, serve } from "../../../sdk/typescript/kernos.js"
 
-const client = await connect()
-await client.handle("Url.Parse", {
+await serve((client) => client.handle("Url.Parse", {
 	kind: "query", summary: "Take the address of a web page apart.",
 	input: { type: "object", properties: { url: { type: "string" } }, required: ["url"] },
 	output: { type: "object", required: ["host", "path"] },
@@ -11,5 +10,4 @@ await client.handle("Url.Parse", {
 	if (!URL.canParse(url)) throw new KernosError(422, `Not a URL: ${url}`)
 	const { host, pathname, searchParams } = new URL(url)
 	return { host, path: pathname, query: Object.fromEntries(searchParams) }
-})
-await client.closed
+}))

@@ -6,101 +6,54 @@
 package main
 
 import (
-	"bufio"
+	"context"
 	"encoding/json"
-	"fmt"
-	"log"
-	"net"
 	"os"
 	"strings"
 	"time"
+
+	kernos "kernos/sdk/go"
 )
 
-const name = "Echoing.Generate"
-
-type message struct {
-	Kind     string         `json:"kind"`
-	Type     string         `json:"type"`
-	Data     any            `json:"data"`
-	Metadata map[string]any `json:"metadata"`
-}
-
-// request is what the program is sent: as much of it as it needs.
-type request struct {
-	Kind, Type string
-	Data       struct {
-		Messages    []spoken
-		MessagesRef *struct{ Path string } // a long conversation is in a file
-	}
-	Metadata struct{ ID string }
+// conversation is what the program is sent: as much of it as it needs.
+type conversation struct {
+	Messages    []spoken
+	MessagesRef *struct{ Path string } // a long conversation is in a file
 }
 
 type spoken struct{ Type, Text string }
 
-var (
-	conn net.Conn
-	sent int
-)
-
-func send(kind, typ, cause string, data any) {
-	sent++
-	m := message{kind, typ, data, map[string]any{"id": fmt.Sprintf("go-%d-%d", os.Getpid(), sent), "timestamp": time.Now().UnixMilli()}}
-	if cause != "" {
-		m.Metadata["causation"] = cause
-	}
-	line, err := json.Marshal(m)
-	if err == nil {
-		_, err = conn.Write(append(line, '\n'))
+func generate(_ context.Context, data json.RawMessage, request *kernos.Request) (any, error) {
+	var in conversation
+	err := json.Unmarshal(data, &in)
+	if ref := in.MessagesRef; err == nil && ref != nil {
+		if data, err = os.ReadFile(ref.Path); err == nil {
+			err = json.Unmarshal(data, &in.Messages)
+		}
 	}
 	if err != nil {
-		log.Fatal(err)
-	}
-}
-
-func main() {
-	var err error
-	if conn, err = net.Dial("unix", os.Getenv("KERNOS_SOCKET")); err != nil { // kernos status --json | jq -r .socket
-		log.Fatal(err)
-	}
-	send("command", "Syscall.Register", "", map[string]any{
-		"name": name, "kind": "query", "handler": "connection", "description": "Repeat the last input of a conversation.",
-		"inputSchema": map[string]any{}, "outputSchema": map[string]any{}, "timeout": 600_000,
-	})
-	lines := bufio.NewScanner(conn)
-	for lines.Scan() {
-		var r request
-		if json.Unmarshal(lines.Bytes(), &r) == nil && r.Type == name && (r.Kind == "query" || r.Kind == "command") {
-			generate(&r)
-		}
-	}
-	if err := lines.Err(); err != nil {
-		log.Fatal(err)
-	}
-}
-
-func generate(r *request) {
-	if ref := r.Data.MessagesRef; ref != nil {
-		text, err := os.ReadFile(ref.Path)
-		if err == nil {
-			err = json.Unmarshal(text, &r.Data.Messages)
-		}
-		if err != nil {
-			send("error", r.Type, r.Metadata.ID, map[string]any{"code": 500, "message": "The conversation can't be read"})
-			return
-		}
+		return nil, err
 	}
 	heard := ""
-	for _, m := range r.Data.Messages {
+	for _, m := range in.Messages {
 		if m.Type == "input" {
 			heard = m.Text
 		}
 	}
 	words := strings.SplitAfter("You said: "+heard, " ")
 	for _, word := range words {
-		send("event", "Echoing.Said", r.Metadata.ID, map[string]any{"delta": map[string]any{"text": word}})
+		if err := request.Event("Echoing.Said", map[string]any{"delta": map[string]any{"text": word}}); err != nil {
+			return nil, err
+		}
 	}
-	send("reply", r.Type, r.Metadata.ID, map[string]any{
+	return map[string]any{
 		"finish": "stop", "messages": []any{map[string]any{"type": "reply", "text": strings.Join(words, "")}},
-		"usage": map[string]any{"input": len(r.Data.Messages), "output": len(words)},
+		"usage": map[string]any{"input": len(in.Messages), "output": len(words)},
+	}, nil
+}
+
+func main() {
+	kernos.Serve(func(client *kernos.Client) error {
+		return client.Handle("Echoing.Generate", kernos.Definition{Kind: "query", Summary: "Repeat the last input of a conversation.", Timeout: 10 * time.Minute}, generate)
 	})
 }
