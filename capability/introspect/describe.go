@@ -16,8 +16,8 @@ import (
 )
 
 type describeInput struct {
-	Name  string   `json:"name,omitempty" aliases:"type" jsonschema:"minLength=1" jsonschema_description:"Type of the syscall to describe, for example 'Echo' or 'Memory.Get', in any spelling: memory.get, memory_get. Syscall.List names them all. Without a name, the reply describes the messages themselves."`
-	Names []string `json:"names,omitempty" jsonschema:"minItems=1,maxItems=32" jsonschema_description:"Types of several syscalls to describe at once. What their schemas share is given once."`
+	Name  string   `json:"name,omitempty" aliases:"type" jsonschema:"minLength=1" jsonschema_description:"Type of a syscall, such as Memory.Get, in any spelling: memory_get. Without it, the reply describes messages."`
+	Names []string `json:"names,omitempty" jsonschema:"minItems=1,maxItems=32" jsonschema_description:"Several types, described at once."`
 }
 
 // description is what callers decide from what to send. The first four members are those of the

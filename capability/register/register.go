@@ -115,7 +115,7 @@ var register = kernel.DefineCommand[registerInput, registerOutput](kernel.Defini
 	},
 	Presentation: kernel.Presentation{
 		Title: "Make a new tool",
-		Words: "script, code, typescript, javascript, js, function, lambda, define a syscall, plugin",
+		Words: "script, code, typescript, javascript, js, function, lambda, define a syscall, plugin, write a tool, own tool, custom tool",
 		Stdin: "code", Result: "Registered {name}",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the name is reserved or built in; or the caller may only register code, or only serve"},
