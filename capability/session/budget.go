@@ -4,16 +4,17 @@ import (
 	"cmp"
 	"time"
 
+	"kernos/internal/when"
 	"kernos/message"
 )
 
 // A Budget is what a turn may use. 0 means the default.
 type Budget struct {
-	Steps  int     `json:"steps,omitzero" jsonschema:"minimum=0,maximum=10000,default=100" jsonschema_description:"How often the model thinks in a turn."`
-	Tokens int64   `json:"tokens,omitzero" jsonschema:"minimum=0" jsonschema_description:"How many tokens a turn reads and writes. Default: any number."`
-	Cost   float64 `json:"cost,omitzero" jsonschema:"minimum=0" jsonschema_description:"How much money a turn costs, in the currency of the model's price. Default: any amount."`
-	Time   int64   `json:"time,omitzero" jsonschema:"minimum=0" jsonschema_description:"How many milliseconds a turn takes. Default: any number."`
-	Calls  int     `json:"calls,omitzero" jsonschema:"minimum=0,maximum=100000,default=1000" jsonschema_description:"How many syscalls a turn calls."`
+	Steps  int       `json:"steps,omitzero" jsonschema:"minimum=0,maximum=10000,default=100" jsonschema_description:"How often the model thinks in a turn."`
+	Tokens int64     `json:"tokens,omitzero" jsonschema:"minimum=0" jsonschema_description:"How many tokens a turn reads and writes. Default: any number."`
+	Cost   float64   `json:"cost,omitzero" jsonschema:"minimum=0" jsonschema_description:"How much money a turn costs, in the currency of the model's price. Default: any amount."`
+	Time   when.Span `json:"time,omitzero" jsonschema_description:"How long a turn takes: milliseconds, or a text such as 5m. Default: any time."`
+	Calls  int       `json:"calls,omitzero" jsonschema:"minimum=0,maximum=100000,default=1000" jsonschema_description:"How many syscalls a turn calls."`
 }
 
 // A Total is what all turns of a session may use together. 0 means any number.
@@ -56,8 +57,8 @@ func (s *session) exceeded(now time.Time) *message.Error {
 		return over("tokens", b.Tokens)
 	case b.Cost > 0 && u.Cost >= b.Cost:
 		return over("cost", b.Cost)
-	case b.Time > 0 && now.UnixMilli()-s.turn.Began >= b.Time:
-		return over("time", time.Duration(b.Time)*time.Millisecond)
+	case b.Time > 0 && now.UnixMilli()-s.turn.Began >= int64(b.Time):
+		return over("time", b.Time.Duration())
 	}
 	return nil
 }
@@ -83,7 +84,7 @@ func (t Total) within(p *session) Total {
 
 // timeLeft returns what is left of the time of the open turn, at least a little; 0 if it has no limit.
 func (s *session) timeLeft(now time.Time) time.Duration {
-	return time.Duration(left(s.Budget.Time, now.UnixMilli()-s.turn.Began, 1)) * time.Millisecond
+	return time.Duration(left(int64(s.Budget.Time), now.UnixMilli()-s.turn.Began, 1)) * time.Millisecond
 }
 
 type number interface{ ~int | ~int64 | ~float64 }
@@ -111,6 +112,6 @@ func (b Budget) within(p *session, now time.Time) Budget {
 	b.Calls = tighter(b.Calls, left(cmp.Or(p.Budget.Calls, defaultCalls), u.Calls, 1))
 	b.Tokens = tighter(b.Tokens, left(p.Budget.Tokens, u.Tokens, 1))
 	b.Cost = tighter(b.Cost, left(p.Budget.Cost, u.Cost, 1e-9))
-	b.Time = tighter(b.Time, p.timeLeft(now).Milliseconds())
+	b.Time = tighter(b.Time, when.Span(p.timeLeft(now).Milliseconds()))
 	return b
 }

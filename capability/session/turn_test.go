@@ -177,7 +177,7 @@ func TestTurns(t *testing.T) {
 	})
 	test(t, "time ends a turn", func(t *testing.T, w *world) {
 		for _, slow := range []answer{{deltas: []string{"so far"}, hold: make(chan struct{})}, {calls: []string{`Test.Outside {"key":"hang"}`}}} {
-			id := w.create(`{"tools":["Test.*"],"budget":{"time":5000},"policy":[{"match":"Test.*","decide":"allow"}]}`)
+			id := w.create(`{"tools":["Test.*"],"budget":{"time":"5s"},"policy":[{"match":"Test.*","decide":"allow"}]}`)
 			w.scripted(slow)
 			if out := w.say(id, "go"); out.Status != "limited" || out.Error.Code != 429 || out.Text != strings.Join(slow.deltas, "") {
 				t.Errorf("got %+v", out)

@@ -30,8 +30,10 @@ func TestAliasesHideNothingFromRedaction(t *testing.T) {
 	if code := strings.Count(list, "kernos.call('Crypto.Seal', {secret: '"+hidden); strings.Count(list, hidden) != code || !strings.Contains(list, `"Crypto.Seal"`) {
 		t.Errorf("the journal has the secret: %s", list)
 	}
-	w.must("Memory.Set", `{"key":"notes/a","value":"milk"}`, nil)
-	w.must("VFS.Read", `{"path":"os://memory/notes/a"}`, nil)
+	w.must("Job.Start", `{"type":"Notify.Send","data":{"content":"tea"},"delay":"1h"}`, nil)
+	if list := w.owner("Message.List", `{"type":"Job.Start","kind":"command"}`).String(); !strings.Contains(list, `{"name":"Notify.Send","payload":{"text":"tea"},"delay":"1h"}`) || !strings.Contains(list, `"payload":{"plaintext":"[redacted]"}`) {
+		t.Errorf("a job is recorded as %s", list)
+	}
 	if list := w.owner("Message.List", `{"type":"Crypto.Seal","kind":"command"}`).String(); !strings.Contains(list, `"plaintext":`) || strings.Contains(list, `"secret":`) {
 		t.Errorf("requests are recorded as %s", list)
 	}
