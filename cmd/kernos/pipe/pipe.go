@@ -73,7 +73,7 @@ func (p *piping) run(ctx context.Context, s *server.Server) error {
 	for refusals := 0; ; {
 		conn, err := s.Lines(ctx, !p.noStart)
 		if conn == nil && err == nil {
-			err = server.ErrNotRunning
+			err = &exit.Error{Status: exit.Unreachable, Cause: server.ErrNotRunning}
 		}
 		if err != nil || ctx.Err() != nil {
 			return exit.Wrap(cmp.Or(ctx.Err(), err))
