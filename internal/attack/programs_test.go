@@ -39,7 +39,7 @@ func (w *world) serve(s *subject, number int, table cells, calls []*kernel.Sysca
 		h.link = w.link(s.secret)
 	}
 	for kind := range kinds {
-		data := fmt.Sprintf(`{"name":%q,"kind":%q,"description":"Serve.","inputSchema":{},"outputSchema":{},"handler":"connection"}`, h.serves(kind), kind)
+		data := fmt.Sprintf(`{"name":%q,"kind":%q,"description":"Serve.","inputSchema":{},"outputSchema":{},"handler":"connection","timeout":"5m"}`, h.serves(kind), kind)
 		if o := h.link.ask("Syscall.Register", newID(), data); o.code != 0 {
 			w.t.Fatalf("%s registers: %v", s.name, o)
 		}
@@ -219,7 +219,7 @@ func TestAProgramThatServesActsForBoth(t *testing.T) {
 	})
 	w := openWith(t, &daemon.Options{Models: model.Models()})
 	calls := w.served()
-	w.must("Syscall.Register", `{"name":"Relay.Run","kind":"command","inputSchema":{},"outputSchema":{},"code":"export const handler = ({type}) => kernos.call(type, {})"}`, nil)
+	w.must("Syscall.Register", `{"name":"Relay.Run","kind":"command","inputSchema":{},"outputSchema":{},"code":"export const handler = ({type}) => kernos.call(type, {})","limits":{"time":300000}}`, nil)
 	programs := []*subject{
 		{name: "by-owner", preset: "owner"},
 		{name: "by-agent", preset: "agent", allow: []string{"Syscall.Register"}},

@@ -13,7 +13,7 @@ import (
 
 // Patience is how long something may take that is expected to happen. It is there to end a
 // test that hangs, not to measure anything.
-const Patience = time.Minute
+const Patience = 5 * time.Minute
 
 // Until waits for something to become true, and fails the test if it never does.
 func Until(t testing.TB, what string, is func() bool) {
