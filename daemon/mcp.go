@@ -40,15 +40,20 @@ func (d *Daemon) watchResource(ctx context.Context, uri string) (next func() boo
 		return d.folders.follow(ctx, d, uri)
 	}
 	memory := d.state.store.Watch([]byte{store.SpaceMemory})
-	changed := d.changes(ctx, uri, memory.C, func() string {
-		v, err := d.state.tree.Version(ctx, uri)
-		if err != nil {
-			return ""
-		}
-		return v
+	changes := sync.OnceValue(func() func() bool {
+		return d.changes(ctx, uri, memory.C, func() string {
+			v, err := d.state.tree.Version(ctx, uri)
+			if err != nil {
+				return ""
+			}
+			return v
+		})
 	})
+	if !strings.HasPrefix(uri, "os://mcp/") { // a mounted server may take its time, and the connection waits
+		changes()
+	}
 	return func() bool {
-		if !changed() {
+		if !changes()() {
 			memory.Stop()
 			return false
 		}

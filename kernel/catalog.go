@@ -32,6 +32,7 @@ type catalog struct {
 	routes  func() *routes
 	index   func() *index
 
+	known func() *catalog       // of a part: with what is for the owner only
 	views atomic.Pointer[views] // the views of principals that see a part of the catalog
 }
 

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"kernos/internal/nearest"
 	"kernos/kernel/principal"
@@ -77,6 +78,19 @@ func (v View) Near(name string) []message.Type {
 // For returns what a principal sees of the registry.
 func (r *Registry) For(p *principal.Principal) View { return View{r.complete().of(p)} }
 
+// Known returns what a principal may find and read about: what it sees, and the syscalls of this program that are for the
+// owner only, which its person may want to call. What others have registered or mounted isn't among these.
+func (r *Registry) Known(p *principal.Principal) View {
+	c := r.complete()
+	if p.IsOwner() {
+		return View{c}
+	}
+	return View{c.of(p).known()}
+}
+
+// ForOwner reports whether a syscall is one of this program's that only the owner may call.
+func (s *Syscall) ForOwner() bool { return s.Access == principal.OwnerOnly && s.Provider == BuiltIn }
+
 // maxViews is how many views are kept of one state of a registry.
 const maxViews = 64
 
@@ -94,7 +108,10 @@ func (c *catalog) of(p *principal.Principal) *catalog {
 			return part
 		}
 	}
-	part := c.part(p)
+	part := c.part(func(s *Syscall) bool { return p.Allows(s.Target()) })
+	part.known = sync.OnceValue(func() *catalog {
+		return c.part(func(s *Syscall) bool { return p.Allows(s.Target()) || s.ForOwner() })
+	})
 	for {
 		known, next := c.views.Load(), views{}
 		if known != nil && len(*known) < maxViews {
@@ -107,11 +124,12 @@ func (c *catalog) of(p *principal.Principal) *catalog {
 	}
 }
 
-func (c *catalog) part(p *principal.Principal) *catalog {
+// part returns the part of a catalog that has some of its syscalls.
+func (c *catalog) part(has func(*Syscall) bool) *catalog {
 	part := emptyCatalog()
 	for _, s := range c.sections {
 		mine := *s
-		mine.entries = slices.DeleteFunc(slices.Clone(s.entries), func(e *entry) bool { return !p.Allows(e.Target()) })
+		mine.entries = slices.DeleteFunc(slices.Clone(s.entries), func(e *entry) bool { return !has(&e.Syscall) })
 		if len(mine.entries) == 0 && len(s.entries) > 0 {
 			continue
 		}

@@ -3,11 +3,13 @@ package introspect
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"kernos/internal/jsonscan"
 	"kernos/internal/nearest"
 	"kernos/kernel"
 	"kernos/kernel/principal"
@@ -32,6 +34,9 @@ type description struct {
 	Errors  []failure      `json:"errors,omitempty" jsonschema_description:"The errors that it gives beside those of all syscalls, which a description without a name lists."`
 	Example jsontext.Value `json:"example,omitzero" jsonschema_description:"Data of a request."`
 	Timeout int64          `json:"timeout,omitzero" jsonschema_description:"How long a reply may take, in milliseconds, if that isn't the kernel's default."`
+
+	For     string `json:"for,omitzero" jsonschema:"enum=owner only" jsonschema_description:"Left out if the caller may call it."`
+	Command string `json:"command,omitzero" jsonschema_description:"Of one that is for the owner only: what a person types in a terminal of the machine. Other members of input are written --NAME VALUE."`
 
 	Sessions []string `json:"sessions,omitempty" jsonschema_description:"The sessions that its code came from: their rules decide about what the code calls, until Syscall.Adopt."`
 }
@@ -95,15 +100,39 @@ func (c catalog) describe(ctx context.Context, in describeInput) (kernel.Raw, er
 }
 
 func (c catalog) description(ctx context.Context, name string) (description, error) {
-	s, name, err := c.find(ctx, name)
-	if err != nil {
-		return description{}, err
+	caller := kernel.PrincipalOf(ctx)
+	s, described, ok := c.lookup(name)
+	if !ok || forWhom(caller, s) == "" {
+		var err error
+		if s, described, err = c.find(ctx, name); err != nil {
+			return description{}, err
+		}
 	}
-	d := newDescription(name, s)
-	if kernel.PrincipalOf(ctx).Sees(s.Author.ID) {
+	d := newDescription(described, s)
+	if d.For = forWhom(caller, s); d.For != "" {
+		d.Command = commandLine(s)
+	}
+	if caller.Sees(s.Author.ID) {
 		d.Sessions = s.Sessions
 	}
 	return d, nil
+}
+
+// commandLine returns the command line of a call of a syscall, with what it needs in capitals.
+func commandLine(s *kernel.Syscall) string {
+	module, method := kernel.Method(s.Type)
+	line := "kernos " + module + " " + strings.ReplaceAll(method, "_", "-")
+	var required []string
+	_ = json.Unmarshal(jsonscan.Member(s.Input.JSON(), "required"), &required)
+	for _, name := range s.Arguments {
+		line += " " + strings.ToUpper(name)
+	}
+	for _, name := range required {
+		if !slices.Contains(s.Arguments, name) {
+			line += " --" + name + " " + strings.ToUpper(name)
+		}
+	}
+	return line
 }
 
 // describeAll describes several syscalls. The error is about all that can't be described.

@@ -28,6 +28,7 @@ type hit struct {
 	Name    message.Type `json:"name" jsonschema_description:"The type of the syscall."`
 	Kind    message.Kind `json:"kind" jsonschema:"enum=command,enum=query" jsonschema_description:"The kind to send it with."`
 	Summary string       `json:"summary" jsonschema_description:"What it does."`
+	For     string       `json:"for,omitzero" jsonschema:"enum=owner only" jsonschema_description:"Left out if the caller may call it. Of the others, the kernel's own are found that only the owner may call: Syscall.Describe shows what to type."`
 	Score   float64      `json:"score" jsonschema_description:"How well it fits. Only scores of one reply are comparable."`
 	Why     ranked.Why   `json:"why" jsonschema_description:"Why it was found."`
 }
@@ -47,11 +48,20 @@ const defaultHits = 5
 
 func (c catalog) search(ctx context.Context, in searchInput) (searchOutput, error) {
 	out := searchOutput{Syscalls: []hit{}, Narrowed: kernel.Narrow(ctx, (*principal.Principal).IsOwner)}
-	found, err := c.registry.For(kernel.PrincipalOf(ctx)).Search(ctx, c.meaning, ranked.Query{Text: in.Query, Mode: in.Mode, Limit: cmp.Or(in.Limit, defaultHits)})
+	caller := kernel.PrincipalOf(ctx)
+	found, err := c.registry.Known(caller).Search(ctx, c.meaning, ranked.Query{Text: in.Query, Mode: in.Mode, Limit: cmp.Or(in.Limit, defaultHits)})
 	for _, h := range found {
-		out.Syscalls = append(out.Syscalls, hit{h.Syscall.Type, h.Syscall.Kind, h.Syscall.Summary, h.Score, h.Why})
+		out.Syscalls = append(out.Syscalls, hit{h.Syscall.Type, h.Syscall.Kind, h.Syscall.Summary, forWhom(caller, h.Syscall), h.Score, h.Why})
 	}
 	return out, err
+}
+
+// forWhom returns who may call a syscall, if the caller may not.
+func forWhom(caller *principal.Principal, s *kernel.Syscall) string {
+	if s.ForOwner() && !caller.Allows(s.Target()) {
+		return "owner only"
+	}
+	return ""
 }
 
 type callInput struct {

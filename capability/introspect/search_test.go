@@ -128,3 +128,49 @@ func BenchmarkSearch(b *testing.B) {
 		}
 	})
 }
+
+// What only the owner may call is found and described, with what a person types, if this program has it. What others have
+// registered or mounted isn't, nor what a token was denied.
+func TestWhatIsForTheOwnerOnly(t *testing.T) {
+	syscall := func(name message.Type, access principal.Access, p kernel.Provider) kernel.Syscall {
+		type in struct {
+			Name  string `json:"name" jsonschema_description:"Its name."`
+			Quick bool   `json:"quick,omitempty" jsonschema_description:"Whether it is quick."`
+		}
+		s := kernel.Command(kernel.Definition{Type: name, Summary: "Calibrate the telescope " + string(name) + ".", Access: access}, func(context.Context, in) (struct{}, error) { return struct{}{}, nil })
+		s.Provider = p
+		return s
+	}
+	k := kerneltest.Around(t, nil, introspect.Module,
+		syscall("Telescope.Own", principal.OwnerOnly, kernel.BuiltIn), syscall("Telescope.Any", principal.ForAll, kernel.BuiltIn), syscall("Telescope.Denied", principal.ByName, kernel.BuiltIn),
+		syscall("Telescope.Code", principal.OwnerOnly, kernel.Code), syscall("Telescope.Mounted", principal.OwnerOnly, kernel.Mounted), syscall("Telescope.Program", principal.OwnerOnly, kernel.Program))
+	ask := func(p *principal.Principal, name message.Type, data string) string {
+		return string(kerneltest.Outcome(kernel.ActFor(t.Context(), kernel.From(p, "http")), k, kerneltest.Query("req-1", name, data)).Data)
+	}
+	token := kerneltest.Principal(t, "01", "ci", principal.Grant{Preset: principal.Agent})
+	found := ask(token, "Syscall.Search", `{"query":"calibrate the telescope","limit":10}`)
+	for text, there := range map[string]bool{
+		`"Telescope.Own","kind":"command","summary":"Calibrate the telescope Telescope.Own.","for":"owner only"`: true, `Telescope.Any.","score"`: true,
+		"Telescope.Denied": false, "Telescope.Code": false, "Telescope.Mounted": false, "Telescope.Program": false,
+	} {
+		if strings.Contains(found, text) != there {
+			t.Errorf("%s: %t in %s", text, !there, found)
+		}
+	}
+	if got := ask(principal.TheOwner(), "Syscall.Search", `{"query":"calibrate the telescope","limit":10}`); strings.Contains(got, "owner only") || strings.Count(got, "Telescope.") != 12 {
+		t.Errorf("the owner finds %s", got)
+	}
+	for name, want := range map[string]string{
+		"Telescope.Own": `"for":"owner only","command":"kernos telescope own --name NAME"}`, "telescope_own": `"for":"owner only"`, "Telescope.Any": `{"name":"Telescope.Any","kind":"command"`,
+		"Telescope.Denied": `{"code":403`, "Telescope.Code": `{"code":403`, "Telescope.Mounted": `{"code":403`, "Telescope.Program": `{"code":403`,
+	} {
+		for _, data := range []string{`{"name":"` + name + `"}`, `{"names":["` + name + `"]}`} {
+			if got := ask(token, "Syscall.Describe", data); !strings.Contains(got, want) {
+				t.Errorf("%s: want %s, got %s", data, want, got)
+			}
+		}
+	}
+	if got := ask(token, "Syscall.List", `{}`); strings.Contains(got, "Telescope.Own") {
+		t.Errorf("listed: %s", got)
+	}
+}

@@ -83,7 +83,7 @@ func (s *server) handler(t *tool) kernel.Handler {
 func (s *server) call(ctx context.Context, t *tool, m *message.Message, stream *kernel.Stream) (json.RawMessage, error) {
 	r := client.Request{
 		Method: "tools/call", Name: t.Name, Arguments: jsontext.Value(m.Data), Params: mcp.Headers(t.Mirrored, jsontext.Value(m.Data)),
-		Meta:     make(map[string]string),
+		Task: t.Task, Meta: make(map[string]string),
 		Progress: func(note string, fraction float64) { stream.Progress(visible.Short(note, 200), fraction) },
 	}
 	if m.Metadata.IdempotencyKey != "" {

@@ -106,11 +106,14 @@ func (x *reading) tool(item jsontext.Value) error {
 			ReadOnly   bool `json:"readOnlyHint"`
 			Idempotent bool `json:"idempotentHint"`
 		} `json:"annotations"`
+		Execution struct {
+			Task string `json:"taskSupport"`
+		} `json:"execution"`
 	}
 	if err := json.Unmarshal(item, &t); err != nil {
 		return err
 	}
-	o := &offer{Description: visible.Short(cmp.Or(t.Description, t.Title), maxDescription), ReadOnly: t.Annotations.ReadOnly, Idempotent: t.Annotations.Idempotent}
+	o := &offer{Description: visible.Short(cmp.Or(t.Description, t.Title), maxDescription), ReadOnly: t.Annotations.ReadOnly, Idempotent: t.Annotations.Idempotent, Task: t.Execution.Task == "required"}
 	var err error
 	switch {
 	case t.Name == "" || len(t.Name) > maxName:
@@ -326,6 +329,7 @@ func (x *reading) merge(before *record, taken func(message.Type) string) (*recor
 		i := slices.IndexFunc(before.Tools, func(old tool) bool { return old.Name == name })
 		if i >= 0 {
 			t = before.Tools[i]
+			t.Task = fresh.Task // how it is called, which changes nothing of what it does
 			switch {
 			case t.equal(fresh):
 				t.Next = nil

@@ -51,6 +51,8 @@ type frame struct {
 		Arguments json.RawMessage `json:"arguments"`
 		Responses json.RawMessage `json:"inputResponses"`
 		State     string          `json:"requestState"`
+		Task      json.RawMessage `json:"task"`
+		TaskID    string          `json:"taskId"`
 		Meta      map[string]any  `json:"_meta"`
 	} `json:"params"`
 	Result json.RawMessage `json:"result"`
@@ -157,6 +159,7 @@ func (f *fake) answer(in *frame, result any) any {
 type rpcError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
+	Data    any    `json:"data,omitempty"`
 }
 
 var capabilities = object{"tools": object{"listChanged": true}, "resources": object{}, "prompts": object{}}
@@ -169,12 +172,12 @@ func (f *fake) result(in *frame) any {
 			if f.is("diesOnDiscover") {
 				os.Exit(4)
 			}
-			return rpcError{-32601, "Method not found"}
+			return rpcError{Code: -32601, Message: "Method not found"}
 		}
 		return object{"resultType": "complete", "supportedVersions": []string{"2026-07-28"}, "capabilities": capabilities, "_meta": object{"io.modelcontextprotocol/serverInfo": object{"name": "fake", "version": "1"}}}
 	case "initialize":
 		if stateless {
-			return rpcError{-32601, "Method not found"}
+			return rpcError{Code: -32601, Message: "Method not found"}
 		}
 		return object{"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": object{"name": "fake", "version": "1"}, "instructions": "Be\x1b[31m kind."}
 	case "tools/list":
@@ -195,11 +198,13 @@ func (f *fake) result(in *frame) any {
 		return object{"prompts": []object{{"name": "hello there", "description": "Greets."}, {"name": "about", "arguments": []object{{"name": "topic", "required": true}}}}}
 	case "prompts/get":
 		return object{"messages": []object{{"role": "user", "content": object{"type": "text", "text": in.Params.Name + string(in.Params.Arguments)}}}}
+	case "tasks/get", "tasks/result", "tasks/update", "tasks/cancel":
+		return f.task(in)
 	case "subscriptions/listen":
 		f.note("listens", in.Method)
 		return nil
 	}
-	return rpcError{-32601, "Method not found"}
+	return rpcError{Code: -32601, Message: "Method not found"}
 }
 
 // tools lists the tools, those of a file if there is one, in pages of three.
@@ -211,6 +216,11 @@ func (f *fake) tools(cursor string) any {
 	}
 	for _, name := range []string{"fail", "refuse", "crash", "hang", "slow", "environment", "spawn", "reload", "form", "broken", "deep", "huge", "garbage", "pid", "babble"} {
 		all = append(all, object{"name": name, "description": "A tool.", "inputSchema": object{"type": "object"}})
+	}
+	if f.is("tasks") { // in the stateless era, a client learns it when it calls one
+		for _, name := range []string{"long", "endless"} {
+			all = append(all, object{"name": name, "description": "A task.", "inputSchema": object{"type": "object"}, "execution": object{"taskSupport": map[bool]string{false: "required", true: "optional"}[f.is("stateless")]}})
+		}
 	}
 	if text, err := os.ReadFile(filepath.Join(f.dir, "tools.json")); err == nil {
 		all = nil
@@ -246,7 +256,7 @@ func (f *fake) call(in *frame) any {
 	case "fail":
 		return object{"isError": true, "content": []object{{"type": "text", "text": "out of \x1b[31mpaper"}}}
 	case "refuse":
-		return rpcError{-32602, "wrong moon"}
+		return rpcError{Code: -32602, Message: "wrong moon"}
 	case "crash":
 		_, _ = fmt.Fprintln(os.Stderr, "refused: key "+os.Getenv("SECRET"))
 		os.Exit(3)
@@ -266,7 +276,7 @@ func (f *fake) call(in *frame) any {
 	case "spawn":
 		c := exec.Command("sleep", "600")
 		if err := c.Start(); err != nil {
-			return rpcError{-32603, err.Error()}
+			return rpcError{Code: -32603, Message: err.Error()}
 		}
 		return text(strconv.Itoa(c.Process.Pid))
 	case "reload":
@@ -277,13 +287,15 @@ func (f *fake) call(in *frame) any {
 	case "deep":
 		f.send(json.RawMessage(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":%s%s}}`, in.ID, strings.Repeat("[", 5000), strings.Repeat("]", 5000))))
 		return nil
+	case "long", "endless":
+		return f.begin(in)
 	case "huge":
 		return text(strings.Repeat("x", 17<<20))
 	case "garbage":
 		f.send(json.RawMessage(`{"jsonrpc":"2.0","id":` + string(in.ID) + `}`))
 		return nil
 	}
-	return rpcError{-32602, "unknown tool"}
+	return rpcError{Code: -32602, Message: "unknown tool"}
 }
 
 // form asks the client to fill one in, in the way of the era.

@@ -77,6 +77,7 @@ type offer struct {
 	Mirrored    []mcp.Mirrored `json:"mirrored,omitzero"`
 	ReadOnly    bool           `json:"readOnly,omitzero"`
 	Idempotent  bool           `json:"idempotent,omitzero"`
+	Task        bool           `json:"task,omitzero"` // it is called as a task
 }
 
 func (o *offer) equal(other *offer) bool {

@@ -24,6 +24,9 @@ var StatefulRevisions = []string{Stateful, "2025-06-18", "2025-03-26", "2024-11-
 // server stops.
 const MethodListen = "subscriptions/listen"
 
+// TasksExtension is the name of the extension for tasks (SEP-2663) of the stateless era.
+const TasksExtension = "io.modelcontextprotocol/tasks"
+
 // The codes of errors.
 const (
 	ParseError       = -32700

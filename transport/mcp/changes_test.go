@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -149,4 +150,21 @@ func TestSubscriptionEndsWithTheInput(t *testing.T) {
 	cancel()
 	go func() { _, _ = io.Copy(io.Discard, read) }()
 	<-ended
+}
+
+// A client that watches and changes in one write hears of the change: what it watches is known before the next line is read.
+func TestWatchAndChangeInOneWrite(t *testing.T) {
+	d, _ := serve(t, nil)
+	for id := range 20 {
+		key, about := fmt.Sprintf("stateful/%d", id), fmt.Sprintf("stateless/%d", id)
+		c := connect(t, d, nil, "")
+		c.initialize(`{}`)
+		set := `"name":"Memory_Set","arguments":{"key":"` + key + `","value":1}`
+		c.send(request(1, "resources/subscribe", `"uri":"memory://`+key+`"`) + "\n" + request(2, "tools/call", set))
+		until(t, c, `"method":"notifications/resources/updated","params":{"uri":"memory://`+key+`"}`)
+		set = `"name":"Memory_Set","arguments":{"key":"` + about + `","value":1},` + modernMeta
+		c.send(request(3, "subscriptions/listen", `"notifications":{"resourceSubscriptions":["memory://`+about+`"]},`+modernMeta) + "\n" + request(4, "tools/call", set))
+		until(t, c, `"method":"notifications/resources/updated","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":3},"uri":"memory://`+about+`"}`)
+		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`)
+	}
 }

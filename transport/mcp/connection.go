@@ -242,9 +242,10 @@ func (c *conn) receive(line []byte) {
 		ctx = c.reading
 	}
 	x.ctx, x.cancel = context.WithCancel(context.WithValue(ctx, exchangeKey{}, x))
+	rest := m.begin(x)
 	c.others.Go(func() {
 		defer x.cancel()
-		m.answer(x)
+		rest()
 		c.out.Flush()
 	})
 }

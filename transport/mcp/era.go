@@ -87,7 +87,7 @@ type capability map[string]bool
 func capabilities(modern bool) any {
 	extensions := map[string]capability{mcp.SkillsExtension: {"directoryRead": true}}
 	if modern {
-		extensions[tasksExtension] = capability{}
+		extensions[mcp.TasksExtension] = capability{}
 	}
 	return map[string]any{
 		"tools": capability{"listChanged": true}, "resources": capability{"subscribe": true}, "prompts": capability{"listChanged": true},

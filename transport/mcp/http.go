@@ -189,7 +189,7 @@ func (s *Server) answer(requests *transport.Server, w http.ResponseWriter, r *ht
 		h.outlive()
 		requests.Go(func() {
 			defer x.cancel()
-			m.answer(x)
+			m.begin(x)()
 		})
 	}
 	if !h.events.serve(w, r, nil) {

@@ -353,6 +353,9 @@ func TestRightsOfAToken(t *testing.T) {
 	check(t, "its own", c.ask(4, "tools/call", `"name":"Memory_Set","arguments":{"key":"mine/a","value":"x"}`), `"success":true`)
 	check(t, "resources", c.ask(5, "resources/list", ``), `memory://mine/a`)
 	check(t, "files", c.ask(6, "resources/read", `"uri":"os://proc/version"`), `"error":`)
+	check(t, "what a person may do", c.ask(7, "tools/call", `"name":"Syscall_Search","arguments":{"query":"create a token"}`), `"name":"Token.Create","kind":"command"`, `"for":"owner only"`)
+	check(t, "and types", c.ask(8, "tools/call", `"name":"Syscall_Describe","arguments":{"name":"Token.Create"}`), `"command":"kernos token create --name NAME"`)
+	check(t, "is refused", c.ask(9, "tools/call", `"name":"Token_Create","arguments":{"name":"x"}`), `"code":403`, `as its owner`)
 }
 
 // Progress goes to clients that have asked for it, and other events to those that want a log.

@@ -13,6 +13,18 @@ type method struct {
 
 	// quick methods never wait: a connection reads on after them.
 	quick bool
+
+	// watch takes the place of answer where the client hears of changes that its next request makes: a connection reads on
+	// when watch has returned the rest of the answer.
+	watch func(*exchange) (rest func())
+}
+
+// begin begins the answer of a method that isn't quick, and returns the rest.
+func (m method) begin(x *exchange) (rest func()) {
+	if m.watch != nil {
+		return m.watch(x)
+	}
+	return func() { m.answer(x) }
 }
 
 type eras byte
@@ -24,29 +36,29 @@ const (
 )
 
 var methods = map[string]method{
-	"initialize":      {initialize, legacy, true},
-	"ping":            {func(x *exchange) { x.respond(nil) }, legacy, true},
-	"server/discover": {discover, modern, true},
-	"tools/list":      {listTools, both, true},
-	"tools/call":      {callTool, both, true},
+	"initialize":      {answer: initialize, in: legacy, quick: true},
+	"ping":            {answer: func(x *exchange) { x.respond(nil) }, in: legacy, quick: true},
+	"server/discover": {answer: discover, in: modern, quick: true},
+	"tools/list":      {answer: listTools, in: both, quick: true},
+	"tools/call":      {answer: callTool, in: both, quick: true},
 
-	"logging/setLevel": {setLevel, legacy, true},
+	"logging/setLevel": {answer: setLevel, in: legacy, quick: true},
 
-	"resources/list":           {listResources, both, false},
-	"resources/templates/list": {listTemplates, both, true},
-	"resources/read":           {readResource, both, false},
-	"resources/directory/read": {readDirectory, both, false},
-	"prompts/list":             {listPrompts, both, false},
-	"prompts/get":              {getPrompt, both, false},
-	"completion/complete":      {complete, both, false},
-	"skills/list":              {listSkills, both, false},
-	"skills/get":               {getSkill, both, false},
-	"resources/subscribe":      {subscribe, legacy, false},
-	"resources/unsubscribe":    {unsubscribe, legacy, true},
-	"subscriptions/listen":     {subscriptionsListen, modern, false},
-	"tasks/get":                {getTask, modern, false},
-	"tasks/update":             {updateTask, modern, false},
-	"tasks/cancel":             {cancelTask, modern, false},
+	"resources/list":           {answer: listResources, in: both},
+	"resources/templates/list": {answer: listTemplates, in: both, quick: true},
+	"resources/read":           {answer: readResource, in: both},
+	"resources/directory/read": {answer: readDirectory, in: both},
+	"prompts/list":             {answer: listPrompts, in: both},
+	"prompts/get":              {answer: getPrompt, in: both},
+	"completion/complete":      {answer: complete, in: both},
+	"skills/list":              {answer: listSkills, in: both},
+	"skills/get":               {answer: getSkill, in: both},
+	"resources/subscribe":      {watch: subscribe, in: legacy},
+	"resources/unsubscribe":    {answer: unsubscribe, in: legacy, quick: true},
+	"subscriptions/listen":     {watch: subscriptionsListen, in: modern},
+	"tasks/get":                {answer: getTask, in: modern},
+	"tasks/update":             {answer: updateTask, in: modern},
+	"tasks/cancel":             {answer: cancelTask, in: modern},
 }
 
 // find returns the method that a request asks for.

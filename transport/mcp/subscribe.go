@@ -49,12 +49,9 @@ func (s *Server) watchPrompts(ctx context.Context) (all []watch) {
 	return all
 }
 
-// watchable reports why a resource can't be watched for the caller, or returns nil.
+// watchable reports why a resource of a kind can't be watched for the caller, or returns nil.
 func (x *exchange) watchable(uri string) *jsonrpc.Failure {
 	kind := x.s.kindOf(uri)
-	if kind == nil {
-		return x.noResource(uri, "Resource not found")
-	}
 	if _, err := kind.read(x, uri); err != nil {
 		e, _ := message.ErrorOf(err)
 		if e.Code != 404 || kind.fixed { // others may come to be
@@ -101,22 +98,17 @@ type heardParams struct {
 
 // subscriptionsListen answers subscriptions/listen: the stateless era's way to hear of changes. The response comes
 // when the kernel stops; a client that wants no more cancels the request.
-func subscriptionsListen(x *exchange) {
+func subscriptionsListen(x *exchange) (rest func()) {
 	wanted := jsonscan.Member(x.Params, "notifications")
 	ctx, release := x.s.k.UntilStop(x.ctx)
-	defer release()
 	meta := map[string]json.RawMessage{mcp.MetaSubscriptionID: x.ID}
 	var accepted heard
-	var watches sync.WaitGroup
-	acknowledged := make(chan struct{})
+	var hear []func() // one per watch
 	notifyOf := func(method, uri string, all ...watch) {
 		params := marshal(heardParams{Meta: meta, URI: uri})
 		for _, w := range all {
 			w = x.session.missed(w)
-			watches.Go(func() {
-				<-acknowledged
-				w.each(func() { x.notify(method, params) })
-			})
+			hear = append(hear, func() { w.each(func() { x.notify(method, params) }) })
 		}
 	}
 	wants := func(name string) bool { return string(jsonscan.Member(wanted, name)) == "true" }
@@ -133,14 +125,20 @@ func subscriptionsListen(x *exchange) {
 		}
 		return true
 	})
-	x.notify("notifications/subscriptions/acknowledged", marshal(heardParams{Meta: meta, Notifications: &accepted}))
-	close(acknowledged)
-	<-ctx.Done()
-	watches.Wait()
-	x.mu.Lock()
-	x.meta = membersOf(meta)
-	x.mu.Unlock()
-	x.respond(nil)
+	return func() {
+		defer release()
+		x.notify("notifications/subscriptions/acknowledged", marshal(heardParams{Meta: meta, Notifications: &accepted}))
+		var watches sync.WaitGroup
+		for _, one := range hear {
+			watches.Go(one)
+		}
+		<-ctx.Done()
+		watches.Wait()
+		x.mu.Lock()
+		x.meta = membersOf(meta)
+		x.mu.Unlock()
+		x.respond(nil)
+	}
 }
 
 // The notifications of changes.
@@ -151,42 +149,58 @@ const (
 )
 
 // subscribe answers resources/subscribe, of the stateful era.
-func subscribe(x *exchange) {
+func subscribe(x *exchange) (rest func()) {
 	uri, bad := x.text("uri")
-	if bad == nil {
-		bad = x.watchable(uri)
+	if bad == nil && x.s.kindOf(uri) == nil {
+		bad = x.noResource(uri, "Resource not found")
 	}
-	if bad != nil {
-		x.fail(bad)
-		return
+	if bad == nil && !x.client.session.watch(x, uri) {
+		bad = jsonrpc.Invalid("Invalid params: a session may watch 256 resources; unsubscribe from some")
 	}
-	n, s := x.client.session, x.s
-	n.mu.Lock()
-	_, there := n.subscribed[uri]
-	if len(n.subscribed) >= maxSubscriptions && !there {
-		n.mu.Unlock()
-		x.fail(jsonrpc.Invalid("Invalid params: a session may watch 256 resources; unsubscribe from some"))
-		return
+	return func() {
+		if bad == nil {
+			if bad = x.watchable(uri); bad != nil {
+				x.client.session.unwatch(uri)
+			}
+		}
+		if bad != nil {
+			x.fail(bad)
+			return
+		}
+		x.respond(nil)
 	}
-	if !there && !n.ended {
-		ctx, cancel := context.WithCancel(kernel.ActFor(n.life, kernel.SenderIn(x.ctx)))
-		n.subscribed[uri] = cancel
-		n.hear(s.watchResource(ctx, uri), resourceChanged, aboutURI(uri))
-	}
-	n.mu.Unlock()
-	x.respond(nil)
 }
 
-// unsubscribe answers resources/unsubscribe.
-func unsubscribe(x *exchange) {
-	uri := jsonscan.Unquote(jsonscan.Member(x.Params, "uri"))
-	n := x.client.session
+// watch notifies the client of changes of a resource. It reports false if the client watches too many.
+func (n *session) watch(x *exchange, uri string) bool {
 	n.mu.Lock()
+	defer n.mu.Unlock()
+	_, there := n.subscribed[uri]
+	if there || n.ended {
+		return true
+	}
+	if len(n.subscribed) >= maxSubscriptions {
+		return false
+	}
+	ctx, cancel := context.WithCancel(kernel.ActFor(n.life, kernel.SenderIn(x.ctx)))
+	n.subscribed[uri] = cancel
+	n.hear(x.s.watchResource(ctx, uri), resourceChanged, aboutURI(uri))
+	return true
+}
+
+// unwatch ends watch.
+func (n *session) unwatch(uri string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	if cancel, ok := n.subscribed[uri]; ok {
 		cancel()
 		delete(n.subscribed, uri)
 	}
-	n.mu.Unlock()
+}
+
+// unsubscribe answers resources/unsubscribe.
+func unsubscribe(x *exchange) {
+	x.client.session.unwatch(jsonscan.Unquote(jsonscan.Member(x.Params, "uri")))
 	x.respond(nil)
 }
 

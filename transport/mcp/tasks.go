@@ -16,12 +16,9 @@ import (
 	"kernos/transport/mcp/jsonrpc"
 )
 
-// tasksExtension is the name of the extension for tasks (SEP-2663). A task is a job.
-const tasksExtension = "io.modelcontextprotocol/tasks"
-
-// tasks reports whether the client can follow tasks.
+// tasks reports whether the client can follow tasks. A task is a job.
 func (c *client) tasks() bool {
-	return c.modern && jsonscan.Member(jsonscan.Member(c.capabilities, "extensions"), tasksExtension) != nil
+	return c.modern && jsonscan.Member(jsonscan.Member(c.capabilities, "extensions"), mcp.TasksExtension) != nil
 }
 
 // taskSupport returns how calls of a syscall become tasks.
@@ -39,7 +36,7 @@ func (s *Server) taskSupport(t message.Type) TaskSupport {
 
 // needsTasks returns the failure of a request for tasks of a client that can't follow them.
 func needsTasks() *jsonrpc.Failure {
-	return &jsonrpc.Failure{Code: mcp.MissingCapability, Text: "The request needs a client that can follow tasks", Data: required(map[string]any{"extensions": map[string]any{tasksExtension: struct{}{}}})}
+	return &jsonrpc.Failure{Code: mcp.MissingCapability, Text: "The request needs a client that can follow tasks", Data: required(map[string]any{"extensions": map[string]any{mcp.TasksExtension: struct{}{}}})}
 }
 
 // asJob returns the message that calls a tool as a job.

@@ -335,11 +335,15 @@ func (c *Conn) setAbout(a *serverAnswer) {
 	}
 }
 
-// capabilities returns the capabilities that this client reports to the server.
-func (c *Conn) capabilities() map[string]any {
+// capabilities returns the capabilities that this client reports to the server. Tasks are among them only where one is
+// wanted: a server that may choose would make tasks of calls whose answer is waited for.
+func (c *Conn) capabilities(tasks bool) map[string]any {
 	all := make(map[string]any)
 	if c.opts.Fill != nil {
 		all["elicitation"] = map[string]any{"form": map[string]any{}}
+	}
+	if tasks {
+		all["extensions"] = map[string]any{mcp.TasksExtension: map[string]any{}}
 	}
 	return all
 }
@@ -375,7 +379,7 @@ func (c *Conn) discover(ctx context.Context) error {
 // initialize begins with a server of the stateful era.
 func (c *Conn) initialize(ctx context.Context) error {
 	params, err := json.Marshal(map[string]any{
-		"protocolVersion": cmp.Or(c.opts.Revision, mcp.Stateful), "capabilities": c.capabilities(),
+		"protocolVersion": cmp.Or(c.opts.Revision, mcp.Stateful), "capabilities": c.capabilities(false),
 		"clientInfo": c.info(),
 	}, json.Deterministic(true))
 	if err != nil {

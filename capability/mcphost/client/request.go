@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +33,9 @@ type Request struct {
 	// Progress takes the server's progress. Nil means that the server isn't asked for any.
 	Progress func(note string, fraction float64)
 
+	// Task asks for a task in place of the result, which is followed until it has the result: some tools want that.
+	Task bool
+
 	params jsontext.Value // all of them, in place of the others
 }
 
@@ -44,17 +48,22 @@ type params struct {
 	Responses     map[string]jsontext.Value `json:"inputResponses,omitzero"`
 	State         *string                   `json:"requestState,omitzero"`
 	Notifications map[string]bool           `json:"notifications,omitzero"`
+	Task          map[string]any            `json:"task,omitzero"`
+	TaskID        string                    `json:"taskId,omitzero"`
 	Meta          map[string]any            `json:"_meta,omitzero"`
 }
 
 // result is what results have in common.
 type result struct {
-	Type     string `json:"resultType"`
-	Requests map[string]struct {
-		Method string         `json:"method"`
-		Params jsontext.Value `json:"params"`
-	} `json:"inputRequests"`
-	State *string `json:"requestState"`
+	Type     string        `json:"resultType"`
+	Requests inputRequests `json:"inputRequests"`
+	State    *string       `json:"requestState"`
+}
+
+// inputRequests are what a server wants of its client, by names.
+type inputRequests map[string]struct {
+	Method string         `json:"method"`
+	Params jsontext.Value `json:"params"`
 }
 
 // Do sends a request and decodes its result.
@@ -73,8 +82,18 @@ func (c *Conn) Do(ctx context.Context, r Request, into any) error {
 // *[broken], a *[NotAuthorized], or that of ctx, whose end cancels the request.
 func (c *Conn) Request(ctx context.Context, r Request) (jsontext.Value, error) {
 	p := params{Name: r.Name, URI: r.URI, Arguments: r.Arguments, Cursor: r.Cursor}
+	if r.Task && !c.stateless {
+		p.Task = map[string]any{}
+	}
 	for range maxRounds {
 		text, err := c.request(ctx, &r, &p)
+		if err != nil && !r.Task && c.wantsTask(err) {
+			r.Task = true
+			text, err = c.request(ctx, &r, &p)
+		}
+		if err == nil && r.Task && !c.stateless {
+			return c.followLegacy(ctx, &r, text)
+		}
 		if err != nil || !c.stateless {
 			return text, err
 		}
@@ -86,19 +105,30 @@ func (c *Conn) Request(ctx context.Context, r Request) (jsontext.Value, error) {
 		case "", "complete":
 			return text, nil
 		case "input_required":
+		case "task":
+			return c.follow(ctx, &r, text)
 		default:
 			return nil, &broken{fmt.Errorf("it has answered %s with a result of the type %.32q, which isn't known", r.Method, of.Type)}
 		}
-		p.State, p.Responses = of.State, make(map[string]jsontext.Value, len(of.Requests))
-		for key, one := range of.Requests {
-			answer, refusal := c.answer(one.Method, one.Params)
-			if refusal != nil {
-				return nil, &broken{fmt.Errorf("it wants %.64q of its client, which this host doesn't serve", one.Method)}
-			}
-			p.Responses[key] = answer
+		p.State = of.State
+		if p.Responses, err = c.respond(of.Requests); err != nil {
+			return nil, err
 		}
 	}
 	return nil, &broken{fmt.Errorf("it wanted input more than %d times for one %s", maxRounds, r.Method)}
+}
+
+// respond answers what a server wants of its client.
+func (c *Conn) respond(requests inputRequests) (map[string]jsontext.Value, error) {
+	responses := make(map[string]jsontext.Value, len(requests))
+	for key, one := range requests {
+		answer, refusal := c.answer(one.Method, one.Params)
+		if refusal != nil {
+			return nil, &broken{fmt.Errorf("it wants %.64q of its client, which this host doesn't serve", one.Method)}
+		}
+		responses[key] = answer
+	}
+	return responses, nil
 }
 
 // request sends a request once.
@@ -112,7 +142,7 @@ func (c *Conn) request(ctx context.Context, r *Request, p *params) (jsontext.Val
 		p.Meta["progressToken"] = id
 	}
 	if c.stateless {
-		p.Meta[mcp.MetaVersion], p.Meta[mcp.MetaClientInfo], p.Meta[mcp.MetaCapabilities] = c.about.Revision, c.info(), c.capabilities()
+		p.Meta[mcp.MetaVersion], p.Meta[mcp.MetaClientInfo], p.Meta[mcp.MetaCapabilities] = c.about.Revision, c.info(), c.capabilities(r.Task)
 	}
 	out := frame{Version: "2.0", ID: jsontext.Value(strconv.FormatInt(id, 10)), Method: r.Method, Params: r.params}
 	var err error
@@ -134,10 +164,7 @@ func (c *Conn) request(ctx context.Context, r *Request, p *params) (jsontext.Val
 		defer c.mu.Unlock()
 		delete(c.pending, id)
 	}()
-	name := p.Name
-	if p.URI != "" {
-		name = p.URI
-	}
+	name := cmp.Or(p.URI, p.TaskID, p.Name)
 	err = c.wire.request(ctx, &outgoing{id: id, text: text, method: r.Method, name: name, params: r.Params}, waiting)
 	select {
 	case f := <-waiting.answer:
