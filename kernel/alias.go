@@ -55,6 +55,19 @@ func (s *Syscall) fit(m *message.Message) error {
 	return nil
 }
 
+// Wrong returns what is wrong with the data of a request, besides members that came under other names; nil if nothing is.
+func (d *Definition) Wrong(data []byte) error {
+	invalid := d.Input.Validate(data)
+	if invalid == nil {
+		return nil
+	}
+	_, renamed, besides := d.Input.Rename(data)
+	if renamed != nil {
+		return nil
+	}
+	return cmp.Or(besides, invalid)
+}
+
 // unfit returns the error of data that the syscall doesn't take.
 func (s *Syscall) unfit(data []byte) error {
 	if s.Input == schema.Any {
