@@ -17,9 +17,16 @@ import (
 func (h Home) namesFile() string { return filepath.Join(h.State(), "names.json") }
 
 // Names returns the types of the syscalls that the last daemon had when it ended, without those of programs, which have to
-// register again. They aren't known while a daemon runs, after one that was killed, and if the files that name syscalls may
-// have changed since then.
+// register again; before the first daemon, those of kernos itself. They aren't known while a daemon runs, after one that was killed, and if the
+// files that name syscalls may have changed since then.
 func (h Home) Names() (names []string, known bool) {
+	if _, err := os.Stat(h.State()); errors.Is(err, fs.ErrNotExist) {
+		r, err := Definitions()
+		if err != nil || h.changedSince(time.Time{}) {
+			return nil, false
+		}
+		return namesIn(r), true
+	}
 	info, err := os.Stat(h.namesFile())
 	if err != nil {
 		return nil, false
@@ -80,15 +87,19 @@ func (d *Daemon) keepNames() error {
 			return nil
 		}
 	}
-	var names []string
-	for s := range d.kernel.Registry().All().Syscalls() {
-		if s.Provider != kernel.Program {
-			names = append(names, string(s.Type))
-		}
-	}
-	text, err := json.Marshal(append(names, d.AwayNames()...)) // a call of the latter explains where they are
+	text, err := json.Marshal(append(namesIn(d.kernel.Registry()), d.AwayNames()...)) // a call of the latter explains where they are
 	if err != nil {
 		return err
 	}
 	return durable.WriteFile(d.home.namesFile(), text)
+}
+
+// namesIn returns the types in a registry that aren't those of programs.
+func namesIn(r *kernel.Registry) (names []string) {
+	for s := range r.All().Syscalls() {
+		if s.Provider != kernel.Program {
+			names = append(names, string(s.Type))
+		}
+	}
+	return names
 }

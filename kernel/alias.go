@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -22,7 +23,7 @@ func (k *Kernel) Renamed(t message.Type, data []byte) (renamed []byte, note stri
 		return data, ""
 	}
 	if invalid := s.unfit(data); invalid != nil {
-		data, note = s.rename(data)
+		data, note, _ = s.rename(data)
 	}
 	if t != ThroughType {
 		return data, note
@@ -45,13 +46,26 @@ func (s *Syscall) fit(m *message.Message) error {
 	if invalid == nil {
 		return nil
 	}
-	data, note := s.rename(m.Data)
+	data, note, besides := s.rename(m.Data)
 	if note == "" {
-		return invalidInput(invalid)
+		return invalidInput(cmp.Or(besides, invalid))
 	}
 	m.Data = data
 	Noted(m, note)
 	return nil
+}
+
+// Wrong returns what is wrong with the data of a request, besides members that came under other names; nil if nothing is.
+func (d *Definition) Wrong(data []byte) error {
+	invalid := d.Input.Validate(data)
+	if invalid == nil {
+		return nil
+	}
+	_, renamed, besides := d.Input.Rename(data)
+	if renamed != nil {
+		return nil
+	}
+	return cmp.Or(besides, invalid)
 }
 
 // unfit returns the error of data that the syscall doesn't take.
@@ -62,13 +76,13 @@ func (s *Syscall) unfit(data []byte) error {
 	return s.Input.Validate(data)
 }
 
-func (s *Syscall) rename(data json.RawMessage) (renamed json.RawMessage, note string) {
-	renamed, all := s.Input.Rename(data)
+func (s *Syscall) rename(data json.RawMessage) (renamed json.RawMessage, note string, invalid error) {
+	renamed, all, invalid := s.Input.Rename(data)
 	notes := make([]string, len(all))
 	for i, r := range all {
 		notes[i] = "'" + r.From + "' was read as '" + r.To + "'"
 	}
-	return renamed, strings.Join(notes, "; ")
+	return renamed, strings.Join(notes, "; "), invalid
 }
 
 // Noted adds a note to those that the answers to a request have.

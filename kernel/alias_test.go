@@ -43,6 +43,11 @@ func TestAnswersNameParametersThatWereRenamed(t *testing.T) {
 	if answer := ask("bad", `{"type":"a","name":"b"}`, ""); answer.Kind != message.KindError || len(got) != 3 {
 		t.Errorf("both names: %+v", answer)
 	}
+	// An error is about what else is wrong.
+	answer := ask("wrong", `{"type":"a","data":"b","tpyo":1}`, "")
+	if _, text := kerneltest.ReadError(t, answer); text != "Schema validation failed: unknown field: tpyo (it may have name, payload)" {
+		t.Error(text)
+	}
 	data, note := k.Renamed("Test.Start", []byte(`{"type":"a"}`))
 	if string(data) != `{"name":"a"}` || note != "'type' was read as 'name'" {
 		t.Errorf("%s, %s", data, note)

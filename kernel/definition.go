@@ -154,8 +154,8 @@ const (
 	Always Recording = iota
 
 	// InWorkflows: all but the queries that the owner sends, also from the console, without a
-	// correlation and without a causation. It is for syscalls that only read, so
-	// that looking doesn't fill the journal. Commands, nested calls, what other tokens send, and what fails are
+	// correlation and without a causation, and what these ask of such syscalls. It is for syscalls that only read, so
+	// that looking doesn't fill the journal. Commands, other nested calls, what other tokens send, and what fails are
 	// always recorded.
 	InWorkflows
 )

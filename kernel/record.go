@@ -72,10 +72,19 @@ func (c *Call) way(connected Way) Way {
 
 // recorder returns what keeps the messages of the call, or nil if nothing does.
 func (c *Call) recorder() Recorder {
-	if c.syscall.unrecorded(&c.request, c.sender) {
+	if c.unrecorded() {
 		return nil
 	}
 	return c.k.opts.Recorder
+}
+
+// unrecorded reports whether the call isn't recorded: see [Recording]. Neither is what a query asks by itself that isn't recorded.
+func (c *Call) unrecorded() bool {
+	if c.caller == nil || c.request.Kind != message.KindQuery {
+		return c.syscall.unrecorded(&c.request, c.sender)
+	}
+	looks := c.syscall.Recording == InWorkflows || c.Root().request.Metadata.Repeated
+	return looks && c.caller.request.Kind == message.KindQuery && c.caller.unrecorded()
 }
 
 // Record records a message that belongs to the call. Of a reply that breaks the syscall's

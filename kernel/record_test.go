@@ -23,8 +23,12 @@ func TestWhichCallsAreRecorded(t *testing.T) {
 	fails := kerneltest.Raw("Test.Fail", func(_ context.Context, m message.Message, emit kernel.Emit) { emit(m.Fail(message.Errorf(404, "No"))) })
 	cancels := kerneltest.Raw("Test.Cancel", func(_ context.Context, m message.Message, emit kernel.Emit) { emit(m.Fail(message.Errorf(499, "No"))) })
 	fails.Recording, cancels.Recording = kernel.InWorkflows, kernel.InWorkflows
+	sum, deep := calling("Test.Sum", "Test.Look"), calling("Test.Deep", "Test.Through")
+	through := calling("Test.Through", "Test.Read")
+	sum.Kind, deep.Kind, through.Kind = message.KindQuery, message.KindQuery, message.KindQuery
+	sum.Recording, deep.Recording = kernel.InWorkflows, kernel.InWorkflows
 	records := new(senders)
-	k := kerneltest.New(t, &kernel.Options{Recorder: records}, look, picky, fails, cancels, kerneltest.Echo("Test.Read"), calling("Test.Call", "Test.Look"))
+	k := kerneltest.New(t, &kernel.Options{Recorder: records}, look, picky, fails, cancels, sum, deep, through, kerneltest.Echo("Test.Read"), calling("Test.Call", "Test.Look"))
 	token := newToken(t, principal.Grant{Preset: principal.Agent})
 	for _, c := range []struct {
 		name   string
@@ -41,6 +45,10 @@ func TestWhichCallsAreRecorded(t *testing.T) {
 		{"and repeats reading", nil, func(m *message.Message) { m.Type, m.Metadata.Repeated = "Test.Read", true }, ""},
 		{"a token repeats reading", token, func(m *message.Message) { m.Type, m.Metadata.Repeated = "Test.Read", true }, "query Test.Read, reply Test.Read"},
 		{"the owner reads", nil, func(m *message.Message) { m.Type = "Test.Read" }, "query Test.Read, reply Test.Read"},
+		{"and sums up", nil, func(m *message.Message) { m.Type = "Test.Sum" }, ""},
+		{"and sums up what is read", nil, func(m *message.Message) { m.Type = "Test.Deep" }, "query Test.Through, query Test.Read, reply Test.Read, reply Test.Through"},
+		{"and repeats that", nil, func(m *message.Message) { m.Type, m.Metadata.Repeated = "Test.Deep", true }, ""},
+		{"a token sums up", token, func(m *message.Message) { m.Type = "Test.Sum" }, "query Test.Sum, query Test.Look, reply Test.Look, reply Test.Sum"},
 		{"in a workflow", nil, func(m *message.Message) { m.Metadata.Correlation = "w" }, "query Test.Look, reply Test.Look"},
 		{"with a cause", nil, func(m *message.Message) { m.Metadata.Causation = "c" }, "query Test.Look, reply Test.Look"},
 		{"as a command", nil, func(m *message.Message) { m.Kind = message.KindCommand }, "command Test.Look, reply Test.Look"},

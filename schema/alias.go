@@ -17,16 +17,20 @@ type Renaming struct{ From, To string }
 //
 //	Name message.Type `json:"name" aliases:"type"`
 //
-// No member that the value has is overwritten. If the value doesn't fit then either, nothing is renamed.
-func (s *Schema) Rename(value json.RawMessage) (renamed json.RawMessage, all []Renaming) {
+// No member that the value has is overwritten. If the value doesn't fit then either, nothing is renamed, and invalid is what
+// is wrong besides the names.
+func (s *Schema) Rename(value json.RawMessage) (renamed json.RawMessage, all []Renaming, invalid error) {
 	if s.goType == nil {
-		return value, nil
+		return value, nil, nil
 	}
 	renamed = rename(s.goType, value, &all)
-	if all == nil || s.Validate(renamed) != nil {
-		return value, nil
+	if all == nil {
+		return value, nil, nil
 	}
-	return renamed, all
+	if invalid = s.Validate(renamed); invalid != nil {
+		return value, nil, invalid
+	}
+	return renamed, all, nil
 }
 
 // rename renames the members of a value of a Go type, at any depth.

@@ -41,12 +41,12 @@ func TestMembersUnderOtherNames(t *testing.T) {
 		if want == "" {
 			want = value + " []"
 		}
-		renamed, all := s.Rename([]byte(value))
+		renamed, all, _ := s.Rename([]byte(value))
 		if got := fmt.Sprintf("%s %v", renamed, all); got != want {
 			t.Errorf("%s is %s, want %s", value, got, want)
 		}
 	}
-	if _, all := schema.Written(`{"type":"object","properties":{"name":{}},"additionalProperties":false}`).Rename([]byte(`{"type":"a"}`)); all != nil {
+	if _, all, _ := schema.Written(`{"type":"object","properties":{"name":{}},"additionalProperties":false}`).Rename([]byte(`{"type":"a"}`)); all != nil {
 		t.Errorf("%v", all)
 	}
 }

@@ -3,6 +3,7 @@
 package sdk
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,7 +14,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/evanw/esbuild/pkg/api"
@@ -106,6 +109,102 @@ func TestLibraries(t *testing.T) {
 			})
 		}
 	}
+}
+
+// What serves over HTTP connects and registers again, also after an answer that broke off, and ends when its token is refused.
+func TestServingOverHTTP(t *testing.T) {
+	env := start(t)
+	var daemonURL, token string
+	for _, variable := range env {
+		daemonURL, token = cutOr(variable, "TEST_URL=http://", daemonURL), cutOr(variable, "TEST_TOKEN=", token)
+	}
+	for name, command := range map[string][]string{
+		"Python": {"python3", "-c", `
+import kernos, os
+def register(client):
+    client.handler("Text.Again", kind="query")(lambda data, request: data)
+    print("registered", flush=True)
+kernos.serve(register, url=os.environ["TEST_URL"], token=os.environ["TEST_TOKEN"])`},
+		"Node": {"node", "--no-warnings", "--input-type=module", "-e", `
+import { serve } from "./typescript/kernos.js"
+const register = async (client) => {
+	await client.handle("Text.Again", { kind: "query" }, (data) => data)
+	console.log("registered")
+}
+await serve(register, { url: process.env.TEST_URL, token: process.env.TEST_TOKEN })`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = l.Close() }()
+			c := exec.CommandContext(t.Context(), command[0], command[1:]...)
+			c.Env = append(slices.Clone(env), "TEST_URL=http://"+l.Addr().String(), "TEST_TOKEN="+token, "PYTHONPATH=python")
+			var notes strings.Builder
+			c.Stderr = &notes
+			out, err := c.StdoutPipe()
+			if err == nil {
+				err = c.Start()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines, ended := bufio.NewReader(out), make(chan error, 1)
+			go func() {
+				ended <- c.Wait()
+				_ = l.Close() // it connects no more
+			}()
+			accept := func() net.Conn {
+				conn, err := l.Accept()
+				if err != nil {
+					t.Fatalf("it has ended with %v\n%s", <-ended, &notes)
+				}
+				return conn
+			}
+			for range 2 {
+				passOn(t, accept(), daemonURL, func() {
+					if line, err := lines.ReadString('\n'); line != "registered\n" {
+						t.Errorf("%q %v", line, err)
+					}
+				})
+				for _, broken := range []string{"", "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 100\r\n\r\n{"} {
+					conn := accept()
+					_, _ = conn.Read(make([]byte, 4096))
+					_, _ = io.WriteString(conn, broken)
+					_ = conn.Close()
+				}
+			}
+			conn := accept()
+			_, _ = io.WriteString(conn, "HTTP/1.1 401 Unauthorized\r\nContent-Length: 27\r\n\r\n{\"message\":\"no such token\"}")
+			err = <-ended
+			_ = conn.Close()
+			if c.ProcessState.ExitCode() != 1 || !strings.HasSuffix(notes.String(), "kernos: no such token\n") || strings.Contains(notes.String(), "rror") {
+				t.Errorf("%v\n%s", err, &notes)
+			}
+		})
+	}
+}
+
+func cutOr(variable, prefix, or string) string {
+	if value, ok := strings.CutPrefix(variable, prefix); ok {
+		return value
+	}
+	return or
+}
+
+// passOn connects a client to the daemon until what it waits for has happened.
+func passOn(t *testing.T, conn net.Conn, to string, until func()) {
+	behind, err := net.Dial("tcp", to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var both sync.WaitGroup
+	both.Go(func() { _, _ = io.Copy(behind, conn) })
+	both.Go(func() { _, _ = io.Copy(conn, behind) })
+	until()
+	_, _ = conn.Close(), behind.Close()
+	both.Wait()
 }
 
 // The library for Go calls and serves over a socket; the examples serve over kernos pipe as well.

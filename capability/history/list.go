@@ -133,7 +133,7 @@ var list = kernel.DefineQuery[listInput, kernel.Raw](kernel.Definition{
 	Summary: "List recorded messages by workflow, cause, kind, type, time or error code, in pages.",
 	Output:  schema.Output[listOutput](),
 	Presentation: kernel.Presentation{
-		Title: "List recorded messages", Words: "log, history, audit, event, trace, journal, record, what happened, errors, failures, what went wrong",
+		Title: "List recorded messages", Words: "log, history, audit, event, trace, journal, record, what happened, errors, failures, what went wrong, who did it",
 		Arguments: []string{"filter"}, Errors: []kernel.ErrorDefinition{{Code: 422, When: "the cursor or a filter is invalid"}},
 	},
 	Journaled: kernel.Journaled{Answers: kernel.FromJournal, Redact: withoutQuery, Recording: kernel.InWorkflows},

@@ -91,7 +91,7 @@ var fetch = kernel.DefineCommand[input, output](kernel.Definition{
 	Output:  schema.Written(outputSchema),
 	Presentation: kernel.Presentation{
 		Title:   "Fetch a web address",
-		Words:   "web, url, request, curl, wget, download, browser, page, network, api, rest, mail, email, sms, slack, webhook",
+		Words:   "web, url, website, open a page, contents of a website, request, curl, wget, download, browser, page, network, api, rest, mail, email, sms, slack, webhook",
 		Aliases: []message.Type{"Network.Fetch"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 400, When: "the URL is invalid"},

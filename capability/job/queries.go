@@ -126,7 +126,7 @@ var status = kernel.DefineQuery[idInput, Info](kernel.Definition{
 	Type:    "Job.Status",
 	Summary: "Report how far a job is, and its result or its error.",
 	Presentation: kernel.Presentation{
-		Title: "Show how far a job is", Words: "progress of a job, is it done, is it finished, how long",
+		Title: "Show how far a job is", Words: "progress of a job, is it done, is it finished, how long, why a job has not started",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "no job that the caller sees has this id"},
 			{Code: 422, When: "the short id stands for several jobs"},

@@ -34,7 +34,7 @@ var attention = kernel.DefineQuery[nothing, attentionOutput](kernel.Definition{
 	Summary: "List what needs a person: approvals that wait, jobs that have failed, schedules that were missed, and unseen notifications.",
 	Presentation: kernel.Presentation{
 		Title: "List what needs attention", Words: "what needs me, what should i look at, pending, to do, inbox, waiting for me, missed, to decide",
-		Columns: []string{"KIND {kind}", "SINCE {since:clock}", "WHAT {what}", "COMMAND {command}"},
+		Columns: []string{"SINCE {since:clock}", "WHAT {what}", "COMMAND {command}"},
 	},
 	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},
 })

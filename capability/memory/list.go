@@ -38,7 +38,7 @@ var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
 	Type:    "Memory.List",
 	Summary: "List the keys and folders directly below a prefix, or all keys below it.",
 	Presentation: kernel.Presentation{
-		Title: "List keys", Words: "ls, dir, kv, storage, store, state, note, setting, config, all my notes, everything that is stored",
+		Title: "List keys", Words: "ls, dir, kv, storage, store, state, note, setting, config, all my notes, show me my notes, everything that is stored",
 		Columns:   []string{"KEY {.}"},
 		Arguments: []string{"prefix"},
 		Errors: []kernel.ErrorDefinition{

@@ -56,7 +56,7 @@ var search = kernel.DefineQuery[searchInput, searchOutput](kernel.Definition{
 	Type:    "Memory.Search",
 	Summary: "Find keys by words and by meaning of their names and values, best first.",
 	Presentation: kernel.Presentation{
-		Title: "Search values", Words: "recall, find a note, look for a note, what do i know, what did i note",
+		Title: "Search values", Words: "recall, find a note, look for a note, what do i know, what did i note, what is my, what was it again",
 		Columns: []string{"KEY {key}", "SCORE {score}", "VALUE {value}"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the caller reaches nothing below the prefix"},

@@ -43,7 +43,7 @@ var set = kernel.DefineCommand[setInput, kernel.Raw](kernel.Definition{
 	Emits:   changed,
 	Presentation: kernel.Presentation{
 		Title: "Set a value",
-		Words: "remember, take a note, note, put, save, write down, keep, kv, storage, store, cache, redis, db, database, state, variable, setting, config",
+		Words: "remember, take a note, jot down, note, put, save, write down, keep, kv, storage, store, cache, redis, db, database, state, variable, setting, config",
 		Stdin: "value", Result: "Set {request.key}[ (version {revision})][. {note}]",
 		Arguments: []string{"key", "value"},
 		Errors: []kernel.ErrorDefinition{

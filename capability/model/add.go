@@ -175,7 +175,7 @@ var makeDefault = kernel.DefineCommand[nameInput, defaultOutput](kernel.Definiti
 	Summary: "Make a model the default: it answers where no model is named.",
 	Emits:   memoryChanged,
 	Presentation: kernel.Presentation{
-		Title: "Choose the default model", Words: "use a model, switch models",
+		Title: "Choose the default model", Words: "use a model, switch models, set the default model",
 		Result: "{default} is the default model",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "the model isn't configured"},

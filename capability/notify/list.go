@@ -22,7 +22,8 @@ type listInput struct {
 
 type listOutput struct {
 	Notifications []Notification `json:"notifications" jsonschema_description:"The notifications that wait to be seen, newest first."`
-	Waiting       int            `json:"waiting" jsonschema_description:"How many wait in all."`
+	Waiting       int            `json:"waiting" jsonschema_description:"How many the caller sees in all."`
+	kernel.Narrowed
 }
 
 var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
@@ -36,6 +37,7 @@ var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
 })
 
 func (n *Notifications) list(ctx context.Context, in listInput) (out listOutput, err error) {
+	out.Narrowed = kernel.Narrow(ctx, (*principal.Principal).SeesAll)
 	out.Notifications, out.Waiting, err = n.Unseen(kernel.PrincipalOf(ctx), cmp.Or(in.Limit, 100))
 	return out, err
 }

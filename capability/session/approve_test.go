@@ -171,6 +171,8 @@ func TestRules(t *testing.T) {
 		{`Test.Count {"key":"yes"}`, first, `["Test.*"]`, `{"key":"yes","n":1}`},
 		{`Test.Count {"key":"no"}`, first, `["Test.*"]`, "403"},
 		{`Syscall.Call {"type":"Test.Count","data":{"key":"no"}}`, first, `["Syscall.Call"]`, "403"},
+		{`Syscall.Call {"name":"Test.Count","payload":{"key":"no"}}`, first, `["Syscall.Call"]`, "403"},
+		{`Syscall.Call {"type":"Test.Look","name":"Test.Count","payload":{"key":"no"}}`, `[{"match":"Test.Count","decide":"deny"}]`, `["Syscall.Call"]`, "422"},
 		{`Syscall.Call {"type":"Test.Count","data":{"key":"yes"}}`, first, `["Syscall.Call"]`, `{"key":"yes","n":1}`},
 		{`Syscall.Call {"type":"Test.Look","data":{"key":"yes"}}`, first, `["Syscall.Call"]`, "waiting"},
 		{`Syscall.Call {"type":"Test.Outside","data":{"key":"a"}}`, `[]`, `["Syscall.Call"]`, "waiting"},
@@ -202,6 +204,10 @@ func TestRules(t *testing.T) {
 			}
 			if got != c.want || len(w.outside()) != 0 {
 				t.Errorf("got %s, want %s: %s", got, c.want, w.brief(id))
+			}
+			var list json.RawMessage
+			if w.must("Session.List", `{}`, &list); got == "waiting" && strings.Contains(string(list), "Syscall.Call") {
+				t.Errorf("what wraps the call that waits is listed: %s", list)
 			}
 		})
 	}

@@ -125,7 +125,8 @@ func (s *session) asking() (all []asks) {
 	}
 	for _, c := range s.turn.Calls {
 		if c.State == callAsked {
-			all = append(all, asks{c.ID, c.Name})
+			name, _ := c.final()
+			all = append(all, asks{c.ID, name})
 		}
 	}
 	return all

@@ -184,7 +184,7 @@ var rewind = kernel.DefineCommand[rewindInput, rewindOutput](kernel.Definition{
 	Type:    "Session.Rewind",
 	Summary: "Go back to an earlier message: the next one follows it. Nothing is deleted, and no command is undone; the reply lists them.",
 	Presentation: kernel.Presentation{
-		Title: "Go back in a session", Words: "undo, back, earlier message",
+		Title: "Go back in a session", Words: "undo, back, earlier message, remove the last messages",
 		Arguments: []string{"session", "to"}, Errors: []kernel.ErrorDefinition{notFoundError, {Code: 409, When: "a turn is open"}, {Code: 422, When: "the session has no such message"}},
 	},
 	Journaled: kernel.Journaled{Brief: brief},

@@ -36,7 +36,7 @@ var read = kernel.DefineQuery[readInput, readOutput](kernel.Definition{
 	Type:    "VFS.Read",
 	Summary: "Read a file of the os:// tree, of at most 64 MB.",
 	Presentation: kernel.Presentation{
-		Title: "Read a file", Words: "cat, open, file, fs, filesystem, disk, path, document, type out",
+		Title: "Read a file", Words: "cat, open, open a file, show what is in a file, contents of a file, file, fs, filesystem, disk, path, document, type out",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "the file doesn't exist"},
 			{Code: 413, When: "the file is larger than 64 MB"},
@@ -188,7 +188,7 @@ var remove = kernel.DefineCommand[deleteInput, deleteOutput](kernel.Definition{
 	Type:    "VFS.Delete",
 	Summary: "Delete a file or a directory of the os:// tree.",
 	Presentation: kernel.Presentation{
-		Title: "Delete a file", Words: "remove a file, rm, rmdir, unlink", Result: "Deleted {request.uri}",
+		Title: "Delete a file", Words: "remove a file, delete a document, rm, rmdir, unlink", Result: "Deleted {request.uri}",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the mount can't be written"},
 			{Code: 404, When: "the file doesn't exist"},

@@ -30,6 +30,7 @@ func TestNarrowedAnswersSaySo(t *testing.T) {
 	w.must("Session.Create", `{"title":"hidden"}`, nil)
 	w.must("Job.Start", `{"name":"Ping","payload":{"payload":1},"delay":"1h"}`, nil)
 	w.must("Vector.Upsert", `{"collection":"hidden","items":[{"id":"1","text":"hidden"}]}`, nil)
+	w.must("Notify.Send", `{"text":"hidden"}`, nil)
 	token := w.token("narrow", `"allow":["*"],"memory":["notes"],"files":["os://memory/notes"]`)
 	if status, body := w.post(token, "/v1/messages", `{"kind":"query","type":"Memory.Get","data":{"key":"notes/mine"},"metadata":{"id":"flow","timestamp":1,"correlation":"flow"}}`+"\n"); status != 200 {
 		t.Fatalf("%d %s", status, body)

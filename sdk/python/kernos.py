@@ -438,13 +438,14 @@ class _Http:
         except (OSError, http.client.HTTPException) as e:
             raise Disconnected(502, f"{url} can't be reached: {e}") from None
         if self._response.status != 200:
-            text = self._response.read().decode(errors="replace")
-            self._socket.close()
+            text = ""
             try:
-                problem = json.loads(text)
-                raise Error(self._response.status, problem.get("message", text))
-            except ValueError:
-                raise Error(self._response.status, text.strip() or self._response.reason) from None
+                text = self._response.read().decode(errors="replace")
+                message = json.loads(text)["message"]
+            except (OSError, ValueError, LookupError, TypeError, http.client.HTTPException):  # it isn't the daemon's, or ends early
+                message = text.strip() or self._response.reason
+            self._socket.close()
+            raise Error(self._response.status, message)
 
     def send(self, data):
         self._socket.sendall(b"%x\r\n%s\r\n" % (len(data), data))

@@ -282,24 +282,25 @@ async function http(url, token) {
     sent.once("response", resolve);
     sent.once("error", (e) => reject(new KernosError(502, `${url} can't be reached: ${e.message}`)));
   });
-  if (response.statusCode !== 200) {
-    let text = "";
-    for await (const part of response) text += part;
-    throw new KernosError(response.statusCode, (() => {
-      try {
-        return JSON.parse(text).message;
-      } catch {
-        return text.trim();
-      }
-    })());
-  }
   sent.on("error", () => {
   });
+  if (response.statusCode !== 200) {
+    let text = "", reason = response.statusMessage;
+    try {
+      for await (const part of response) text += part;
+      reason = JSON.parse(text).message ?? reason;
+    } catch {
+      reason = text.trim() || reason;
+    }
+    sent.destroy();
+    throw new KernosError(response.statusCode, reason);
+  }
   return lines((came, end) => {
     response.on("data", came).on("close", () => end()).on("error", (e) => end(e.message));
   }, (text) => sent.write(text), () => sent.destroy());
 }
 async function webSocket(url, token) {
+  if (!globalThis.WebSocket) throw new KernosError(501, "WebSockets need Node 22; an address with http: does the same");
   const socket = new WebSocket(url, token ? ["kernos", `kernos.token.${token}`] : ["kernos"]);
   await new Promise((resolve, reject) => {
     socket.onopen = () => resolve();

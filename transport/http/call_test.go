@@ -1,6 +1,7 @@
 package http
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"io"
@@ -184,6 +185,27 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 			if text, err := io.ReadAll(c); err != nil || !strings.Contains(string(text), want) {
 				t.Errorf("%v: %s", err, text)
 			}
+		}
+	})
+}
+
+// A request is refused at once, also if its body is a stream whose sender waits for the answer before it sends anything.
+func TestARefusalComesBeforeTheBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, siteOptions{memory: true, guard: &Guard{Authenticate: authenticate, Hosts: []string{"localhost"}}})
+		for _, c := range []struct{ path, authorization, want string }{
+			{"/v1/messages", "none", "401 Unauthorized"},
+			{"/v1/message", "Bearer " + secret, "404 Not Found"},
+		} {
+			begun, conn := time.Now(), s.dial()
+			if _, err := io.WriteString(conn, "POST "+c.path+" HTTP/1.1\r\nHost: localhost\r\nAuthorization: "+c.authorization+"\r\nTransfer-Encoding: chunked\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			line, err := bufio.NewReader(conn).ReadString('\n')
+			if err != nil || !strings.Contains(line, c.want) || time.Since(begun) != 0 { // no time passes while a goroutine can run
+				t.Errorf("%s: %q after %v, %v", c.path, line, time.Since(begun), err)
+			}
+			_ = conn.Close()
 		}
 	})
 }

@@ -29,6 +29,10 @@ func (s *Server) enter(e Endpoint) http.Handler {
 			// Also that of a request which is refused: its body is read, and dropped.
 			_ = out.control.SetReadDeadline(time.Now().Add(s.opts.BodyTime))
 		}
+		if r.ContentLength < 0 {
+			// A sender of messages waits for the answer before it sends them: a refusal doesn't wait for the body.
+			_ = out.control.EnableFullDuplex() // a writer without this method is full duplex anyway
+		}
 		h := w.Header()
 		maps.Copy(h, everyHeader)
 		if no := s.admit(r, out); no != nil {

@@ -261,7 +261,7 @@ func (x *exchange) failed(m message.Message) []byte {
 	e := m.Failure()
 	body := json.RawMessage(e.Append(nil))
 	about, name, data := x.called()
-	if guidance := rpc.Guide(&about.Definition, name, data, e); guidance != nil && about.Input.Validate(data) != nil {
+	if guidance := rpc.Guide(&about.Definition, name, data, e); guidance != nil && about.Wrong(data) != nil {
 		body = jsonvalue.Members(body).Set("guidance", guidance).Text()
 	}
 	return appendError(nil, body)

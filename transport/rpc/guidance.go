@@ -115,7 +115,7 @@ func Guide(d *kernel.Definition, name string, data json.RawMessage, e *message.E
 // adviseAbout returns the guidance about data that a syscall has refused: it doesn't fit the schema, or is not what the
 // handler wants beyond that.
 func adviseAbout(d *kernel.Definition, name string, data []byte, e *message.Error) *guidance {
-	if err := d.Input.Validate(data); err != nil {
+	if err := d.Wrong(data); err != nil {
 		return advice(d, name, err)
 	}
 	g := &guidance{ErrorKind: invalidParams, Method: &name, Reason: message.Clip(e.Error(), message.MaxErrorText)}

@@ -1,11 +1,13 @@
 package rpc
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
 
 	"kernos/kernel"
+	"kernos/message"
 	"kernos/schema"
 )
 
@@ -70,5 +72,17 @@ func TestGuidanceOfAModule(t *testing.T) {
 	items = c.items(c.call("note_get_al", `[]`))
 	if items[0].Suggested != "get_all" || strings.Join(items[0].Available, " ") != "get_all set" || items[0].Schema == nil {
 		t.Errorf("got %+v", items[0])
+	}
+}
+
+// Guidance is about what is wrong besides members under other names.
+func TestGuidanceKnowsOtherNames(t *testing.T) {
+	type input struct {
+		Name string `json:"name" aliases:"type" jsonschema_description:"A name."`
+	}
+	start := kernel.Command(kernel.Definition{Type: "Test.Start", Summary: "Start."}, func(context.Context, input) (struct{}, error) { return struct{}{}, nil })
+	guidance := string(Guide(&start.Definition, "test.start", []byte(`{"type":"a","tpyo":1}`), message.Errorf(422, "Schema validation failed")))
+	if !strings.Contains(guidance, `"problems":[{"field":"tpyo"`) || strings.Contains(guidance, "missing") || strings.Contains(guidance, `"field":"type"`) {
+		t.Error(guidance)
 	}
 }

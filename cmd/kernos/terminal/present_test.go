@@ -140,3 +140,21 @@ func TestListOfJobsInATerminal(t *testing.T) {
 		}
 	}
 }
+
+// In a terminal of 80 columns, the command of each thing that needs a person can be typed as it stands there.
+func TestCommandsInATerminalAreWhole(t *testing.T) {
+	r, err := daemon.Definitions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := r.Lookup("Kernel.Attention")
+	reply := `{"needs":[{"kind":"approval","id":"01K9Z000000000000000X4V2QD","since":1735000000000,"what":"` + strings.Repeat("wide ", 40) + `","command":"kernos chat --resume 01K9Z000000000000000X4V2QD"}]}`
+	var out strings.Builder
+	screen := &Screen{Out: &out, Err: &out, Width: 80, Now: time.UnixMilli(1735000000000)}
+	if done, err := screen.Present(&client.Presentation{Columns: s.Columns}, nil, json.RawMessage(reply), nil); err != nil || !done {
+		t.Fatal(done, err)
+	}
+	if row := strings.Split(out.String(), "\n")[1]; Columns(row) > 80 || !strings.HasSuffix(row, "  kernos chat --resume 01K9Z000000000000000X4V2QD") || !strings.Contains(row, "wide wide") {
+		t.Error(row)
+	}
+}

@@ -32,7 +32,7 @@ func (s *Screen) Table(titles []string, rows [][]string) error {
 func (s *Screen) table(titles []string, rows [][]string, style func(column int, text string) Style) error {
 	shown, widths := columnsOf(append([][]string{titles}, rows...))
 	if s.IsTerminal() {
-		s.squeeze(widths)
+		s.squeeze(titles, widths)
 	}
 	for n, row := range shown {
 		if n == 0 && len(titles) == 0 {
@@ -68,20 +68,24 @@ func (s *Screen) table(titles []string, rows [][]string, style func(column int, 
 	return nil
 }
 
-// squeeze makes the columns of a table fit the terminal: the widest become narrower until it does.
-func (s *Screen) squeeze(widths []int) {
+// squeeze makes the columns of a table fit the terminal: the widest become narrower until it does, except for commands,
+// which can't be typed if a part of them is missing.
+func (s *Screen) squeeze(titles []string, widths []int) {
 	over := 2*(len(widths)-1) - s.Width
 	for _, w := range widths {
 		over += w
 	}
 	for ; over > 0; over-- {
-		widest := 0
+		widest := -1
 		for i, w := range widths {
-			if w >= widths[widest] { // of equal ones the last, which is the least informative
+			if i < len(titles) && titles[i] == "COMMAND" {
+				continue
+			}
+			if widest < 0 || w >= widths[widest] { // of equal ones the last, which is the least informative
 				widest = i
 			}
 		}
-		if widths[widest] <= narrowestColumn {
+		if widest < 0 || widths[widest] <= narrowestColumn {
 			return
 		}
 		widths[widest]--
