@@ -62,6 +62,10 @@ func unsupported(version string) *jsonrpc.Failure {
 // known reports whether a version of the protocol is served.
 func known(version string) bool { return slices.Contains(versions, version) }
 
+// icon is a kernos from above: a ring that carries cups.
+const icon = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32' fill='%23b3541e'%3E%3Ccircle cx='16' cy='16' r='10' fill='none' stroke='%23b3541e' stroke-width='2'/%3E" +
+	"%3Ccircle cx='16' cy='6' r='4'/%3E%3Ccircle cx='26' cy='16' r='4'/%3E%3Ccircle cx='16' cy='26' r='4'/%3E%3Ccircle cx='6' cy='16' r='4'/%3E%3C/svg%3E"
+
 // instructions describe the server as a whole to a model.
 const instructions = "Kernos keeps memory, files, jobs, sealed secrets and history for agents. " +
 	"Find operations with Syscall_Search, read what one takes with Syscall_Describe, and call any of them with Syscall_Call. " +
@@ -108,7 +112,7 @@ func initialize(x *exchange) {
 		Capabilities    any             `json:"capabilities"`
 		ServerInfo      json.RawMessage `json:"serverInfo"`
 		Instructions    string          `json:"instructions"`
-	}{c.version, capabilities(false), x.s.info, x.instructions(false)}))
+	}{c.version, capabilities(false), x.s.about, x.instructions(false)}))
 }
 
 // discover answers server/discover of a client of the stateless era.

@@ -54,6 +54,12 @@ func TestToolsAreForEveryClient(t *testing.T) {
 	}
 	for _, tool := range list.Result.Tools {
 		look(tool.Name, "", tool.InputSchema)
+		fields, _ := tool.InputSchema["properties"].(map[string]any)
+		for name, field := range fields {
+			if of, _ := field.(map[string]any); of["type"] == nil && of["anyOf"] == nil && of["oneOf"] == nil && of["enum"] == nil {
+				t.Errorf("%s: %s has no type: %v", tool.Name, name, field)
+			}
+		}
 	}
 }
 
