@@ -3,6 +3,7 @@ package mcp
 import (
 	"bytes"
 	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -63,8 +64,8 @@ func unsupported(version string) *jsonrpc.Failure {
 func known(version string) bool { return slices.Contains(versions, version) }
 
 // icon is a kernos from above: a ring that carries cups.
-const icon = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32' fill='%23b3541e'%3E%3Ccircle cx='16' cy='16' r='10' fill='none' stroke='%23b3541e' stroke-width='2'/%3E" +
-	"%3Ccircle cx='16' cy='6' r='4'/%3E%3Ccircle cx='26' cy='16' r='4'/%3E%3Ccircle cx='16' cy='26' r='4'/%3E%3Ccircle cx='6' cy='16' r='4'/%3E%3C/svg%3E"
+var icon = "data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString([]byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32" fill="#b3541e"><circle cx="16" cy="16" r="10" fill="none" stroke="#b3541e" stroke-width="2"/>`+
+	`<circle cx="16" cy="6" r="4"/><circle cx="26" cy="16" r="4"/><circle cx="16" cy="26" r="4"/><circle cx="6" cy="16" r="4"/></svg>`))
 
 // instructions describe the server as a whole to a model.
 const instructions = "Kernos keeps memory, files, jobs, sealed secrets and history for agents. " +

@@ -190,7 +190,7 @@ func TestRequests(t *testing.T) {
 		method, members string
 		wants           []string
 	}{
-		{"initialize", `"protocolVersion":"2025-11-25","capabilities":{}`, []string{`"icons":[{"src":"data:image/svg+xml,`}},
+		{"initialize", `"protocolVersion":"2025-11-25","capabilities":{}`, []string{`"icons":[{"src":"data:image/svg+xml;base64,`}},
 		{"ping", ``, []string{`"result":{}`}},
 		{"tools/call", `"name":"Memory_Set","arguments":{"key":"notes/a b","value":{"x":[1.50]}}`, []string{`"text":"{"success":true}"`, "!structuredContent", `"kernos/message":"`, "!isError"}},
 		{"tools/call", `"name":"Memory.Get","arguments":{"key":"notes/a b"},"_meta":{"kernos/correlation":"flow-1"}`, []string{`"text":"{\"x\":[1.50]}"`, "!structuredContent", `"kernos/correlation":"flow-1"`}},
