@@ -95,7 +95,7 @@ func capabilities(modern bool) any {
 		extensions[mcp.TasksExtension] = capability{}
 	}
 	return map[string]any{
-		"tools": capability{"listChanged": true}, "resources": capability{"subscribe": true}, "prompts": capability{"listChanged": true},
+		"tools": capability{"listChanged": true}, "resources": capability{"subscribe": true, "listChanged": true}, "prompts": capability{"listChanged": true},
 		"completions": capability{}, "logging": capability{}, "extensions": extensions,
 	}
 }

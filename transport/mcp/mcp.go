@@ -68,7 +68,7 @@ type Options struct {
 	Blobs       *blobs.Dir
 	ReachesBlob func(*principal.Principal, blobs.Hash) (bool, error)
 
-	// Watch watches a resource, or a folder of agents and skills, whose URI ends with a slash. The function that
+	// Watch watches a resource, a folder of agents and skills, whose URI ends with a slash, or the names of all keys: memory://. The function that
 	// it returns waits for the next change after Watch was called, and reports false when ctx has ended, which acts
 	// for the caller; it is called until then. Nil means that clients aren't notified.
 	Watch func(ctx context.Context, uri string) (next func() bool)
