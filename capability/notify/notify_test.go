@@ -167,7 +167,7 @@ func TestTargetsAreSentTo(t *testing.T) {
 	w.want(w.call("Add", `{"name":"phone","kind":"ntfy","url":"`+server.URL+`/`+secret+`"}`), `{"name":"phone","host":"`+host+`"}`)
 	w.want(w.call("Add", `{"name":"phone","kind":"webhook","url":"`+server.URL+`/x"}`), "409 A target phone is configured already")
 	w.want(w.call("Add", `{"name":"desk","kind":"webhook","url":"`+server.URL+`/`+secret+`"}`), `{"name":"desk"`)
-	w.want(w.call("Send", `{"text":"x","to":"fone"}`), `404 No target "fone": did you mean phone?`)
+	w.want(w.call("Send", `{"text":"x","to":"phon"}`), `404 No target "phon": did you mean phone?`)
 
 	w.want(w.call("Send", `{"text":"Call mum","title":"Grüße","to":"phone"}`), `{"to":"phone"}`)
 	w.want(got, `POST /a-secret-path "=?utf-8?b?R3LDvMOfZQ==?=" text/plain; charset=utf-8 Call mum`)

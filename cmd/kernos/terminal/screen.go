@@ -33,7 +33,7 @@ type Screen struct {
 	Colour   bool
 	Now      time.Time
 
-	remarked string // the last note of an answer
+	remarked map[string]bool // notes of answers
 }
 
 // NewScreen returns a screen for output and for notes.
@@ -66,12 +66,16 @@ func (s *Screen) Note(format string, args ...any) {
 	fmt.Fprintf(s.Err, "kernos: "+format+"\n", args...)
 }
 
-// Remark prints the note of an answer, unless it is that of the answer before: another page, or another round.
+// Remark prints the note of an answer, once: other pages and rounds repeat it.
 func (s *Screen) Remark(note string) {
-	if note != "" && note != s.remarked {
-		s.remarked = note
-		s.Note("%s", visible.Text(note))
+	if note == "" || s.remarked[note] {
+		return
 	}
+	if s.remarked == nil {
+		s.remarked = make(map[string]bool)
+	}
+	s.remarked[note] = true
+	s.Note("%s", visible.Text(note))
 }
 
 // Line writes a line.

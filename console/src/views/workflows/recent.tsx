@@ -10,7 +10,7 @@ import { watch } from "../../core/watch";
 const most = 100;
 const listed = 1000; // requests that are looked through at first, and workflows that are known
 
-interface Workflow { name: string; kind: string; type: string; at: number; named: boolean; requests: number }
+interface Workflow { name: string; kind: string; type: string; seq: number; at: number; named: boolean; requests: number }
 
 export function Recent() {
   const found = useSignal<Workflow[] | undefined>(undefined), failure = useSignal("");
@@ -18,17 +18,17 @@ export function Recent() {
     const all = new Map<string, Workflow>(), nameOf = new Map<string, string>(); // and the workflow of each request
     let over = false, scheduled = false, unwatch = () => {};
     const fail = (text: string) => { failure.value = text; };
-    const take = ({ at, message: { kind, type, metadata: { id, correlation, causation } } }: Entry) => {
+    const take = ({ seq, at, message: { kind, type, metadata: { id, correlation, causation } } }: Entry) => {
       if (type.startsWith("Message.")) return; // questions about the journal, most of them this page's own
       const name = correlation ?? nameOf.get(causation ?? "") ?? id;
-      const known = all.get(name) ?? { name, kind, type, at, named: false, requests: 0 };
+      const known = all.get(name) ?? { name, kind, type, seq, at, named: false, requests: 0 };
       all.set(name, { ...known, named: known.named || name === correlation, requests: known.requests + 1 });
       nameOf.set(id, name);
       if (!scheduled) { scheduled = true; requestAnimationFrame(show); }
     };
     const show = () => {
       scheduled = false;
-      const latest = [...all.values()].sort((a, b) => b.at - a.at);
+      const latest = [...all.values()].sort((a, b) => b.seq - a.seq);
       for (const { name } of latest.splice(listed)) all.delete(name);
       for (const id of nameOf.keys()) if (nameOf.size > 10 * listed) nameOf.delete(id); else break;
       found.value = latest.filter(({ named, requests }) => named || requests > 1).slice(0, most);
