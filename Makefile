@@ -44,7 +44,7 @@ export GORACE := atexit_sleep_ms=10
 BASE      ?= HEAD
 CHANGED    = $(sort $(patsubst %/,./%,$(dir $(shell git diff --name-only --diff-filter=d $(BASE) -- '*.go' ':!bench' ':!tools' ':!third_party'; git ls-files -o --exclude-standard -- '*.go'))))
 
-.PHONY: help build install test quick unit race npm crash attack soak shells lint console fmt docs model embeddings fuzz bench cover clean
+.PHONY: help build install test quick unit race npm crash attack soak shells clients lint console fmt docs model embeddings fuzz bench cover clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +91,12 @@ soak: ## Pipe one message, a thousand and a million through the daemon, a hundre
 
 shells: ## Try completion in zsh and fish, which have to be there
 	$(GO) test -tags shells -run Completion ./cmd/kernos
+
+clients: npm conformance/clients/node_modules/.package-lock.json ## Start Claude Code, Codex, Gemini CLI and OpenCode with what kernos mcp install writes (1.2 GB from npm)
+	$(GO) test -v -tags clients -run TestClients ./conformance/mcp
+
+conformance/clients/node_modules/.package-lock.json: conformance/clients/package-lock.json
+	cd conformance/clients && npm ci --no-audit --no-fund --ignore-scripts && touch node_modules/.package-lock.json
 
 lint: ## Check formatting, go vet (also for other systems) and staticcheck
 	@unformatted="$$(gofmt -l $$(git ls-files '*.go'))"; \

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"net/url"
 	"path"
 	"strings"
 	"sync"
 	"time"
 
+	"kernos/internal/backoff"
 	"kernos/store"
 	"kernos/transport/mcp"
 )
@@ -21,10 +23,13 @@ func (d *Daemon) MCP() *mcp.Server { return d.clients }
 // programs change files without a word to the kernel.
 const watchPause = time.Second
 
-// watchResource watches a value of memory, a file, or a folder of agents and skills, whose URI ends with a slash.
+// watchResource watches a value of memory, the names of all, a file, or a folder of agents and skills, whose URI ends with a slash.
 // What it returns waits for the next change, and reports whether there was one: it is false when ctx has ended. The
 // context acts for the caller; what the caller may not read has no version.
 func (d *Daemon) watchResource(ctx context.Context, uri string) (next func() bool) {
+	if uri == "memory://" {
+		return d.watchKeys(ctx)
+	}
 	if key, ok := strings.CutPrefix(uri, "memory://"); ok {
 		if key, err := url.PathUnescape(key); err == nil {
 			uri = "os://memory/" + strings.TrimPrefix(key, "/")
@@ -58,6 +63,41 @@ func (d *Daemon) watchResource(ctx context.Context, uri string) (next func() boo
 			return false
 		}
 		return true
+	}
+}
+
+// maxNames is how many names of keys are compared to notice that their list has changed.
+const maxNames = 1000
+
+// watchKeys watches the names of the keys that the caller reaches. It looks once per pause at most.
+func (d *Daemon) watchKeys(ctx context.Context) (next func() bool) {
+	memory := d.state.store.Watch([]byte{store.SpaceMemory})
+	names := func() string {
+		sum, n := fnv.New128a(), 0
+		for info, err := range d.state.tree.Walk(ctx, "os://memory") {
+			if n++; err != nil || n > maxNames {
+				break
+			}
+			_, _ = io.WriteString(sum, info.URI+"\n")
+		}
+		return string(sum.Sum(nil))
+	}
+	known := names()
+	return func() bool {
+		for {
+			select {
+			case <-ctx.Done():
+				memory.Stop()
+				return false
+			case <-memory.C:
+			}
+			if now := names(); now != known && ctx.Err() == nil {
+				known = now
+				return true
+			}
+			pause := backoff.Backoff{First: watchPause, Longest: watchPause}
+			pause.Wait(ctx.Done())
+		}
 	}
 }
 

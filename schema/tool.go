@@ -47,6 +47,31 @@ func OfTool(text json.RawMessage) json.RawMessage {
 	return all.Text()
 }
 
+// anyType is what a parameter is listed with that takes any value: some clients refuse one without a type, or a list of what
+// isn't said.
+const anyType = `[{"type":"object"},{"type":"array","items":{"anyOf":[{"type":"object"},{"type":"string"},{"type":"number"},{"type":"boolean"}]}},{"type":"string"},{"type":"number"},{"type":"boolean"},{"type":"null"}]`
+
+// Typed returns the schema of a tool in which each parameter has a type, or a choice of some.
+func Typed(text json.RawMessage) json.RawMessage {
+	all := jsonvalue.Members(text)
+	fields := jsonvalue.Members(all.Get("properties"))
+	changed := false
+	for i, f := range fields {
+		if f.Value[0] != '{' {
+			continue
+		}
+		of := jsonvalue.Members(f.Value)
+		if slices.ContainsFunc([]string{"type", "anyOf", "oneOf", "allOf", "enum", "const", "$ref"}, func(keyword string) bool { return of.Get(keyword) != nil }) {
+			continue
+		}
+		fields[i].Value, changed = of.Set("anyOf", json.RawMessage(anyType)).Text(), true
+	}
+	if !changed {
+		return text
+	}
+	return all.Set("properties", fields.Text()).Text()
+}
+
 // WithoutReferences returns a schema of the kernel's own with its definitions in the places that refer to them: some
 // clients don't resolve references. Such definitions don't contain themselves, since a Go type that does has no schema.
 func WithoutReferences(text json.RawMessage) json.RawMessage {

@@ -40,6 +40,7 @@ type credential struct {
 	Access   string           `json:"access"`
 	Refresh  string           `json:"refresh,omitzero"`
 	Expires  int64            `json:"expires,omitzero"` // seconds since 1970
+	Issuer   string           `json:"issuer,omitzero"`  // of a client that gets tokens by itself: the only one that gets its credentials
 }
 
 func (c *credential) config() *oauth2.Config {
@@ -124,6 +125,10 @@ func (a *authorizer) Authorization(ctx context.Context) (string, error) {
 		return "", nil
 	}
 	t, err := a.source.Token()
+	if err != nil && a.r.Client.byItself() { // the answer of the server says where to get another one
+		a.source = nil
+		return "", nil
+	}
 	if err != nil {
 		a.s.host.opts.Log.Warn("the token of an MCP server can't be refreshed", "name", a.s.name, "error", visible.Short(err.Error(), 300))
 		a.source = nil
@@ -140,6 +145,12 @@ func (a *authorizer) Authorization(ctx context.Context) (string, error) {
 
 // Authorize implements [client.Authorizer].
 func (a *authorizer) Authorize(ctx context.Context, request *http.Request, response *http.Response) error {
+	if a.r.Client.byItself() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		defer func() { _ = response.Body.Close() }()
+		return a.grant(ctx, request, response)
+	}
 	if a.login == nil || a.login.over.Load() {
 		_ = response.Body.Close()
 		a.s.mu.Lock()

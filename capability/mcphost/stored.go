@@ -58,7 +58,14 @@ type record struct {
 type oauthClient struct {
 	ID     string `json:"id" jsonschema:"minLength=1,maxLength=512" jsonschema_description:"The client id, or the https address of a document that describes the client."`
 	Secret string `json:"secret,omitzero" jsonschema:"format=password,writeOnly=true" jsonschema_description:"The client secret. It is kept sealed."`
+	Grant  string `json:"grant,omitzero" jsonschema:"enum=authorization_code,enum=client_credentials" jsonschema_description:"authorization_code: a person logs in. client_credentials: the client gets tokens by itself, with its secret or its key. Default: the latter with a key, otherwise the former."`
+	Key    string `json:"key,omitzero" jsonschema:"format=password,writeOnly=true" jsonschema_description:"In place of a secret: the private key that the client signs with (private_key_jwt), as PEM: RSA, ECDSA or Ed25519. It is kept sealed."`
+	KeyID  string `json:"keyId,omitzero" jsonschema:"maxLength=512" jsonschema_description:"What the authorization server calls the key, if it has several of the client."`
+	Issuer string `json:"issuer,omitzero" jsonschema:"maxLength=2048" jsonschema_description:"The authorization server that may get the client's credentials. Default: the first one that the server names."`
 }
+
+// byItself reports whether the client gets tokens without a person.
+func (c *oauthClient) byItself() bool { return c != nil && c.Grant == clientCredentials }
 
 // A tool is one of a server.
 type tool struct {

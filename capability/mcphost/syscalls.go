@@ -206,6 +206,9 @@ func (in *addInput) read(registry *kernel.Registry) (*record, error) {
 	case in.URL == "" && in.Command[0] == "":
 		return nil, message.Invalid("command", "command: expected the name of a program")
 	}
+	if err := r.Client.check(); err != nil {
+		return nil, err
+	}
 	for name := range in.Env {
 		if name == "" || strings.ContainsAny(name, "=\x00") {
 			return nil, message.Invalid("env", "env: %q can't be the name of a variable", message.Clip(name, 64))
@@ -265,15 +268,19 @@ func (h *Host) seal(ctx context.Context, r *record, in *addInput) (err error) {
 	if r.Env, err = all(in.Env); err != nil {
 		return err
 	}
-	if r.Headers, err = all(in.Headers); err != nil || r.Client == nil || r.Client.Secret == "" {
+	if r.Headers, err = all(in.Headers); err != nil || r.Client == nil {
 		return err
 	}
 	kept := *r.Client
-	if !sealed.In(kept.Secret) {
-		kept.Secret, err = h.opts.Seal(ctx, kept.Secret, sealed.Destination{opens})
+	for _, secret := range []*string{&kept.Secret, &kept.Key} {
+		if *secret != "" && !sealed.In(*secret) {
+			if *secret, err = h.opts.Seal(ctx, *secret, sealed.Destination{opens}); err != nil {
+				return err
+			}
+		}
 	}
 	r.Client = &kept
-	return err
+	return nil
 }
 
 type nameInput struct {

@@ -44,7 +44,7 @@ func mcpHostCommands() []*cobra.Command {
 func mcpAddCommand() *cobra.Command {
 	var add line.Addition
 	var env, headers []string
-	var clientID, clientSecret string
+	client := make(map[string]*string)
 	var timeout quantity.PositiveDuration
 	c := &cobra.Command{
 		Use:   "add NAME [flags] -- COMMAND... | add NAME [flags] URL",
@@ -68,8 +68,13 @@ If the server describes a tool in another way later, sessions ask again.`,
 				return errors.New("give the server a name, and say what it is: kernos mcp add NAME -- COMMAND…, or kernos mcp add NAME URL")
 			}
 			add.Name, add.Timeout = args[0], time.Duration(timeout).Milliseconds()
-			if clientID != "" {
-				add.Client = map[string]string{"id": clientID, "secret": clientSecret}
+			for name, value := range client {
+				if *value != "" {
+					if add.Client == nil {
+						add.Client = make(map[string]string)
+					}
+					add.Client[name] = *value
+				}
 			}
 			if err = add.SetTarget(args[1:]); err != nil {
 				return err
@@ -87,8 +92,12 @@ If the server describes a tool in another way later, sessions ask again.`,
 	f.StringVar(&add.Directory, "directory", "", "the `DIRECTORY` that the program runs in (default: the home of Kernos)")
 	f.StringVar(&add.Protocol, "protocol", "", "the `REVISION` of the protocol, such as 2025-11-25 (default: found out)")
 	f.StringVar(&add.Forms, "forms", "", "what the server gets that wants a form filled in: an `ANSWER`, decline or defaults (default decline)")
-	f.StringVar(&clientID, "client-id", "", "the `ID` that the server's authorization server knows this kernel by (default: it registers by itself)")
-	f.StringVar(&clientSecret, "client-secret", "", "the `SECRET` that belongs to --client-id")
+	client["id"] = f.String("client-id", "", "the `ID` that the server's authorization server knows this kernel by (default: it registers by itself)")
+	client["secret"] = f.String("client-secret", "", "the `SECRET` that belongs to --client-id")
+	client["key"] = f.String("client-key", "", "in place of a secret, the private `KEY` that the client signs with, as PEM: no person logs in")
+	client["keyId"] = f.String("client-key-id", "", "what the authorization server calls the key, as `ID`")
+	client["grant"] = f.String("client-grant", "", "the `GRANT` by which the client gets tokens: authorization_code, or client_credentials, for which no person logs in")
+	client["issuer"] = f.String("client-issuer", "", "the authorization server that may get the client's credentials, as `URL` (default: the first one that the server names)")
 	f.Var(&timeout, "timeout", "how long a tool may take (default 1m)")
 	return views(c, inProcess, func(ctx context.Context, v *line.View) error { return waitForServer(ctx, v, "Mcp.Add", add) }, "text")
 }

@@ -36,6 +36,7 @@ func TestMain(m *testing.M) {
 type scenario struct {
 	ClientID  string `json:"client_id"`
 	Secret    string `json:"client_secret"`
+	Key       string `json:"private_key_pem"`
 	ToolCalls []struct {
 		Name      string
 		Arguments map[string]any
@@ -64,6 +65,8 @@ func beHost(url string) (err error) {
 	}
 	input := map[string]any{"name": "suite", "url": url, "forms": "defaults"}
 	switch {
+	case strings.HasPrefix(os.Getenv("MCP_CONFORMANCE_SCENARIO"), "auth/client-credentials"):
+		input["client"] = map[string]string{"id": told.ClientID, "secret": told.Secret, "key": told.Key, "grant": "client_credentials"}
 	case told.ClientID != "":
 		input["client"] = map[string]string{"id": told.ClientID, "secret": told.Secret}
 	case strings.HasPrefix(os.Getenv("MCP_CONFORMANCE_SCENARIO"), "auth/"):

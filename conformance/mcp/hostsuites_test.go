@@ -24,6 +24,8 @@ func TestMCPHostSuites(t *testing.T) {
 		{"0.1", suite01, "--suite core", 4},
 		{"2025-11-25", suite02, "--requirements 2025-11-25", 25},
 		{"2026-07-28", suite02, "--requirements 2026-07-28", 30},
+		{"client credentials", suite02, "--scenario auth/client-credentials-basic", 1},
+		{"client credentials, signed", suite02, "--scenario auth/client-credentials-jwt", 1},
 		{"skills: nothing is read early", suite02, "--scenario sep-2640-client-no-prefetch", 1},
 		{"skills: digest", suite02, "--scenario sep-2640-client-verify-digest", 1},
 		{"skills: size", suite02, "--scenario sep-2640-client-verify-size", 1},

@@ -118,8 +118,8 @@ var excuses = []excuse{
 	{scenario: "request-metadata", id: "sep-2575-client-declares-", status: "SKIPPED"},
 
 	// Extensions of authorization that no revision requires. The host has the authorization code
-	// grant; a fixed credential is a sealed header.
-	{scenario: "auth/client-credentials-"}, {scenario: "auth/enterprise-managed-authorization"}, {scenario: "auth/dpop"}, {scenario: "auth/wif-jwt-bearer"},
+	// grant and client credentials; a fixed credential is a sealed header.
+	{scenario: "auth/enterprise-managed-authorization"}, {scenario: "auth/dpop"}, {scenario: "auth/wif-jwt-bearer"},
 }
 
 // serveFixtures serves a whole Kernos with the fixtures, and returns the address of its MCP server.

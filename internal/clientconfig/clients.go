@@ -44,11 +44,13 @@ type Client struct {
 // Known returns the clients, by name. docs/MCP.md lists which of them were compared with what.
 func Known() []Client {
 	return []Client{
+		{"antigravity", "Antigravity", "Press refresh in Antigravity's list of MCP servers.", os.UserHomeDir, ".gemini/config/mcp_config.json", "mcpServers", jsonc, plain},
 		{"claude-code", "Claude Code", "Restart Claude Code; /mcp lists kernos.", variable("CLAUDE_CONFIG_DIR", ""), ".claude.json", "mcpServers", jsonc, typed},
 		{"claude-desktop", "Claude Desktop", "Restart Claude Desktop; Settings, Developer lists kernos.", os.UserConfigDir, "Claude/claude_desktop_config.json", "mcpServers", jsonc, plain},
 		{"codex", "Codex", "Restart Codex; /mcp lists kernos.", variable("CODEX_HOME", ".codex"), "config.toml", "mcp_servers", tables, nil},
 		{"cursor", "Cursor", "Restart Cursor; Customize, MCPs lists kernos.", os.UserHomeDir, ".cursor/mcp.json", "mcpServers", jsonc, plain},
-		{"gemini", "Gemini CLI", "Restart Gemini CLI; /mcp lists kernos.", os.UserHomeDir, ".gemini/settings.json", "mcpServers", jsonc, plain},
+		{"devin", "Devin Desktop", "Restart Devin Desktop; its list of MCP servers has kernos.", os.UserHomeDir, ".config/devin/mcp_config.json", "mcpServers", jsonc, plain},
+		{"gemini", "Gemini CLI", "Restart Gemini CLI in a folder that it trusts; /mcp lists kernos.", os.UserHomeDir, ".gemini/settings.json", "mcpServers", jsonc, plain},
 		{"opencode", "OpenCode", "Restart OpenCode; opencode mcp list lists kernos.", dotConfig, "opencode/opencode.json", "mcp", jsonc, joined},
 		{"vscode", "Visual Studio Code", "Run MCP: List Servers from the command palette, and start kernos.", os.UserConfigDir, "Code/User/mcp.json", "servers", jsonc, typed},
 		{"windsurf", "Windsurf", "Press refresh in Cascade's list of MCP servers.", os.UserHomeDir, ".codeium/windsurf/mcp_config.json", "mcpServers", jsonc, plain},

@@ -91,6 +91,7 @@ func TestPaths(t *testing.T) {
 		"claude-code": {".claude.json", "mcpServers"}, "claude-desktop": {config + "/Claude/claude_desktop_config.json", "mcpServers"},
 		"codex": {".codex/config.toml", "mcp_servers"}, "cursor": {".cursor/mcp.json", "mcpServers"}, "gemini": {".gemini/settings.json", "mcpServers"},
 		"opencode": {".config/opencode/opencode.json", "mcp"}, "vscode": {config + "/Code/User/mcp.json", "servers"},
+		"antigravity": {".gemini/config/mcp_config.json", "mcpServers"}, "devin": {".config/devin/mcp_config.json", "mcpServers"},
 		"windsurf": {".codeium/windsurf/mcp_config.json", "mcpServers"}, "zed": {".config/zed/settings.json", "context_servers"},
 	}
 	for _, c := range Known() {

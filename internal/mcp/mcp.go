@@ -24,6 +24,13 @@ var StatefulRevisions = []string{Stateful, "2025-06-18", "2025-03-26", "2024-11-
 // server stops.
 const MethodListen = "subscriptions/listen"
 
+// An Icon is an image of a server, or of what it offers, at an address or in a data: URI.
+type Icon struct {
+	Src      string   `json:"src"`
+	MimeType string   `json:"mimeType,omitempty"`
+	Sizes    []string `json:"sizes,omitempty"`
+}
+
 // TasksExtension is the name of the extension for tasks (SEP-2663) of the stateless era.
 const TasksExtension = "io.modelcontextprotocol/tasks"
 

@@ -86,7 +86,7 @@ func (w *turner) clientOf(s *mcp.Server, p *principal.Principal, capabilities st
 	c = connectTo(w.t, s, p, "core")
 	c.initialize(capabilities)
 	created := c.ask(1, "tools/call", `"name":"Session_Create","arguments":{}`)
-	found := regexp.MustCompile(`"session":"(\w+)"`).FindStringSubmatch(created)
+	found := regexp.MustCompile(`"session\\":\\"(\w+)\\"`).FindStringSubmatch(created)
 	if found == nil {
 		w.t.Fatalf("Session_Create: %s", created)
 	}
@@ -179,7 +179,7 @@ func TestApprovalOfAJob(t *testing.T) {
 	const once, job = `{"action":"accept","content":{"decision":"once"}}`, `"name":"Job_Start","arguments":{"name":"Agent.Ask","payload":{"text":"Act now"}}`
 	for _, modern := range []bool{false, true} {
 		w.acted.Store(0)
-		id := regexp.MustCompile(`"jobId":"(\w+)"`).FindStringSubmatch(c.ask(9, "tools/call", job))[1]
+		id := regexp.MustCompile(`"jobId\\":\\"(\w+)\\"`).FindStringSubmatch(c.ask(9, "tools/call", job))[1]
 		asked, got := w.elicit(c, modern, fmt.Sprintf(`"name":"Job_Wait","arguments":{"jobId":%q}`, id), once)
 		check(t, "the question", asked, `wants to call Fixture.Act`)
 		check(t, "the job", got, `"status":"completed"`, `All is done.`)

@@ -28,16 +28,19 @@ func TestChanges(t *testing.T) {
 	c.initialize(`{}`)
 	c.ask(1, "resources/subscribe", `"uri":"memory://watched"`)
 	c.send(request(2, "tools/call", `"name":"Memory_Set","arguments":{"key":"watched","value":1}`))
-	until(t, c, `"method":"notifications/resources/updated","params":{"uri":"memory://watched"}`)
+	both := until(t, c, `"method":"notifications/resources/`) + until(t, c, `"method":"notifications/resources/`)
+	check(t, "a value that comes", "["+strings.ReplaceAll(both, "}{", "},{")+"]", `"method":"notifications/resources/updated","params":{"uri":"memory://watched"}`, `"method":"notifications/resources/list_changed"`)
 	c.send(request(3, "tools/call", `"name":"Syscall_Register","arguments":{"name":"Text.Shout","code":"export const handler = ({text}) => text.toUpperCase()","kind":"query","description":"Shouts.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]},"outputSchema":{"type":"string"}}`))
 	until(t, c, `"method":"notifications/tools/list_changed"`)
 	check(t, "the new tool is listed", c.ask(4, "tools/list", ``), `"name":"Text_Shout"`)
 	check(t, "the new tool", c.ask(5, "tools/call", `"name":"Text_Shout","arguments":{"text":"hi"}`), `"text":"HI"`)
 	// Stateless.
-	c.send(request(6, "subscriptions/listen", `"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourceSubscriptions":["memory://other"]},`+modernMeta))
-	until(t, c, `notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":6},"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourceSubscriptions":["memory://other"]}}`)
+	c.send(request(6, "subscriptions/listen", `"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":["memory://other"]},`+modernMeta))
+	until(t, c, `notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":6},"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":["memory://other"]}}`)
 	c.send(request(7, "tools/call", `"name":"Memory_Set","arguments":{"key":"other","value":1}`))
 	until(t, c, `"method":"notifications/resources/updated","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":6},"uri":"memory://other"}`)
+	c.send(request(9, "tools/call", `"name":"Memory_Delete","arguments":{"key":"other"}`))
+	until(t, c, `"method":"notifications/resources/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":6}}`)
 	c.send(request(8, "tools/call", `"name":"Syscall_Unregister","arguments":{"name":"Text.Shout"}`))
 	until(t, c, `"method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":6}}`)
 	c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":6}}`)
@@ -112,7 +115,11 @@ func TestPromptChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, next := range hears {
-			if got := next(); !strings.Contains(got, `"method":"notifications/prompts/list_changed"`) {
+			got := next()
+			for strings.Contains(got, "notifications/resources/list_changed") {
+				got = next()
+			}
+			if !strings.Contains(got, `"method":"notifications/prompts/list_changed"`) {
 				t.Errorf("%s, after change %d: %s", name, about, got)
 			}
 		}

@@ -3,6 +3,7 @@ package mcp
 import (
 	"bytes"
 	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -62,6 +63,10 @@ func unsupported(version string) *jsonrpc.Failure {
 // known reports whether a version of the protocol is served.
 func known(version string) bool { return slices.Contains(versions, version) }
 
+// icon is a kernos from above: a ring that carries cups.
+var icon = "data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString([]byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32" fill="#b3541e"><circle cx="16" cy="16" r="10" fill="none" stroke="#b3541e" stroke-width="2"/>`+
+	`<circle cx="16" cy="6" r="4"/><circle cx="26" cy="16" r="4"/><circle cx="16" cy="26" r="4"/><circle cx="6" cy="16" r="4"/></svg>`))
+
 // instructions describe the server as a whole to a model.
 const instructions = "Kernos keeps memory, files, jobs, sealed secrets and history for agents. " +
 	"Find operations with Syscall_Search, read what one takes with Syscall_Describe, and call any of them with Syscall_Call. " +
@@ -90,7 +95,7 @@ func capabilities(modern bool) any {
 		extensions[mcp.TasksExtension] = capability{}
 	}
 	return map[string]any{
-		"tools": capability{"listChanged": true}, "resources": capability{"subscribe": true}, "prompts": capability{"listChanged": true},
+		"tools": capability{"listChanged": true}, "resources": capability{"subscribe": true, "listChanged": true}, "prompts": capability{"listChanged": true},
 		"completions": capability{}, "logging": capability{}, "extensions": extensions,
 	}
 }
@@ -108,7 +113,7 @@ func initialize(x *exchange) {
 		Capabilities    any             `json:"capabilities"`
 		ServerInfo      json.RawMessage `json:"serverInfo"`
 		Instructions    string          `json:"instructions"`
-	}{c.version, capabilities(false), x.s.info, x.instructions(false)}))
+	}{c.version, capabilities(false), x.s.about, x.instructions(false)}))
 }
 
 // discover answers server/discover of a client of the stateless era.

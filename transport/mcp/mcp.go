@@ -35,6 +35,7 @@ import (
 	"sync"
 	"time"
 
+	"kernos/internal/mcp"
 	"kernos/internal/recent"
 	"kernos/kernel"
 	"kernos/kernel/principal"
@@ -67,7 +68,7 @@ type Options struct {
 	Blobs       *blobs.Dir
 	ReachesBlob func(*principal.Principal, blobs.Hash) (bool, error)
 
-	// Watch watches a resource, or a folder of agents and skills, whose URI ends with a slash. The function that
+	// Watch watches a resource, a folder of agents and skills, whose URI ends with a slash, or the names of all keys: memory://. The function that
 	// it returns waits for the next change after Watch was called, and reports false when ctx has ended, which acts
 	// for the caller; it is called until then. Nil means that clients aren't notified.
 	Watch func(ctx context.Context, uri string) (next func() bool)
@@ -97,9 +98,10 @@ type Options struct {
 
 // A Server serves a kernel. It is safe for concurrent use.
 type Server struct {
-	k    *kernel.Kernel
-	opts Options
-	info []byte // the server, as JSON
+	k     *kernel.Kernel
+	opts  Options
+	info  []byte // the server, as JSON
+	about []byte // the same with an icon
 
 	kinds []resourceKind // kinds of resources
 
@@ -131,11 +133,14 @@ func New(k *kernel.Kernel, opts *Options) *Server {
 	s.opts.Tasks = cmp.Or(s.opts.Tasks, new(Tasks))
 	s.opts.Log = cmp.Or(s.opts.Log, slog.New(slog.DiscardHandler))
 	s.life, s.stop = context.WithCancel(context.Background())
-	s.info = marshal(struct {
-		Name    string `json:"name"`
-		Title   string `json:"title"`
-		Version string `json:"version"`
-	}{"kernos", "Kernos", s.opts.Version})
+	type program struct {
+		Name    string     `json:"name"`
+		Title   string     `json:"title"`
+		Version string     `json:"version"`
+		Icons   []mcp.Icon `json:"icons,omitempty"`
+	}
+	s.info = marshal(program{"kernos", "Kernos", s.opts.Version, nil})
+	s.about = marshal(program{"kernos", "Kernos", s.opts.Version, []mcp.Icon{{Src: icon, MimeType: "image/svg+xml", Sizes: []string{"any"}}}})
 	for i := range s.opts.Offers {
 		if s.opts.Offers[i].Resource != "" {
 			s.kinds = append(s.kinds, s.opts.Offers[i].kind(s))

@@ -94,11 +94,11 @@ func (c *peer) initialize(capabilities string) {
 	c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 }
 
-// check looks for texts in a message, or for their absence. They are found in the text of an error, too.
+// check looks for texts in a message, or for their absence. They are found in the text of a result, too.
 func check(t *testing.T, about, got string, wants ...string) {
 	t.Helper()
 	all := got
-	if strings.Contains(got, `"isError":true`) {
+	if strings.Contains(got, `"content":[`) {
 		all += strings.ReplaceAll(got, `\"`, `"`)
 	}
 	for _, want := range wants {
@@ -190,9 +190,10 @@ func TestRequests(t *testing.T) {
 		method, members string
 		wants           []string
 	}{
+		{"initialize", `"protocolVersion":"2025-11-25","capabilities":{}`, []string{`"icons":[{"src":"data:image/svg+xml;base64,`}},
 		{"ping", ``, []string{`"result":{}`}},
-		{"tools/call", `"name":"Memory_Set","arguments":{"key":"notes/a b","value":{"x":[1.50]}}`, []string{`"structuredContent":{"success":true}`, `"kernos/message":"`, "!isError"}},
-		{"tools/call", `"name":"Memory.Get","arguments":{"key":"notes/a b"},"_meta":{"kernos/correlation":"flow-1"}`, []string{`"text":"{\"x\":[1.50]}"`, `"structuredContent":{"x":[1.50]}`, `"kernos/correlation":"flow-1"`}},
+		{"tools/call", `"name":"Memory_Set","arguments":{"key":"notes/a b","value":{"x":[1.50]}}`, []string{`"text":"{"success":true}"`, "!structuredContent", `"kernos/message":"`, "!isError"}},
+		{"tools/call", `"name":"Memory.Get","arguments":{"key":"notes/a b"},"_meta":{"kernos/correlation":"flow-1"}`, []string{`"text":"{\"x\":[1.50]}"`, "!structuredContent", `"kernos/correlation":"flow-1"`}},
 		{"tools/call", `"name":"memory_get","arguments":{"kye":"a"}`, []string{`"isError":true`, `"code":422`, `"guidance":{"error_kind":"invalid_params"`, `"suggested_method":"Memory_Get"`, "!structuredContent"}},
 		{"tools/call", `"name":"Memory_Get","arguments":{"key":"nowhere"}`, []string{`"isError":true`, `"code":404`}},
 		{"tools/call", `"name":"Memory_Get","arguments":{"key":"a"},"_meta":{"kernos/correlation":"` + strings.Repeat("x", 300) + `"}`, []string{`"code":-32602`}},
@@ -228,6 +229,10 @@ func TestRequests(t *testing.T) {
 		{"resources/templates/list", ``, []string{`"uriTemplate":"memory://{+key}"`, `"uriTemplate":"page://{book}/{+path}"`}},
 		{"prompts/list", ``, []string{`"name":"greet"`}},
 		{"prompts/get", `"name":"greet","arguments":{"who":"Ann"}`, []string{`"text":"Greet {\"who\":\"Ann\"}"`}},
+		{"tools/call", `"name":"VFS_Write","arguments":{"uri":"os://agents/tidy.md","content":"---\nname: tidy\ndescription: Tidies.\n---\nTidy up.\n"}`, []string{"!isError"}},
+		{"prompts/list", ``, []string{`{"name":"tidy","title":"agent tidy","description":"Tidies.","arguments":[{"name":"request",`}},
+		{"prompts/get", `"name":"tidy","arguments":{"request":"The attic, please."}`, []string{`Tidy up.`, `{"role":"user","content":{"type":"text","text":"The attic, please."}}`}},
+		{"prompts/get", `"name":"tidy"`, []string{`Tidy up.`, "!The attic"}},
 		{"prompts/get", `"name":"nothing"`, []string{`"code":-32602`}},
 		{"completion/complete", `"ref":{"type":"ref/resource","uri":"memory://{+key}"},"argument":{"name":"key","value":"no"}`, []string{`"values":["notes/"],"total":1,"hasMore":false`}},
 		{"skills/list", ``, []string{`"skills":[]`}},
@@ -263,7 +268,7 @@ func TestStatelessRequests(t *testing.T) {
 		method, members string
 		wants           []string
 	}{
-		{"server/discover", modernMeta, []string{`"resultType":"complete"`, `"supportedVersions":["2026-07-28","2025-11-25"`, `"ttlMs":`, `"io.modelcontextprotocol/serverInfo":{"name":"kernos"`}},
+		{"server/discover", modernMeta, []string{`"resultType":"complete"`, `"supportedVersions":["2026-07-28","2025-11-25"`, `"ttlMs":`, `"io.modelcontextprotocol/serverInfo":{"name":"kernos"`, `"icons":[`}},
 		{"server/discover", ``, []string{`"code":-32602`}},
 		{"server/discover", strings.Replace(modernMeta, "2026-07-28", "1900-01-01", 1), []string{`"code":-32022`, `"requested":"1900-01-01"`}},
 		{"tools/list", modernMeta, []string{`"cacheScope":"private"`, `"outputSchema":`, `"name":"Memory_History"`}},
@@ -285,7 +290,7 @@ func TestCoreToolsFitIntoNineThousandBytes(t *testing.T) {
 			c := connect(t, d, p, "core")
 			c.initialize(`{}`)
 			list := c.ask(1, "tools/list", meta)
-			check(t, about, list, `"name":"Syscall_Search"`, `"name":"Syscall_Describe"`, `"name":"Syscall_Call"`, `"name":"Memory_Set"`, `"name":"Memory_Get","title":"Get a value"`)
+			check(t, about, list, `"name":"Syscall_Search"`, `"name":"Syscall_Describe"`, `"name":"Syscall_Call"`, `"name":"Memory_Set"`, `"name":"Memory_Get","title":"Get a value"`, "!outputSchema")
 			if len(list) >= 9000 {
 				t.Errorf("%s: tools/list has %d bytes", about, len(list))
 			}
@@ -508,7 +513,7 @@ func TestCallsAtOnceFindTheirClient(t *testing.T) {
 	}()
 	for answered := 0; answered < calls; {
 		if got := c.next(); strings.Contains(got, `"result":`) {
-			check(t, "the client", got, `"structuredContent":{"version":"2025-11-25","capabilities":{"roots":{}}}`)
+			check(t, "the client", got, `"text":"{"version":"2025-11-25","capabilities":{"roots":{}}}"`)
 			answered++
 		}
 	}
@@ -597,7 +602,7 @@ func TestSessionsOverHTTP(t *testing.T) {
 		{"PUT", ``, session, 405, `takes POST`},
 		{"GET", ``, []string{"Mcp-Session-Id", id, "Last-Event-Id", "99-1"}, 404, `no longer kept`},
 		{"POST", request(4, "tools/call", `"name":"Echo","arguments":{"message":"x"},`+modernMeta), []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "Ping"}, 400, `-32020`},
-		{"POST", request(4, "tools/call", `"name":"Echo","arguments":{"message":"x"},`+modernMeta), []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "=?base64?RWNobw==?="}, 200, `"echo":"x"`},
+		{"POST", request(4, "tools/call", `"name":"Echo","arguments":{"message":"x"},`+modernMeta), []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "=?base64?RWNobw==?="}, 200, `{\"echo\":\"x\"}`},
 		{"POST", request(4, "no/such", modernMeta), []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "no/such"}, 404, `-32601`},
 		{"POST", request(4, "tools/list", ``), []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/list"}, 400, `-32602`},
 		{"POST", request(4, "tools/list", modernMeta), []string{"Mcp-Protocol-Version", "2025-11-25"}, 400, `-32020`},

@@ -23,6 +23,9 @@ type prompt struct {
 	from message.Type // the syscall that makes the prompt, or ""
 }
 
+// request is the argument of the prompts of agents and skills, which don't declare any.
+var request = []promptArgument{{Name: "request", Description: "What to do, in your own words. Left out: the instructions alone."}}
+
 type promptArgument struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
@@ -60,7 +63,7 @@ func (x *exchange) prompts() (all []prompt, err error) {
 		}
 		if !taken[name] {
 			taken[name] = true
-			all = append(all, prompt{Name: name, Title: e.Kind + " " + name, Description: e.Description, uri: e.URI})
+			all = append(all, prompt{Name: name, Title: e.Kind + " " + name, Description: e.Description, Arguments: request, uri: e.URI})
 		}
 	}
 	return all, err
@@ -130,8 +133,12 @@ func getPrompt(x *exchange) {
 		Role    string  `json:"role"`
 		Content content `json:"content"`
 	}
+	messages := []said{{"user", content{"text", string(text)}}}
+	if wanted := jsonscan.Unquote(jsonscan.Member(jsonscan.Member(x.Params, "arguments"), "request")); wanted != "" {
+		messages = append(messages, said{"user", content{"text", wanted}})
+	}
 	x.respond(membersOf(struct {
 		Description string `json:"description"`
 		Messages    []said `json:"messages"`
-	}{all[i].Description, []said{{"user", content{"text", string(text)}}}}))
+	}{all[i].Description, messages}))
 }

@@ -65,16 +65,20 @@ func (x *exchange) sendResult(dst []byte) {
 			if len(x.meta) > 0 {
 				dst = append(dst, ',')
 			}
-			dst = append(append(dst, `"`+mcp.MetaServerInfo+`":`...), x.s.info...)
+			info := x.s.info
+			if x.Method == "server/discover" {
+				info = x.s.about
+			}
+			dst = append(append(dst, `"`+mcp.MetaServerInfo+`":`...), info...)
 		}
 		dst = append(dst, '}')
 	}
 	x.send(append(dst, "}}"...), nil)
 }
 
-// appendResult appends the members of a result: what is shown of it as text, links to what isn't, and data as it is where the
-// client can take that. A client that prefers data would lose the excerpt of a large one, which it gets only if the list has
-// said what it looks like.
+// appendResult appends the members of a result: what is shown of it as text, links to what isn't, and, if the list has said
+// what it looks like, data as it is. To other clients data would be the same once more, and those that prefer it would lose the
+// excerpt of a large one.
 func (x *exchange) appendResult(dst, shown, data []byte, large []kernel.Moved, note string) []byte {
 	dst = append(dst, `"content":[`...)
 	dst = x.appendLinks(appendText(dst, shown), large)
@@ -82,7 +86,7 @@ func (x *exchange) appendResult(dst, shown, data []byte, large []kernel.Moved, n
 		dst = appendText(append(dst, ','), jsonscan.AppendQuoted(nil, "note: "+note))
 	}
 	dst = append(dst, ']')
-	if (data[0] == '{' || x.client.modern) && (len(large) == 0 || !x.choice.isCore()) {
+	if !x.choice.isCore() && (data[0] == '{' || x.client.modern) {
 		dst = jsonscan.AppendCompact(append(dst, `,"structuredContent":`...), data)
 	}
 	return dst

@@ -49,6 +49,12 @@ func (s *Server) watchPrompts(ctx context.Context) (all []watch) {
 	return all
 }
 
+// watchResources returns the watches of what changes the list of resources: the names of keys, agents and skills. Files elsewhere
+// in the tree aren't watched, of which there may be very many.
+func (s *Server) watchResources(ctx context.Context) []watch {
+	return append(s.watchPrompts(ctx), s.watchResource(ctx, memoryScheme))
+}
+
 // watchable reports why a resource of a kind can't be watched for the caller, or returns nil.
 func (x *exchange) watchable(uri string) *jsonrpc.Failure {
 	kind := x.s.kindOf(uri)
@@ -86,6 +92,7 @@ const maxSubscriptions = 256
 type heard struct {
 	Tools     bool     `json:"toolsListChanged,omitzero"`
 	Prompts   bool     `json:"promptsListChanged,omitzero"`
+	List      bool     `json:"resourcesListChanged,omitzero"`
 	Resources []string `json:"resourceSubscriptions,omitzero"`
 }
 
@@ -118,6 +125,9 @@ func subscriptionsListen(x *exchange) (rest func()) {
 	if accepted.Prompts = wants("promptsListChanged"); accepted.Prompts {
 		notifyOf(promptsChanged, "", x.s.watchPrompts(ctx)...)
 	}
+	if accepted.List = wants("resourcesListChanged"); accepted.List {
+		notifyOf(resourcesChanged, "", x.s.watchResources(ctx)...)
+	}
 	jsonscan.Elements(jsonscan.Member(wanted, "resourceSubscriptions"), 0, func(value []byte) bool {
 		if uri := jsonscan.Unquote(value); x.s.kindOf(uri) != nil && !slices.Contains(accepted.Resources, uri) && len(accepted.Resources) < maxSubscriptions {
 			accepted.Resources = append(accepted.Resources, uri)
@@ -143,9 +153,10 @@ func subscriptionsListen(x *exchange) (rest func()) {
 
 // The notifications of changes.
 const (
-	toolsChanged    = "notifications/tools/list_changed"
-	promptsChanged  = "notifications/prompts/list_changed"
-	resourceChanged = "notifications/resources/updated"
+	toolsChanged     = "notifications/tools/list_changed"
+	promptsChanged   = "notifications/prompts/list_changed"
+	resourcesChanged = "notifications/resources/list_changed"
+	resourceChanged  = "notifications/resources/updated"
 )
 
 // subscribe answers resources/subscribe, of the stateful era.
@@ -204,7 +215,7 @@ func unsubscribe(x *exchange) {
 	x.respond(nil)
 }
 
-// follow notifies a session of changes of its tools and prompts, from when its client is ready.
+// follow notifies a session of changes of its lists, from when its client is ready.
 func (n *session) follow(s *Server, c choice) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -213,8 +224,12 @@ func (n *session) follow(s *Server, c choice) {
 	}
 	n.follows = true
 	n.hear(s.watchTools(n.life, n.principal, c), toolsChanged, nil)
-	for _, w := range s.watchPrompts(kernel.ActFor(n.life, kernel.From(n.principal, "mcp"))) {
+	ctx := kernel.ActFor(n.life, kernel.From(n.principal, "mcp"))
+	for _, w := range s.watchPrompts(ctx) {
 		n.hear(w, promptsChanged, nil)
+	}
+	for _, w := range s.watchResources(ctx) {
+		n.hear(w, resourcesChanged, nil)
 	}
 }
 

@@ -284,7 +284,7 @@ func (t *tool) append(dst []byte, caller principal.ID, modern, outputs bool) []b
 	case !t.builtIn: // the schema as its author wrote it
 		dst = jsonscan.AppendCompact(dst, s.Input.JSON())
 	default:
-		dst = jsonscan.AppendCompact(dst, schema.OfTool(schema.WithoutReferences(s.Input.JSON())))
+		dst = jsonscan.AppendCompact(dst, schema.Typed(schema.OfTool(schema.WithoutReferences(s.Input.JSON()))))
 	}
 	output := s.Output.JSON()
 	says := output[0] == '{' && len(output) > len(`{}`) // true and {} describe nothing

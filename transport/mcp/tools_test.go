@@ -20,7 +20,7 @@ func TestToolsAreForEveryClient(t *testing.T) {
 	var list struct {
 		Result struct {
 			Tools []struct {
-				Name        string
+				Name, Title string
 				InputSchema map[string]any
 			}
 		}
@@ -54,6 +54,15 @@ func TestToolsAreForEveryClient(t *testing.T) {
 	}
 	for _, tool := range list.Result.Tools {
 		look(tool.Name, "", tool.InputSchema)
+		if tool.Title == "" || strings.ContainsAny(tool.Title, "._") {
+			t.Errorf("%s has the title %q", tool.Name, tool.Title)
+		}
+		fields, _ := tool.InputSchema["properties"].(map[string]any)
+		for name, field := range fields {
+			if of, _ := field.(map[string]any); of["type"] == nil && of["anyOf"] == nil && of["oneOf"] == nil && of["enum"] == nil {
+				t.Errorf("%s: %s has no type: %v", tool.Name, name, field)
+			}
+		}
 	}
 }
 

@@ -22,7 +22,7 @@ type Addition struct {
 	Env       map[string]string `json:"env,omitempty"`
 	URL       string            `json:"url,omitempty"`
 	Headers   map[string]string `json:"headers,omitempty"`
-	Client    map[string]string `json:"client,omitempty"` // its id and secret
+	Client    map[string]string `json:"client,omitempty"` // its id, and how it proves itself
 	Protocol  string            `json:"protocol,omitempty"`
 	Forms     string            `json:"forms,omitempty"`
 	Timeout   int64             `json:"timeout,omitempty"` // in milliseconds
