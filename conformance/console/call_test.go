@@ -359,3 +359,19 @@ func TestNothingRunsUnasked(t *testing.T) {
 		w.ask("Memory.Get", "query", `{"key":"a"}`)
 	}
 }
+
+// A field that is wrong has a red border, also while it has the focus, which is seen around the border.
+func TestAWrongFieldHasTheFocus(t *testing.T) {
+	w := open(t)
+	for _, theme := range []string{"light", "dark"} {
+		w.theme(theme)
+		w.goTo("/call")
+		w.goTo("/call/memory/get")
+		w.press()
+		w.wait(`document.activeElement.matches('[data-field="/key"] [aria-invalid=true]:focus-visible')`)
+		w.wait(`(() => {
+			const style = getComputedStyle(document.activeElement), red = document.querySelector(".problem");
+			return style.borderTopColor === getComputedStyle(red).color && style.outlineColor !== style.borderTopColor && style.outlineStyle === "solid" && parseFloat(style.outlineOffset) >= 0;
+		})()`)
+	}
+}

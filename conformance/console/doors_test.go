@@ -236,6 +236,35 @@ func TestTheOwnersBrowser(t *testing.T) {
 	}
 }
 
+// A browser that isn't signed in sees why and what signs it in, in the colours of the page, and nothing that it could not use. Who
+// signs out leaves nothing behind that was shown.
+func TestSignIn(t *testing.T) {
+	w := open(t)
+	w.ask("Memory.Set", "command", `{"key":"a","value":"between us"}`)
+	w.goTo("/messages")
+	w.wait(`document.body.textContent.includes("between us")`)
+	eval[bool](w, `[...document.querySelectorAll(".top button")].find((b) => b.textContent === "Sign out").click(), true`)
+	w.wait(`document.querySelector('.signin')?.textContent.includes("This browser has signed out.")`)
+	if eval[bool](w, `document.body.textContent.includes("between us")`) {
+		t.Error("what was shown is still there")
+	}
+	for _, width := range []int64{1280, 390} {
+		for _, theme := range []string{"light", "dark"} {
+			w.theme(theme)
+			w.do(chromedp.EmulateViewport(width, 844), chromedp.Reload())
+			w.wait(`document.querySelector('.signin pre')?.textContent === "kernos console" && document.querySelector('.signin').textContent.includes("isn't signed in.")`)
+			if eval[bool](w, `!!document.querySelector("nav, .menu, .omnibox, .offline") || !/^Kernos/.test(document.querySelector(".top").textContent) || document.querySelectorAll(".top button").length !== 1`) {
+				t.Errorf("%s, %d px: the page offers what can't be used", theme, width)
+			}
+			w.loadAxe()
+			w.axe("sign-in")
+			if found := eval[[]string](w, defects); len(found) > 0 {
+				t.Errorf("%s, %d px: %s", theme, width, found)
+			}
+		}
+	}
+}
+
 // A page that can't make a key says why, and what helps.
 func TestNoSecureContext(t *testing.T) {
 	w := &world{T: t, home: t.TempDir()}

@@ -1,6 +1,7 @@
 // A list of rows of one height, of which only those in sight are in the page.
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { roving } from "./roving";
 
 export const rowHeight = 24;
 
@@ -21,6 +22,7 @@ export function Rows<T>({ rows, row, selected = -1, selection, label, follow, on
   useEffect(() => {
     const observer = new ResizeObserver(() => setHeight(box.current?.clientHeight ?? 600));
     observer.observe(box.current!);
+    roving(box.current);
     return () => observer.disconnect();
   }, []);
   const before = useRef(rows);
@@ -44,7 +46,7 @@ export function Rows<T>({ rows, row, selected = -1, selection, label, follow, on
   const kept = Math.ceil(height / rowHeight) + 21;
   const first = Math.max(0, Math.floor(top / rowHeight) - 10), last = Math.min(rows.length, Math.ceil((top + height) / rowHeight) + 10);
   return (
-    <div class="rows" ref={box} tabIndex={0} role="grid" aria-label={label} aria-rowcount={rows.length} data-testid="rows"
+    <div class="rows" ref={box} role="grid" aria-label={label} aria-rowcount={rows.length} data-testid="rows"
       onScroll={(event) => {
         const element = event.currentTarget;
         setTop(element.scrollTop);

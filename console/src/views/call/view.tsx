@@ -12,6 +12,7 @@ import type { Schema } from "../../core/schema";
 import { clock } from "../../core/time";
 import { prepare, problems } from "../../core/validate";
 import { openPalette } from "../../parts/palette";
+import { roving } from "../../parts/roving";
 import { Adoption } from "./adoption";
 import { Answer } from "./answer";
 import { withoutSecrets, writings } from "./copy";
@@ -55,6 +56,7 @@ function Methods({ current }: { current: string }) {
     <div class="methods">
       <h2 class="unseen">Methods</h2>
       <div class="bar"><input class="spread" type="search" aria-label="Filter methods" placeholder="Filter methods" data-testid="filter" value={filter.value} onFocus={() => void learnNames().catch(() => {})} onInput={(event) => { filter.value = event.currentTarget.value; }} /></div>
+      <div ref={roving}>
       {typed && !all.length && !hidden.length && <div class="empty"><p>No method matches.</p><button onClick={() => { filter.value = ""; }}>Clear the filter</button></div>}
       {!typed && pinned.value.length > 0 && <section><h3>Pinned</h3><ul>{pinned.value.map(line)}</ul></section>}
       {!typed && recent.length > 0 && <section><h3>Recent</h3><ul>{recent.map(line)}</ul></section>}
@@ -75,6 +77,7 @@ function Methods({ current }: { current: string }) {
           ))}</ul>
         </section>
       )}
+      </div>
     </div>
   );
 }
@@ -229,19 +232,20 @@ function Ask({ module, method }: { module: string; method: string }) {
           <a class="button back" href={link("call")}>Methods</a>
           <h2 class="mono">{facts.value.type ?? name}</h2>
           {facts.value.kind && <span class={`kind ${facts.value.kind}`}>{facts.value.kind}</span>}
-          <span class="spread" />
-          <button class="plain" data-testid="pin" aria-pressed={pinned.value.includes(name)} onClick={() => pin(name)}>{pinned.value.includes(name) ? "Unpin" : "Pin"}</button>
-          <div class="segments" role="tablist" aria-label="Form or JSON">
-            <button role="tab" aria-selected={raw.value === undefined} disabled={!about} onClick={() => toForm()}>Form</button>
-            <button role="tab" aria-selected={raw.value !== undefined} data-testid="json-tab" onClick={() => { raw.value = JSON.stringify(value.peek() ?? {}, null, 2); }}>JSON</button>
-          </div>
+          <span class="row choices">
+            <button class="plain" data-testid="pin" aria-pressed={pinned.value.includes(name)} onClick={() => pin(name)}>{pinned.value.includes(name) ? "Unpin" : "Pin"}</button>
+            <div class="segments" role="tablist" aria-label="Form or JSON" ref={roving}>
+              <button role="tab" aria-selected={raw.value === undefined} disabled={!about} onClick={() => toForm()}>Form</button>
+              <button role="tab" aria-selected={raw.value !== undefined} data-testid="json-tab" onClick={() => { raw.value = JSON.stringify(value.peek() ?? {}, null, 2); }}>JSON</button>
+            </div>
+          </span>
         </div>
         <div class="body">
           {about?.description && <p class="quiet summary">{about.description}</p>}
           {facts.value.type && <Adoption key={facts.value.type} type={facts.value.type} />}
           {missing.value && <p class="error summary" role="alert">{missing.value}</p>}
           {raw.value !== undefined ? (
-            <textarea class="whole" rows={14} aria-label="Parameters as JSON" data-testid="json" spellcheck={false} value={raw.value}
+            <textarea class="whole" rows={14} aria-label="Parameters as JSON" aria-invalid={!!errors.value[""]} data-testid="json" spellcheck={false} value={raw.value}
               onInput={(event) => { raw.value = event.currentTarget.value; try { change(parse(raw.peek()!)); errors.value = {}; } catch { /* it is being typed */ } }} />
           ) : form && about && <Form form={form} schema={about} />}
           {errors.value[""] && <p class="problem" role="alert">{errors.value[""]}</p>}
@@ -320,7 +324,7 @@ function History({ module, method, all, fill }: { module?: string; method?: stri
   return (
     <section class="history" data-testid="history">
       <h3>Earlier calls</h3>
-      <ul>
+      <ul ref={roving}>
         {shown.slice(0, 20).map((run) => (
           <li key={run.id}><a href={filled(run)} onClick={() => run.data && fill?.(run.data)}>
             <span class="faint mono">{clock(run.at)}</span> {all && <code>{run.module}.{run.method} </code>}
