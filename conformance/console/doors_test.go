@@ -206,7 +206,7 @@ func TestTheOwnersBrowser(t *testing.T) {
 	w.signIn()
 	const hidden = `document.querySelector('[data-testid=hidden]')`
 	w.goTo("/call")
-	w.wait(hidden + `?.textContent.includes("kernos console --owner") && ` + hidden + `.textContent.includes("token.create")`)
+	w.wait(hidden + `?.textContent.includes("kernos console --owner") && ` + hidden + `.textContent.includes("Token.Create")`)
 	w.goTo("/call/token/create")
 	w.wait(`/for the owner only.*kernos console --owner/.test(document.querySelector('.ask').textContent)`)
 	eval[bool](w, `(() => { document.activeElement.blur(); return document.dispatchEvent(new KeyboardEvent("keydown", {key: "k", ctrlKey: true, bubbles: true})); })()`)
