@@ -253,9 +253,7 @@ func TestSignIn(t *testing.T) {
 			w.theme(theme)
 			w.do(chromedp.EmulateViewport(width, 844), chromedp.Reload())
 			w.wait(`document.querySelector('.signin pre')?.textContent === "kernos console" && document.querySelector('.signin').textContent.includes("isn't signed in.")`)
-			if eval[bool](w, `!!document.querySelector("nav, .menu, .omnibox, .offline") || !/^Kernos/.test(document.querySelector(".top").textContent) || document.querySelectorAll(".top button").length !== 1`) {
-				t.Errorf("%s, %d px: the page offers what can't be used", theme, width)
-			}
+			w.wait(`!document.querySelector("nav, .menu, .omnibox, .offline") && /^Kernos/.test(document.querySelector(".top").textContent) && document.querySelectorAll(".top button").length === 1`) // nothing that can't be used
 			w.loadAxe()
 			w.axe("sign-in")
 			if found := eval[[]string](w, defects); len(found) > 0 {
