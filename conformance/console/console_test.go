@@ -40,7 +40,7 @@ func TestKeys(t *testing.T) {
 	eval[bool](w, `document.dispatchEvent(new KeyboardEvent("keydown", {key: "k", ctrlKey: true, bubbles: true}))`)
 	w.do(chromedp.WaitVisible(chromedp.CSS(`[data-testid=palette] input`)))
 	w.do(chromedp.KeyEvent("memory.get"))
-	w.wait(`document.querySelector('[data-testid=palette] li[aria-selected=true]')?.textContent.startsWith("memory.get")`)
+	w.wait(`document.querySelector('[data-testid=palette] li[aria-selected=true]')?.textContent.startsWith("Memory.Get")`)
 	w.do(chromedp.KeyEvent("\r"))
 	w.wait(`location.hash === "#/call/memory/get"`)
 	w.wait(`!document.querySelector('[data-testid=palette]').open`)

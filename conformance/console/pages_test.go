@@ -177,6 +177,32 @@ func TestEveryPlace(t *testing.T) {
 	}
 }
 
+// A method is called in each place as it is in messages, in the terminal and in graphs.
+func TestNames(t *testing.T) {
+	w := open(t)
+	for place, name := range map[string]string{"memory/set": "Memory.Set", "vfs/read": "VFS.Read", "kernel/ping": "Ping", "syscall/search": "Syscall.Search"} {
+		w.goTo("/call/" + place)
+		w.wait(fmt.Sprintf(`document.querySelector('.ask h2')?.textContent === %q && document.querySelector('.methods [aria-current]')?.textContent === %q`, name, name))
+		w.click(`.omnibox`)
+		w.fill(`[data-testid=palette] input`, name)
+		w.wait(fmt.Sprintf(`document.querySelector('[data-testid=palette] [aria-selected=true] .mono')?.textContent === %q`, name))
+		w.do(chromedp.KeyEvent("\r"))
+		w.wait(`!document.querySelector('[data-testid=palette]').open`)
+	}
+	w.furnish()
+	for _, p := range places[:8] { // the views of calls
+		w.goTo(p.at)
+		if p.do != nil {
+			p.do(w)
+		}
+		w.wait(p.ready)
+		const wrong = `[...document.querySelectorAll("main *")].filter((e) => !e.matches("option") && [...e.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && /\b(memory|http|message)[._][a-z]+\b/.test(node.data))).map((e) => e.outerHTML.slice(0, 120))`
+		if found := eval[[]string](w, wrong); len(found) > 0 {
+			t.Errorf("%s: names in another spelling: %s", p.name, strings.Join(found, "\n"))
+		}
+	}
+}
+
 // hostile are texts that would do something if data became part of the page: each sets window.xss.
 var hostile = []string{
 	`<img src=x onerror="window.xss=1">`,

@@ -3,7 +3,7 @@
 import { computed, signal } from "@preact/signals";
 import { render } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
-import { changes, has, modules, stale } from "./core/catalog";
+import { changes, has, modules, stale, typeOf } from "./core/catalog";
 import { browser, ownerEnded, refused } from "./core/door";
 import { bind } from "./core/keys";
 import { askPermission, markSeen, notices, permission, unseen } from "./core/notices";
@@ -53,7 +53,7 @@ function Navigation() {
 
 function Changes() {
   if (!changes.value.length) return null;
-  const text = changes.value.map(({ method, what }) => `${method} ${what === "changed" ? "has changed" : `is ${what}`}`).join(", ");
+  const text = changes.value.map(({ method, what }) => `${typeOf(method.replace("_", "."))} ${what === "changed" ? "has changed" : `is ${what}`}`).join(", ");
   return (
     <div class="banner" role="status" data-testid="changes">
       <span class="spread" title={text}>{changes.value.length > 1 && `${changes.value.length} methods: `}{text}</span>

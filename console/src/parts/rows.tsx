@@ -42,6 +42,10 @@ export function Rows<T>({ rows, row, selected = -1, selection, label, follow, on
     if (at < element.scrollTop) element.scrollTop = at;
     else if (at + rowHeight > element.scrollTop + element.clientHeight) element.scrollTop = at + rowHeight - element.clientHeight;
   }, [selection, selected < 0]);
+  useLayoutEffect(() => { // rows that don't fill the box can't be scrolled: a page of large messages has few
+    const element = box.current!;
+    if (rows.length && element.scrollHeight <= element.clientHeight) onTop?.();
+  }, [rows, height]);
   // A row that leaves gives its element to one that comes: the page makes none while it scrolls.
   const kept = Math.ceil(height / rowHeight) + 21;
   const first = Math.max(0, Math.floor(top / rowHeight) - 10), last = Math.min(rows.length, Math.ceil((top + height) / rowHeight) + 10);

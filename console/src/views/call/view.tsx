@@ -1,7 +1,7 @@
 // The call view: methods, a form of the chosen one's schema, and the answers as they come.
 import { effect, signal, useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
-import { about as describe, type About, has, learnNames, mayMean, methodSchema, modules, titleOf, wireName } from "../../core/catalog";
+import { about as describe, type About, has, learnNames, mayMean, methodSchema, modules, titleOf, typeName, typeOf, wireName } from "../../core/catalog";
 import { browser } from "../../core/door";
 import { brief, parse } from "../../core/json";
 import { bind } from "../../core/keys";
@@ -50,7 +50,7 @@ function Methods({ current }: { current: string }) {
   const hidden = (browser.value?.hidden ?? []).filter(({ method }) => method.includes(typed));
   const recent = [...new Set(runs.value.filter((run) => has(wireName(run.module, run.method))).map((run) => `${run.module}.${run.method}`))].slice(0, 5);
   const line = (name: string) => (
-    <li key={name}><a href={link("call", name.split("."))} aria-current={name === current ? "page" : undefined}>{name}</a></li>
+    <li key={name}><a href={link("call", name.split("."))} aria-current={name === current ? "page" : undefined}>{typeOf(name)}</a></li>
   );
   return (
     <div class="methods">
@@ -62,9 +62,9 @@ function Methods({ current }: { current: string }) {
       {!typed && recent.length > 0 && <section><h3>Recent</h3><ul>{recent.map(line)}</ul></section>}
       {all.map((m) => (
         <section key={m.namespace}>
-          <h3 title={m.description}>{m.namespace} <span class="faint">{m.methods.length}</span></h3>
+          <h3 title={m.description}>{(m.methods.map((name) => typeName(m.namespace, name)).find((type) => type.includes(".")) ?? "Kernel.").split(".")[0]} <span class="faint">{m.methods.length}</span></h3>
           <ul>{m.methods.map((name) => (
-            <li key={name}><a href={link("call", [m.namespace, name])} title={titleOf(m.namespace, name)} aria-current={`${m.namespace}.${name}` === current ? "page" : undefined}>{name}</a></li>
+            <li key={name}><a href={link("call", [m.namespace, name])} title={titleOf(m.namespace, name)} aria-current={`${m.namespace}.${name}` === current ? "page" : undefined}>{typeName(m.namespace, name)}</a></li>
           ))}</ul>
         </section>
       ))}
@@ -73,7 +73,7 @@ function Methods({ current }: { current: string }) {
           <h3>Hidden</h3>
           <p class="quiet">This browser may not call these. For the owner's rights, type <code>kernos console --owner</code> in a terminal.</p>
           <ul>{hidden.map(({ method, why }) => (
-            <li key={method}><a class="faint" href={link("call", method.split("."))} title={why} aria-current={method === current ? "page" : undefined}>{method}</a></li>
+            <li key={method}><a class="faint" href={link("call", method.split("."))} title={why} aria-current={method === current ? "page" : undefined}>{typeOf(method)}</a></li>
           ))}</ul>
         </section>
       )}
@@ -89,7 +89,7 @@ function initial(module: string, method: string): any {
 }
 
 function Ask({ module, method }: { module: string; method: string }) {
-  const name = `${module}.${method}`, here = link("call", [module, method]);
+  const name = `${module}.${method}`, type = typeName(module, method), here = link("call", [module, method]);
   const facts = useSignal<About>({});
   const schema = useSignal<Schema | undefined>(undefined), missing = useSignal("");
   const value = useSignal<any>(initial(module, method));
@@ -115,8 +115,8 @@ function Ask({ module, method }: { module: string; method: string }) {
       schema.value = found && withoutMethod(found);
       missing.value = "";
       const hidden = browser.value?.hidden.find((one) => one.method === name);
-      if (!found && hidden) withoutSchema(`This browser may not call ${name}: ${hidden.why}. To let it act for the owner for an hour, type kernos console --owner in a terminal.`);
-      else if (!found && modules.peek().length) withoutSchema(`The kernel doesn't have ${name} now.`);
+      if (!found && hidden) withoutSchema(`This browser may not call ${type}: ${hidden.why}. To let it act for the owner for an hour, type kernos console --owner in a terminal.`);
+      else if (!found && modules.peek().length) withoutSchema(`The kernel doesn't have ${type} now.`);
       if (value.peek() === undefined && schema.peek()) value.value = blank(schema.peek()!, schema.peek()!) ?? {};
     }, (failure) => withoutSchema(`The schema can't be had: ${failure.message}`));
     if (modules.value.length) void Promise.all([described, formed]).then(() => { ready.value = true; });
@@ -230,7 +230,7 @@ function Ask({ module, method }: { module: string; method: string }) {
       <div class="ask">
         <div class="bar">
           <a class="button back" href={link("call")}>Methods</a>
-          <h2 class="mono">{facts.value.type ?? name}</h2>
+          <h2 class="mono">{type}</h2>
           {facts.value.kind && <span class={`kind ${facts.value.kind}`}>{facts.value.kind}</span>}
           <span class="row choices">
             <button class="plain" data-testid="pin" aria-pressed={pinned.value.includes(name)} onClick={() => pin(name)}>{pinned.value.includes(name) ? "Unpin" : "Pin"}</button>
@@ -251,7 +251,7 @@ function Ask({ module, method }: { module: string; method: string }) {
           {errors.value[""] && <p class="problem" role="alert">{errors.value[""]}</p>}
           <div class="row actions">
             <button class="primary" data-testid="run" title="Run (Ctrl Enter)" disabled={!ready.value || running.value?.run.state === "running"} onClick={() => void run()}>Run</button>
-            {asking.value && <span class="guidance" role="alert" data-testid="confirm"><code>{name} {shownOf(asking.value.data)}</code> changes something that can't be taken back. <button onClick={() => void run()} data-testid="confirmed">Run it</button> <button class="plain" onClick={() => { asking.value = undefined; }}>Don't</button></span>}
+            {asking.value && <span class="guidance" role="alert" data-testid="confirm"><code>{type} {shownOf(asking.value.data)}</code> changes something that can't be taken back. <button onClick={() => void run()} data-testid="confirmed">Run it</button> <button class="plain" onClick={() => { asking.value = undefined; }}>Don't</button></span>}
             {unsent.value && <span class="guidance" role="alert" data-testid="unsent">{status.value === "online" ? "The connection is back." : unsent.value.sends ? "It is sent when the connection is back." : "There is no connection to the kernel: nothing was sent, and what you typed is kept."}
               {" "}{!unsent.value.sends && <button data-testid="send-later" onClick={() => send(unsent.peek()!)}>{status.value === "online" ? "Send it" : "Send it when the connection is back"}</button>} <button class="plain" onClick={() => { unsent.value = undefined; }}>Don't</button></span>}
             <CopyAs writings={copies} />
@@ -327,7 +327,7 @@ function History({ module, method, all, fill }: { module?: string; method?: stri
       <ul ref={roving}>
         {shown.slice(0, 20).map((run) => (
           <li key={run.id}><a href={filled(run)} onClick={() => run.data && fill?.(run.data)}>
-            <span class="faint mono">{clock(run.at)}</span> {all && <code>{run.module}.{run.method} </code>}
+            <span class="faint mono">{clock(run.at)}</span> {all && <code>{typeName(run.module, run.method)} </code>}
             <code class="clip">{JSON.stringify(run.data)}</code> <span class={run.state === "failed" ? "error" : "faint"}>{run.state}</span>
           </a></li>
         ))}
