@@ -19,12 +19,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"kernos/console/build"
+	"kernos/message/mark"
 )
 
 // pageFiles returns what the page is made of.
@@ -136,6 +138,23 @@ func TestContrast(t *testing.T) {
 					t.Errorf("%s on %s has a contrast of %.2f", name, ground, ratio)
 				}
 			}
+		}
+	}
+}
+
+// Each kind of message has the colour in the console that it has elsewhere.
+func TestKindsHaveTheirColours(t *testing.T) {
+	text, err := os.ReadFile("src/app.css")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, m := range mark.Of {
+		var found []string
+		for _, token := range regexp.MustCompile(`--`+string(kind)+`: (#[0-9a-f]{6});`).FindAllStringSubmatch(string(text), -1) {
+			found = append(found, token[1])
+		}
+		if want := []string{m.Light, m.Dark}; !slices.Equal(found, want) {
+			t.Errorf("%s is %v, not %v", kind, found, want)
 		}
 	}
 }

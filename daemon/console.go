@@ -110,6 +110,9 @@ type browserInfo struct {
 	Expires int64          `json:"expires"`
 	Owner   int64          `json:"owner,omitzero"` // until when it acts for the owner
 	Hidden  []hiddenMethod `json:"hidden"`
+
+	// Types has the names of the syscalls whose methods, as Memory.Get is memory_get, don't spell them.
+	Types map[string]message.Type `json:"types"`
 }
 
 // A hiddenMethod is a method that the browser may not call, and why.
@@ -125,13 +128,15 @@ func (d *Daemon) describeBrowser(ctx context.Context) (any, bool) {
 	if !ok {
 		return nil, false
 	}
-	info := browserInfo{Name: known.Name, Expires: known.Expires, Hidden: []hiddenMethod{}}
+	info := browserInfo{Name: known.Name, Expires: known.Expires, Hidden: []hiddenMethod{}, Types: map[string]message.Type{}}
 	if p.IsOwner() {
 		info.Owner = known.Browser.Owner
-		return info, true
 	}
 	for s := range d.kernel.Registry().All().Syscalls() {
-		if why := p.Reason(s.Target()); why != "" {
+		if name := kernel.MethodName(s.Type); kernel.TypeOf(name) != s.Type {
+			info.Types[name] = s.Type
+		}
+		if why := p.Reason(s.Target()); why != "" && !p.IsOwner() {
 			namespace, method := kernel.Method(s.Type)
 			info.Hidden = append(info.Hidden, hiddenMethod{namespace + "." + method, why})
 		}

@@ -11,6 +11,7 @@ import (
 	"kernos/internal/visible"
 	"kernos/kernel/principal"
 	"kernos/message"
+	"kernos/message/mark"
 )
 
 // A style is how messages of a kind are drawn.
@@ -22,8 +23,15 @@ type style struct {
 	colours   string
 }
 
+const (
+	ink  = "#0f172a" // of texts
+	grey = "#64748b" // of what isn't known to be true, or isn't there
+)
+
+var red = mark.Of[message.KindError].Light
+
 // claimed is how a message is drawn that is only a claim of a program, whatever its kind.
-var claimed = style{"!", `["`, `"]`, "claim", `shape=box,style="dashed",`, `color="#dc2626",fontcolor="#64748b"`}
+var claimed = style{mark.Claim, `["`, `"]`, "claim", `shape=box,style="dashed",`, `color="` + red + `",fontcolor="` + grey + `"`}
 
 // style returns how a message is drawn.
 func (n *node) style() style {
@@ -34,15 +42,19 @@ func (n *node) style() style {
 }
 
 var styles = map[message.Kind]style{
-	message.KindCommand: {"▶", `["`, `"]`, "command", `shape=box,`, `fillcolor="#dbeafe",color="#2563eb"`},
-	message.KindQuery:   {"?", `("`, `")`, "query", `shape=box,style="rounded,filled",`, `fillcolor="#f1f5f9",color="#64748b"`},
-	message.KindEvent:   {"◆", `{{"`, `"}}`, "event", `shape=hexagon,`, `fillcolor="#fef9c3",color="#ca8a04"`},
-	message.KindReply:   {"✓", `(["`, `"])`, "reply", `shape=oval,`, `fillcolor="#dcfce7",color="#16a34a"`},
-	message.KindError:   {"✗", `(["`, `"])`, "failed", `shape=oval,`, failedColours},
-	"":                  {"◌", `["`, `"]`, "missing", `shape=box,style="dashed",`, `color="#64748b",fontcolor="#64748b"`}, // a missing message
+	message.KindCommand: marked(message.KindCommand, `["`, `"]`, "command", `shape=box,`),
+	message.KindQuery:   marked(message.KindQuery, `("`, `")`, "query", `shape=box,style="rounded,filled",`),
+	message.KindEvent:   marked(message.KindEvent, `{{"`, `"}}`, "event", `shape=hexagon,`),
+	message.KindReply:   marked(message.KindReply, `(["`, `"])`, "reply", `shape=oval,`),
+	message.KindError:   marked(message.KindError, `(["`, `"])`, "failed", `shape=oval,`),
+	"":                  {"◌", `["`, `"]`, "missing", `shape=box,style="dashed",`, `color="` + grey + `",fontcolor="` + grey + `"`}, // a missing message
 }
 
-const failedColours = `fillcolor="#fee2e2",color="#dc2626"`
+// marked returns the style of a kind, with its sign and colours.
+func marked(k message.Kind, open, end, class, shape string) style {
+	m := mark.Of[k]
+	return style{m.Sign, open, end, class, shape, fmt.Sprintf("fillcolor=%q,color=%q", m.Fill, m.Light)}
+}
 
 // A notation is the language of a program that draws graphs. Nodes have names of their own;
 // what comes from messages stands in quotes only, and there every character that could mean
@@ -76,20 +88,20 @@ var mermaid = notation{
 	entity:  "#",
 	more:    "  more[\"the workflow continues\"]:::missing\n",
 	comment: "%%",
-	claims:  "  classDef claim fill:#ffffff,stroke:#dc2626,color:#64748b,stroke-dasharray:4 4\n",
+	claims:  "  classDef claim fill:#ffffff,stroke:" + red + ",color:" + grey + ",stroke-dasharray:4 4\n",
 	plain:   [2]string{` --> `},
 	answer:  [2]string{` -.-> `},
 	timed:   [2]string{` -. "%s" .-> `},
 	cycle:   [2]string{` == "↻ cycle" ==> `},
 }
 
-const mermaidClasses = `  classDef command fill:#dbeafe,stroke:#2563eb,color:#0f172a
-  classDef query fill:#f1f5f9,stroke:#64748b,color:#0f172a
-  classDef event fill:#fef9c3,stroke:#ca8a04,color:#0f172a
-  classDef reply fill:#dcfce7,stroke:#16a34a,color:#0f172a
-  classDef failed fill:#fee2e2,stroke:#dc2626,color:#0f172a
-  classDef missing fill:#ffffff,stroke:#64748b,color:#64748b,stroke-dasharray:4 4
-`
+// mermaidClasses has the colours of each kind.
+var mermaidClasses = func() (classes string) {
+	for _, k := range []message.Kind{message.KindCommand, message.KindQuery, message.KindEvent, message.KindReply, message.KindError} {
+		classes += fmt.Sprintf("  classDef %s fill:%s,stroke:%s,color:%s\n", styles[k].class, mark.Of[k].Fill, mark.Of[k].Light, ink)
+	}
+	return classes + "  classDef missing fill:#ffffff,stroke:" + grey + ",color:" + grey + ",stroke-dasharray:4 4\n"
+}()
 
 var graphviz = notation{
 	begin: "digraph workflow {\n  rankdir=TB\n  node [style=filled,fontname=\"sans-serif\",fontsize=10]\n  edge [fontname=\"sans-serif\",fontsize=9]\n",
@@ -97,7 +109,7 @@ var graphviz = notation{
 	node: func(n *node) (open string, end [4]string) {
 		l := n.style()
 		if n.failed {
-			l.colours = failedColours
+			l.colours = styles[message.KindError].colours
 		}
 		return ` [label="`, [4]string{`",`, l.shape, l.colours, "]\n"}
 	},
@@ -109,7 +121,7 @@ var graphviz = notation{
 	plain:     [2]string{" -> "},
 	answer:    [2]string{" -> ", ` [style=dashed]`},
 	timed:     [2]string{" -> ", ` [style=dashed,label="%s"]`},
-	cycle:     [2]string{" -> ", ` [label="↻ cycle",color="#dc2626",penwidth=2,constraint=false]`},
+	cycle:     [2]string{" -> ", ` [label="↻ cycle",color="` + red + `",penwidth=2,constraint=false]`},
 }
 
 // chart draws the graph in a notation.

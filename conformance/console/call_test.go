@@ -230,11 +230,11 @@ func TestAnswers(t *testing.T) {
 	const methods = `[...document.querySelectorAll('.methods a')].map((a) => a.textContent).join(" ")`
 	w.goTo("/call")
 	w.fill(`[data-testid=filter]`, "Form.w")
-	w.wait(methods + ` === "wrong"`)
+	w.wait(methods + ` === "Form.Wrong"`)
 	w.fill(`[data-testid=filter]`, "nothing of this name")
 	w.wait(methods + ` === ""`)
 	w.click(`.methods .empty button`)
-	w.wait(methods + `.includes("wrong") && !document.querySelector('.methods .empty')`)
+	w.wait(methods + `.includes("Form.Wrong") && !document.querySelector('.methods .empty')`)
 
 	// Without its schema a method is called with JSON.
 	eval[bool](w, `(() => {
@@ -253,7 +253,7 @@ func TestAnswers(t *testing.T) {
 	w.goTo("/call/around/ask")
 	w.run("running")
 	w.wait(`document.querySelectorAll('[data-testid=progress]').length === 1 && document.querySelector('[data-testid=progress]').textContent === "two · around > form" && document.querySelector('progress').value === 0.5`)
-	w.wait(`document.querySelector('[data-testid=data] .mono').textContent === "form.found · around > form" && document.querySelector('[data-testid=data] pre').textContent === "a text\nof two lines"`)
+	w.wait(`document.querySelector('[data-testid=data] .mono').textContent === "Form.Found · around > form" && document.querySelector('[data-testid=data] pre').textContent === "a text\nof two lines"`)
 	w.wait(`/Running, [1-9]\d* s/.test(document.querySelector('[data-testid=answer]').textContent)`)
 	w.click(`[data-testid=answer] button`)
 	<-canceled
@@ -357,5 +357,21 @@ func TestNothingRunsUnasked(t *testing.T) {
 		w.press()
 		w.wait(`document.querySelector('[data-testid=confirm]')`)
 		w.ask("Memory.Get", "query", `{"key":"a"}`)
+	}
+}
+
+// A field that is wrong has a red border, also while it has the focus, which is seen around the border.
+func TestAWrongFieldHasTheFocus(t *testing.T) {
+	w := open(t)
+	for _, theme := range []string{"light", "dark"} {
+		w.theme(theme)
+		w.goTo("/call")
+		w.goTo("/call/memory/get")
+		w.press()
+		w.wait(`document.activeElement.matches('[data-field="/key"] [aria-invalid=true]:focus-visible')`)
+		w.wait(`(() => {
+			const style = getComputedStyle(document.activeElement), red = document.querySelector(".problem");
+			return style.borderTopColor === getComputedStyle(red).color && style.outlineColor !== style.borderTopColor && style.outlineStyle === "solid" && parseFloat(style.outlineOffset) >= 0;
+		})()`)
 	}
 }

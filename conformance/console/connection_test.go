@@ -100,15 +100,15 @@ func TestTheMethodsChange(t *testing.T) {
 	more, fill := module.Syscalls[1], module.Syscalls[0]
 	more.Type = "Form.More"
 	fill.Input = schema.Parsed([]byte(strings.Replace(everyKind, `"value": {"type": "integer"}`, `"value": {"type": "string"}`, 1))) // in a definition that it refers to
-	listed := `[...document.querySelectorAll('.methods a')].some((a) => a.textContent === "more")`
+	listed := `[...document.querySelectorAll('.methods a')].some((a) => a.textContent === "Form.More")`
 	for _, c := range []struct {
 		remove    []message.Type
 		add       []kernel.Syscall
 		told, see string
 	}{
-		{nil, []kernel.Syscall{more}, "form_more is new", listed},
-		{[]message.Type{"Form.Fill"}, []kernel.Syscall{fill}, "form_fill has changed", listed},
-		{[]message.Type{"Form.More"}, nil, "form_more is gone", "!" + listed},
+		{nil, []kernel.Syscall{more}, "Form.More is new", listed},
+		{[]message.Type{"Form.Fill"}, []kernel.Syscall{fill}, "Form.Fill has changed", listed},
+		{[]message.Type{"Form.More"}, nil, "Form.More is gone", "!" + listed},
 	} {
 		var add []kernel.Addition
 		for _, s := range c.add {

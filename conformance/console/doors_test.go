@@ -206,7 +206,7 @@ func TestTheOwnersBrowser(t *testing.T) {
 	w.signIn()
 	const hidden = `document.querySelector('[data-testid=hidden]')`
 	w.goTo("/call")
-	w.wait(hidden + `?.textContent.includes("kernos console --owner") && ` + hidden + `.textContent.includes("token.create")`)
+	w.wait(hidden + `?.textContent.includes("kernos console --owner") && ` + hidden + `.textContent.includes("Token.Create")`)
 	w.goTo("/call/token/create")
 	w.wait(`/for the owner only.*kernos console --owner/.test(document.querySelector('.ask').textContent)`)
 	eval[bool](w, `(() => { document.activeElement.blur(); return document.dispatchEvent(new KeyboardEvent("keydown", {key: "k", ctrlKey: true, bubbles: true})); })()`)
@@ -233,6 +233,33 @@ func TestTheOwnersBrowser(t *testing.T) {
 	w.read("Token.List", &all)
 	if browsers := slices.DeleteFunc(all.Tokens, func(one struct{ Name string }) bool { return !strings.HasPrefix(one.Name, "console-") }); len(browsers) != 1 {
 		t.Errorf("a browser that was let in twice has the tokens %v", browsers)
+	}
+}
+
+// A browser that isn't signed in sees why and what signs it in, in the colours of the page, and nothing that it could not use. Who
+// signs out leaves nothing behind that was shown.
+func TestSignIn(t *testing.T) {
+	w := open(t)
+	w.ask("Memory.Set", "command", `{"key":"a","value":"between us"}`)
+	w.goTo("/messages")
+	w.wait(`document.body.textContent.includes("between us")`)
+	eval[bool](w, `[...document.querySelectorAll(".top button")].find((b) => b.textContent === "Sign out").click(), true`)
+	w.wait(`document.querySelector('.signin')?.textContent.includes("This browser has signed out.")`)
+	if eval[bool](w, `document.body.textContent.includes("between us")`) {
+		t.Error("what was shown is still there")
+	}
+	for _, width := range []int64{1280, 390} {
+		for _, theme := range []string{"light", "dark"} {
+			w.theme(theme)
+			w.do(chromedp.EmulateViewport(width, 844), chromedp.Reload())
+			w.wait(`document.querySelector('.signin pre')?.textContent === "kernos console" && document.querySelector('.signin').textContent.includes("isn't signed in.")`)
+			w.wait(`!document.querySelector("nav, .menu, .omnibox, .offline") && /^Kernos/.test(document.querySelector(".top").textContent) && document.querySelectorAll(".top button").length === 1`) // nothing that can't be used
+			w.loadAxe()
+			w.axe("sign-in")
+			if found := eval[[]string](w, defects); len(found) > 0 {
+				t.Errorf("%s, %d px: %s", theme, width, found)
+			}
+		}
 	}
 }
 

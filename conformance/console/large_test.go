@@ -4,7 +4,26 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/chromedp/chromedp"
 )
+
+// A page of messages ends by its bytes, too: then the list asks for the next one until it is full.
+func TestPagesOfLargeMessages(t *testing.T) {
+	w := open(t)
+	const messages = 50 // more than a page has of this size
+	text := strings.Repeat("milk and honey. ", 900<<10/16)
+	for i := range messages {
+		w.send(fmt.Sprint("set-", i), "", "", "command", "Memory.Set", fmt.Sprintf(`{"key":"large","value":%q}`, text))
+	}
+	first := w.ask("Message.List", "query", fmt.Sprintf(`{"filter":"type:Memory.Set kind:command","order":"desc","limit":%d}`, messages))
+	if n := strings.Count(string(first), `"type":"Memory.Set"`); n >= messages {
+		t.Fatalf("the first page has %d messages, and %d bytes", n, len(first))
+	}
+	w.do(chromedp.EmulateViewport(1440, 2000)) // in which all of them are in sight
+	w.goTo("/messages?filter=type:Memory.Set+kind:command")
+	w.wait(fmt.Sprintf(`document.querySelector('[data-testid=rows]')?.ariaRowCount === "%d"`, messages))
+}
 
 // Answers that don't fit into a line of the connection come as pointers to blobs: each view shows what they lead to.
 func TestLargeAnswers(t *testing.T) {

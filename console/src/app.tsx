@@ -3,7 +3,7 @@
 import { computed, signal } from "@preact/signals";
 import { render } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
-import { changes, has, modules, stale } from "./core/catalog";
+import { changes, has, modules, stale, typeOf } from "./core/catalog";
 import { browser, ownerEnded, refused } from "./core/door";
 import { bind } from "./core/keys";
 import { askPermission, markSeen, notices, permission, unseen } from "./core/notices";
@@ -13,6 +13,7 @@ import { toggleTheme } from "./core/theme";
 import { date, lasted } from "./core/time";
 import { Lazy } from "./parts/lazy";
 import { addFinder, openPalette, Palette } from "./parts/palette";
+import { roving } from "./parts/roving";
 import { openSheet, Sheet } from "./parts/sheet";
 import { type View, views } from "./views";
 
@@ -22,22 +23,25 @@ const menu = signal(false); // whether a narrow page shows the navigation
 const available = computed(() => views.filter((view) => !view.needs || !modules.value.length || has(view.needs)));
 const current = computed(() => available.value.find((view) => view.name === place.value.view) ?? available.value[0]);
 
+/** Whether this browser isn't signed in, and shows nothing that it had to be signed in for. */
+const outside = computed(() => status.value === "signed-out" && !serviceHash.value);
+
 function Top() {
   return (
     <header class="top">
-      <button class="menu plain" aria-expanded={menu.value} onClick={() => { menu.value = !menu.value; }}>Menu</button>
+      {!outside.value && <button class="menu plain" aria-expanded={menu.value} onClick={() => { menu.value = !menu.value; }}>Menu</button>}
       <a class="name" href={link("call")}>Kernos</a>
       <span class="faint spread">{location.host}</span>
-      <button class="omnibox" onClick={openPalette}><span>Go to…</span><kbd>Ctrl K</kbd></button>
+      {!outside.value && <button class="omnibox" onClick={openPalette}><span>Go to…</span><kbd>Ctrl K</kbd></button>}
       <button class="plain" onClick={toggleTheme} aria-label="Light or dark" title="Light or dark (t)"><svg width="12" height="12" viewBox="0 0 12 12" aria-hidden="true"><circle cx="6" cy="6" r="5" fill="none" stroke="currentColor" /><path d="M6 1a5 5 0 0 1 0 10z" fill="currentColor" /></svg></button>
-      <button class="plain" onClick={() => void signOut()}>Sign out</button>
+      {!outside.value && <button class="plain" onClick={() => void signOut()}>Sign out</button>}
     </header>
   );
 }
 
 function Navigation() {
   return (
-    <nav class={menu.value ? "nav open" : "nav"} aria-label="Views" onClick={() => { menu.value = false; }}>
+    <nav class={menu.value ? "nav open" : "nav"} aria-label="Views" ref={roving} onClick={() => { menu.value = false; }}>
       {available.value.map((view: View) => (
         <a key={view.name} href={link(view.name)} aria-current={view === current.value ? "page" : undefined}>
           {view.title}<kbd>{view.key}</kbd>
@@ -49,7 +53,7 @@ function Navigation() {
 
 function Changes() {
   if (!changes.value.length) return null;
-  const text = changes.value.map(({ method, what }) => `${method} ${what === "changed" ? "has changed" : `is ${what}`}`).join(", ");
+  const text = changes.value.map(({ method, what }) => `${typeOf(method.replace("_", "."))} ${what === "changed" ? "has changed" : `is ${what}`}`).join(", ");
   return (
     <div class="banner" role="status" data-testid="changes">
       <span class="spread" title={text}>{changes.value.length > 1 && `${changes.value.length} methods: `}{text}</span>
@@ -71,6 +75,19 @@ function Notices() {
       {permission.value === "default" && <button onClick={() => void askPermission()}>Notify in this browser</button>}
       {has("notify_seen") && <button onClick={() => void markSeen()}>Seen</button>}
     </div>
+  );
+}
+
+/** What a browser shows that isn't signed in: why, and what signs it in. */
+function SignIn() {
+  return (
+    <section class="body signin">
+      <h2>Sign in</h2>
+      <p role="alert" data-testid="refused">{refused.value}.</p>
+      <p>To open the console, type this in a terminal of the machine that the kernel runs on:</p>
+      <pre>kernos console</pre>
+      <p class="faint">The address that it opens lets one browser in, within a minute.</p>
+    </section>
   );
 }
 
@@ -109,11 +126,14 @@ function StatusLine() {
       {status.value === "online" && <span>{roundTrip.value.toFixed(1)} ms</span>}
       <span class="spread" />
       {stale.value && <span class="error">The list of methods may be old: {stale.value}</span>}
-      <span>{modules.value.reduce((sum, module) => sum + module.methods.length, 0)} methods</span>
+      {!outside.value && <span>{modules.value.reduce((sum, module) => sum + module.methods.length, 0)} methods</span>}
       <span class="mono">{serviceHash.value.slice(0, 8)}</span>
     </footer>
   );
 }
+
+/** Gives the focus to the first field of a form, or to the view. */
+const skip = () => (document.querySelector<HTMLElement>("main :is(.form, .editor) :is(input, select, textarea)") ?? document.querySelector("main"))?.focus();
 
 function App() {
   useEffect(() => bind(
@@ -132,15 +152,17 @@ function App() {
     const added = available.value.flatMap((view) => (view.find ? [addFinder(view.find, view.sign)] : []));
     return () => added.forEach((remove) => remove());
   }, [available.value]);
-  useEffect(() => { document.body.classList.toggle("offline", status.value !== "online"); }, [status.value]);
+  useEffect(() => { document.body.classList.toggle("offline", status.value !== "online" && !outside.value); }, [status.value, outside.value]);
   const view = current.value;
   const content = useMemo(() => <Lazy key={view.name} load={view.load} />, [view]);
   useEffect(() => { document.title = `${view.title} · Kernos`; }, [view]);
   return (
     <>
+      <button class="skip" onClick={skip}>Skip to the content</button>
       <Top />
-      <Navigation />
-      <main class="work" tabIndex={-1} data-testid="view" data-view={view.name}><h1 class="unseen">{view.title}</h1><Door /><Notices /><Changes />{(status.value !== "signed-out" || serviceHash.value) && content}</main>
+      {!outside.value && <Navigation />}
+      {outside.value ? <main class="work" tabIndex={-1}><h1 class="unseen">Sign in</h1><SignIn /></main>
+        : <main class="work" tabIndex={-1} data-testid="view" data-view={view.name}><h1 class="unseen">{view.title}</h1><Door /><Notices /><Changes />{content}</main>}
       <StatusLine />
       <Palette />
       <Sheet />

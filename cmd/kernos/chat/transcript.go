@@ -17,6 +17,7 @@ import (
 	"kernos/internal/visible"
 	"kernos/kernel"
 	"kernos/message"
+	"kernos/message/mark"
 )
 
 // A transcript makes lines of the messages of a session, also of those that grow. Blocks of lines are
@@ -229,20 +230,13 @@ func (t *transcript) folded(what, text string) []string {
 	return t.block(t.screen.Paint(terminal.Faint, t.clip("· "+what+": "+visible.Text(strings.Join(strings.Fields(text), " ")))))
 }
 
-// signs of calls and results, with the colours that kernos log gives them.
-const (
-	commandSign = "▶"
-	querySign   = "?"
-	doneSign    = "✓"
-	failedSign  = "✗"
-)
-
 func (t *transcript) called(name string, args json.RawMessage) string {
-	sign, style := commandSign, terminal.Blue
+	kind := message.KindCommand
 	if known := definition(name); known != nil && known.Kind == message.KindQuery {
-		sign, style = querySign, terminal.Cyan
+		kind = message.KindQuery
 	}
-	return t.clip(t.screen.Paint(style, sign+" "+visible.Text(name)) + " " + visible.Text(string(args)))
+	m := mark.Of[kind]
+	return t.clip(t.screen.Paint(terminal.Style(m.Terminal), m.Sign+" "+visible.Text(name)) + " " + visible.Text(string(args)))
 }
 
 // definition returns the definition of a built-in syscall; nil for others.
@@ -293,11 +287,11 @@ func (t *transcript) result(m *entry, r *result) string {
 	} else {
 		text, failed = sentence(s, &made, r.Output)
 	}
-	sign, style := doneSign, terminal.Green
+	outcome := mark.Of[message.KindReply]
 	if failed {
-		sign, style = failedSign, terminal.Red
+		outcome = mark.Of[message.KindError]
 	}
-	return t.clip("  " + s.Paint(style, strings.TrimSpace(sign+" "+about)) + " " + text)
+	return t.clip("  " + s.Paint(terminal.Style(outcome.Terminal), strings.TrimSpace(outcome.Sign+" "+about)) + " " + text)
 }
 
 // sentence reports the output of a call as the definition of its syscall does, also of one that Syscall.Call has made.

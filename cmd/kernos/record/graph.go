@@ -11,6 +11,7 @@ import (
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/visible"
 	"kernos/message"
+	"kernos/message/mark"
 )
 
 // Formats are the formats of a graph.
@@ -88,16 +89,16 @@ func treeLine(s *terminal.Screen, line string) string {
 	if at < 0 {
 		return line
 	}
-	for _, k := range kinds {
-		if rest, ok := strings.CutPrefix(line[at:], k.glyph); ok {
+	for kind, k := range mark.Of {
+		if rest, ok := strings.CutPrefix(line[at:], k.Sign); ok {
 			branch := s.Paint(terminal.Faint, line[:at])
-			if k.style == terminal.Red {
+			if kind == message.KindError {
 				return branch + s.Paint(terminal.Red, line[at:])
 			}
-			return branch + s.Paint(k.style, k.glyph) + rest
+			return branch + s.Paint(terminal.Style(k.Terminal), k.Sign) + rest
 		}
 	}
-	if strings.HasPrefix(line[at:], claimGlyph) {
+	if strings.HasPrefix(line[at:], mark.Claim) {
 		return s.Paint(terminal.Faint, line[:at]) + s.Paint(terminal.Red, line[at:])
 	}
 	return s.Paint(terminal.Faint, line) // a missing message, or a remark

@@ -10,6 +10,7 @@ import (
 	"kernos/internal/exit"
 	"kernos/internal/visible"
 	"kernos/message"
+	"kernos/message/mark"
 )
 
 // ReplayRequest is the input of Message.Replay.
@@ -105,7 +106,7 @@ func (l *Listing) report(r *replayReport) error {
 
 // outcome describes how a request was answered.
 func outcome(s *terminal.Screen, o replayOutcome) string {
-	k, ok := kinds[o.Kind]
+	k, ok := mark.Of[o.Kind]
 	if !ok {
 		return s.Paint(terminal.Faint, "no answer")
 	}
@@ -116,5 +117,5 @@ func outcome(s *terminal.Screen, o replayOutcome) string {
 	if s.IsTerminal() {
 		text = terminal.Clip(text, s.Width-9)
 	}
-	return s.Paint(k.style, k.glyph) + " " + text
+	return s.Paint(terminal.Style(k.Terminal), k.Sign) + " " + text
 }

@@ -14,22 +14,8 @@ import (
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/visible"
 	"kernos/message"
+	"kernos/message/mark"
 )
-
-// kinds has the sign of each kind of message.
-var kinds = map[message.Kind]struct {
-	glyph string
-	style terminal.Style
-}{
-	message.KindCommand: {"▶", terminal.Blue},
-	message.KindQuery:   {"?", terminal.Cyan},
-	message.KindEvent:   {"◆", terminal.Yellow},
-	message.KindReply:   {"✓", terminal.Green},
-	message.KindError:   {"✗", terminal.Red},
-}
-
-// claimGlyph is the sign of what a program only claims, whatever its kind.
-const claimGlyph = "!"
 
 // record is how a message was recorded. A kernel of an earlier version may leave out some of it.
 type record struct {
@@ -130,11 +116,11 @@ func (m *shown) line() json.RawMessage {
 // row writes a message as one line of a table. The words, which may be nil, are shown even
 // where the text has to be cut, and stand out.
 func row(s *terminal.Screen, m *shown, before string, types int, words *regexp.Regexp) error {
-	k := kinds[m.kind]
+	k := mark.Of[m.kind]
+	sign, style := cmp.Or(k.Sign, "·"), terminal.Style(k.Terminal)
 	if m.Claim {
-		k.glyph, k.style = claimGlyph, terminal.Red
+		sign, style = mark.Claim, terminal.Red
 	}
-	k.glyph = cmp.Or(k.glyph, "·")
 	head := before + clock(s, m.At) + "  "
 	typ, id := terminal.Pad(m.typ, types), terminal.Pad(terminal.ClipMiddle(m.id, idWidth), idWidth)
 	text, between := m.text, "  "
@@ -152,7 +138,7 @@ func row(s *terminal.Screen, m *shown, before string, types int, words *regexp.R
 	if m.kind == message.KindError {
 		base = terminal.Red
 	}
-	line := s.Paint(terminal.Faint, head) + s.Paint(k.style, k.glyph) + " " + typ + "  " + s.Paint(terminal.Faint, id)
+	line := s.Paint(terminal.Faint, head) + s.Paint(style, sign) + " " + typ + "  " + s.Paint(terminal.Faint, id)
 	if text != "" {
 		line += between + highlight(s, text, words, base)
 	}

@@ -10,6 +10,7 @@ import (
 	"kernos/internal/exit"
 	"kernos/internal/visible"
 	"kernos/message"
+	"kernos/message/mark"
 )
 
 // explained is a message with what it belongs to, as Show writes it for programs.
@@ -100,10 +101,10 @@ func (l *Listing) describe(m *shown) error {
 	if err := json.Unmarshal(m.Message, &parts); err != nil {
 		return exit.Wrap(err)
 	}
-	k := kinds[m.kind]
-	title := s.Paint(k.style, k.glyph) + " " + m.typ + " " + string(m.kind)
+	k := mark.Of[m.kind]
+	title := s.Paint(terminal.Style(k.Terminal), k.Sign) + " " + m.typ + " " + string(m.kind)
 	if m.Claim {
-		title = s.Paint(terminal.Red, claimGlyph) + " " + m.typ + " claimed " + string(m.kind)
+		title = s.Paint(terminal.Red, mark.Claim) + " " + m.typ + " claimed " + string(m.kind)
 	}
 	sender := m.Principal
 	if m.Wire != "" {

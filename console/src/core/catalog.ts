@@ -1,7 +1,7 @@
 // What can be called, as the service describes it. Schemas of modules are fetched when they are
 // needed, and kept with the hash that they are of.
 import { effect, signal } from "@preact/signals";
-import { look } from "./door";
+import { browser, look } from "./door";
 import { rounded } from "./json";
 import { ask, question, serviceHash, status } from "./rpc";
 import type { Schema } from "./schema";
@@ -21,6 +21,15 @@ let schemas = new Map<string, Promise<Schema>>();
 
 /** The name of a method on the wire. */
 export const wireName = (module: string, method: string) => `${module}_${method}`;
+
+/** The name of a method as it stands in messages: Memory.Get. */
+export function typeName(module: string, method: string): string {
+  const pascal = (text: string) => text.split("_").map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join("");
+  return browser.value?.types[wireName(module, method)] ?? `${pascal(module)}.${pascal(method)}`;
+}
+
+/** The same, of a name with a full stop between its parts; what isn't such a name stays as it is. */
+export const typeOf = (name: string) => (/^\w+\.\w+$/.test(name) ? typeName(...(name.split(".") as [string, string])) : name);
 
 /** Whether the service has a method. */
 export function has(name: string): boolean {
@@ -79,7 +88,7 @@ export const titleOf = (module: string, method: string) => called.value.get(wire
 /** Whether a method may be meant by what was typed. */
 export function mayMean(module: string, method: string, typed: string): boolean {
   const { title = "", words = "" } = called.value.get(wireName(module, method)) ?? {}, text = typed.toLowerCase();
-  return `${module}.${method}`.includes(text) || text.length > 2 && `${title}, ${words}`.toLowerCase().includes(text);
+  return `${module}.${method}`.includes(text) || typeName(module, method).toLowerCase().includes(text) || text.length > 2 && `${title}, ${words}`.toLowerCase().includes(text);
 }
 
 /** What the document that describes the service says of a method. */

@@ -8,7 +8,7 @@ import { note } from "./route";
 export interface HiddenMethod { method: string; why: string }
 
 /** What the kernel knows of this browser; null if it was let in without a key. */
-export interface Browser { name: string; expires: number; owner?: number; hidden: HiddenMethod[] }
+export interface Browser { name: string; expires: number; owner?: number; hidden: HiddenMethod[]; types: Record<string, string> }
 
 export const browser = signal<Browser | null>(null);
 /** What a person can do about a method that is hidden. */

@@ -262,6 +262,6 @@ function beat() {
 /** Signs this browser out. */
 export async function signOut() {
   try { await leave(); } catch (failure) { if (!(failure instanceof Refused)) throw failure; }
-  batch(() => { status.value = "signed-out"; refused.value = "This browser has signed out"; });
+  batch(() => { status.value = "signed-out"; serviceHash.value = ""; refused.value = "This browser has signed out"; }); // what was shown leaves too
   socket?.close();
 }

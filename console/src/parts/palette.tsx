@@ -1,6 +1,6 @@
 // The palette reaches every method, action and place by its name. Views add what they have.
 import { signal } from "@preact/signals";
-import { learnNames, mayMean, modules, titleOf } from "../core/catalog";
+import { learnNames, mayMean, modules, titleOf, typeName, typeOf } from "../core/catalog";
 import { browser, remedy } from "../core/door";
 import { recent } from "../core/recent";
 import { go, link } from "../core/route";
@@ -33,18 +33,19 @@ addFinder((typed) => {
   const last = recent();
   return modules.peek().flatMap((module) => module.methods
     .filter((method) => mayMean(module.namespace, method, typed))
-    .map((method) => ({ name: `${module.namespace}.${method}`, title: titleOf(module.namespace, method) }))
-    .map(({ name, title }): Entry => ({ name, hint: title ?? module.description, mark: "call", recent: last.has(name), run: () => go(link("call", name.split("."))) })));
+    .map((method) => ({ name: `${module.namespace}.${method}`, type: typeName(module.namespace, method), title: titleOf(module.namespace, method) }))
+    .map(({ name, type, title }): Entry => ({ name: type, hint: title ?? module.description, mark: "call", recent: last.has(name), run: () => go(link("call", name.split("."))) })));
 });
 
-addFinder((typed) => (typed ? browser.peek()?.hidden ?? [] : []).filter(({ method }) => method.includes(typed.toLowerCase()))
-  .map(({ method }): Entry => ({ name: method, hint: remedy, mark: "hidden", run: () => go(link("call", method.split("."))) })));
+addFinder((typed) => (typed ? browser.peek()?.hidden ?? [] : []).filter(({ method }) => `${method} ${typeOf(method)}`.toLowerCase().includes(typed.toLowerCase()))
+  .map(({ method }): Entry => ({ name: typeOf(method), hint: remedy, mark: "hidden", run: () => go(link("call", method.split("."))) })));
 
 async function find() {
   const asked = text.peek(), sign = [...finders.values()].find((one) => one && asked.startsWith(one)), typed = sign ? asked.slice(sign.length) : asked;
   const found = await Promise.all([...finders].map(async ([finder, own]) => { try { return sign && sign !== own ? [] : await finder(typed); } catch { return []; } }));
   if (asked !== text.peek()) return; // more was typed meanwhile
-  const rank = (entry: Entry) => (entry.name === typed ? 0 : entry.recent ? 1 : entry.name.startsWith(typed) ? 2 : entry.name.includes(typed) ? 3 : 4);
+  const wanted = typed.toLowerCase();
+  const rank = ({ name, recent }: Entry) => { const at = name.toLowerCase().indexOf(wanted); return name.toLowerCase() === wanted ? 0 : recent ? 1 : at === 0 ? 2 : at > 0 ? 3 : 4; };
   entries.value = found.flat().sort((a, b) => rank(a) - rank(b)).slice(0, most);
   at.value = 0;
 }

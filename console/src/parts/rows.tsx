@@ -1,6 +1,7 @@
 // A list of rows of one height, of which only those in sight are in the page.
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { roving } from "./roving";
 
 export const rowHeight = 24;
 
@@ -21,6 +22,7 @@ export function Rows<T>({ rows, row, selected = -1, selection, label, follow, on
   useEffect(() => {
     const observer = new ResizeObserver(() => setHeight(box.current?.clientHeight ?? 600));
     observer.observe(box.current!);
+    roving(box.current);
     return () => observer.disconnect();
   }, []);
   const before = useRef(rows);
@@ -40,11 +42,15 @@ export function Rows<T>({ rows, row, selected = -1, selection, label, follow, on
     if (at < element.scrollTop) element.scrollTop = at;
     else if (at + rowHeight > element.scrollTop + element.clientHeight) element.scrollTop = at + rowHeight - element.clientHeight;
   }, [selection, selected < 0]);
+  useLayoutEffect(() => { // rows that don't fill the box can't be scrolled: a page of large messages has few
+    const element = box.current!;
+    if (rows.length && element.scrollHeight <= element.clientHeight) onTop?.();
+  }, [rows, height]);
   // A row that leaves gives its element to one that comes: the page makes none while it scrolls.
   const kept = Math.ceil(height / rowHeight) + 21;
   const first = Math.max(0, Math.floor(top / rowHeight) - 10), last = Math.min(rows.length, Math.ceil((top + height) / rowHeight) + 10);
   return (
-    <div class="rows" ref={box} tabIndex={0} role="grid" aria-label={label} aria-rowcount={rows.length} data-testid="rows"
+    <div class="rows" ref={box} role="grid" aria-label={label} aria-rowcount={rows.length} data-testid="rows"
       onScroll={(event) => {
         const element = event.currentTarget;
         setTop(element.scrollTop);

@@ -1,5 +1,6 @@
 // What a call answers, as it comes: progress in one line, data, guidance that mends the call, and
 // how it ended.
+import { typeName, typeOf } from "../../core/catalog";
 import { isSealed } from "../../core/json";
 import type { Item } from "../../core/rpc";
 import { lasted, span } from "../../core/time";
@@ -17,7 +18,7 @@ export function Answer({ run, cancel, mend }: AnswerProps) {
   return (
     <section class="answer" data-testid="answer" data-status={run.state} aria-live="polite">
       <div class="bar">
-        <code>{run.module}.{run.method}</code>
+        <code>{typeName(run.module, run.method)}</code>
         <span class={run.state === "failed" ? "error" : "quiet"}>{words}{run.state === "running" ? `, ${lasted(run.at)}` : run.took !== undefined && `, ${span(run.took)}`}{data > 1 && `, ${data} data`}</span>
         <span class="spread" />
         {run.mismatch && <span class="chip error" title={run.mismatch} data-testid="mismatch">does not match its schema</span>}
@@ -44,7 +45,7 @@ function Row({ item, mend }: { item: Item; mend: AnswerProps["mend"] }) {
   }
   return (
     <div class="outcome" data-testid="data">
-      <div class="faint mono">{item.content_type}{from(item)}</div>
+      <div class="faint mono">{typeOf(item.content_type)}{from(item)}</div>
       <Blobs data={item.data} />
       {typeof item.data === "string" && !isSealed(item.data) ? <pre class="json" tabIndex={0} role="region" aria-label="Text">{item.data}</pre> : <Json value={item.data} />}
     </div>
@@ -55,18 +56,19 @@ function Row({ item, mend }: { item: Item; mend: AnswerProps["mend"] }) {
 function Guidance({ item, mend }: { item: Item; mend: AnswerProps["mend"] }) {
   const wrong: Record<string, string> = {
     module_not_found: `There is no module ${item.module}.`,
-    method_not_found: `${item.module} has no method ${item.method}.`,
+    method_not_found: `There is no ${typeName(item.module ?? "", item.method ?? "")}.`,
     invalid_params: item.reason ? `The parameters do not fit: ${item.reason}.` : "The parameters do not fit.",
   };
+  const named = (name: string) => typeOf(name.includes(".") ? name : `${item.module ?? item.provenance[0]}.${name}`);
   const names: string[] = (item.available_methods ?? []).filter((name: string) => name !== item.suggested_method);
   return (
     <div class="guidance" data-testid="guidance">
       <p>{item.message ?? wrong[item.error_kind] ?? "The call can be mended."}</p>
       <div class="row">
         {item.action === "try_method" && item.suggested_method && (
-          <button class="primary" data-testid="mend" onClick={() => mend(item.suggested_method, item.example_params)}>Try {item.suggested_method}</button>
+          <button class="primary" data-testid="mend" onClick={() => mend(item.suggested_method, item.example_params)}>Try {named(item.suggested_method)}</button>
         )}
-        {names.slice(0, 12).map((name) => <button key={name} onClick={() => mend(`${item.module ?? item.provenance[0]}.${name}`)}>{name}</button>)}
+        {names.slice(0, 12).map((name) => <button key={name} onClick={() => mend(`${item.module ?? item.provenance[0]}.${name}`)}>{named(name)}</button>)}
       </div>
     </div>
   );

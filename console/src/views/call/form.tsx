@@ -4,6 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { exact, parse } from "../../core/json";
 import { isSecret, itemOf, resolve, type Schema } from "../../core/schema";
+import { roving } from "../../parts/roving";
 import { blank, chooseVariant, nullable, type Path, pointer, put, typeOf, variantName, variantsOf } from "./value";
 
 export interface FormState {
@@ -170,7 +171,7 @@ function Variants({ form, variants, path, name }: { form: FormState; variants: S
   return (
     <div class="inset">
       {variants.length <= 4 ? (
-        <div class="segments" role="radiogroup" aria-label={`Kind of ${name}`}>
+        <div class="segments" role="radiogroup" aria-label={`Kind of ${name}`} ref={roving}>
           {names.map((label, i) => <button key={i} role="radio" aria-checked={i === index} onClick={() => choose(i)}>{label}</button>)}
         </div>
       ) : (

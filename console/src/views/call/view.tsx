@@ -1,7 +1,7 @@
 // The call view: methods, a form of the chosen one's schema, and the answers as they come.
 import { effect, signal, useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
-import { about as describe, type About, has, learnNames, mayMean, methodSchema, modules, titleOf, wireName } from "../../core/catalog";
+import { about as describe, type About, has, learnNames, mayMean, methodSchema, modules, titleOf, typeName, typeOf, wireName } from "../../core/catalog";
 import { browser } from "../../core/door";
 import { brief, parse } from "../../core/json";
 import { bind } from "../../core/keys";
@@ -12,6 +12,7 @@ import type { Schema } from "../../core/schema";
 import { clock } from "../../core/time";
 import { prepare, problems } from "../../core/validate";
 import { openPalette } from "../../parts/palette";
+import { roving } from "../../parts/roving";
 import { Adoption } from "./adoption";
 import { Answer } from "./answer";
 import { withoutSecrets, writings } from "./copy";
@@ -49,20 +50,21 @@ function Methods({ current }: { current: string }) {
   const hidden = (browser.value?.hidden ?? []).filter(({ method }) => method.includes(typed));
   const recent = [...new Set(runs.value.filter((run) => has(wireName(run.module, run.method))).map((run) => `${run.module}.${run.method}`))].slice(0, 5);
   const line = (name: string) => (
-    <li key={name}><a href={link("call", name.split("."))} aria-current={name === current ? "page" : undefined}>{name}</a></li>
+    <li key={name}><a href={link("call", name.split("."))} aria-current={name === current ? "page" : undefined}>{typeOf(name)}</a></li>
   );
   return (
     <div class="methods">
       <h2 class="unseen">Methods</h2>
       <div class="bar"><input class="spread" type="search" aria-label="Filter methods" placeholder="Filter methods" data-testid="filter" value={filter.value} onFocus={() => void learnNames().catch(() => {})} onInput={(event) => { filter.value = event.currentTarget.value; }} /></div>
+      <div ref={roving}>
       {typed && !all.length && !hidden.length && <div class="empty"><p>No method matches.</p><button onClick={() => { filter.value = ""; }}>Clear the filter</button></div>}
       {!typed && pinned.value.length > 0 && <section><h3>Pinned</h3><ul>{pinned.value.map(line)}</ul></section>}
       {!typed && recent.length > 0 && <section><h3>Recent</h3><ul>{recent.map(line)}</ul></section>}
       {all.map((m) => (
         <section key={m.namespace}>
-          <h3 title={m.description}>{m.namespace} <span class="faint">{m.methods.length}</span></h3>
+          <h3 title={m.description}>{(m.methods.map((name) => typeName(m.namespace, name)).find((type) => type.includes(".")) ?? "Kernel.").split(".")[0]} <span class="faint">{m.methods.length}</span></h3>
           <ul>{m.methods.map((name) => (
-            <li key={name}><a href={link("call", [m.namespace, name])} title={titleOf(m.namespace, name)} aria-current={`${m.namespace}.${name}` === current ? "page" : undefined}>{name}</a></li>
+            <li key={name}><a href={link("call", [m.namespace, name])} title={titleOf(m.namespace, name)} aria-current={`${m.namespace}.${name}` === current ? "page" : undefined}>{typeName(m.namespace, name)}</a></li>
           ))}</ul>
         </section>
       ))}
@@ -71,10 +73,11 @@ function Methods({ current }: { current: string }) {
           <h3>Hidden</h3>
           <p class="quiet">This browser may not call these. For the owner's rights, type <code>kernos console --owner</code> in a terminal.</p>
           <ul>{hidden.map(({ method, why }) => (
-            <li key={method}><a class="faint" href={link("call", method.split("."))} title={why} aria-current={method === current ? "page" : undefined}>{method}</a></li>
+            <li key={method}><a class="faint" href={link("call", method.split("."))} title={why} aria-current={method === current ? "page" : undefined}>{typeOf(method)}</a></li>
           ))}</ul>
         </section>
       )}
+      </div>
     </div>
   );
 }
@@ -86,7 +89,7 @@ function initial(module: string, method: string): any {
 }
 
 function Ask({ module, method }: { module: string; method: string }) {
-  const name = `${module}.${method}`, here = link("call", [module, method]);
+  const name = `${module}.${method}`, type = typeName(module, method), here = link("call", [module, method]);
   const facts = useSignal<About>({});
   const schema = useSignal<Schema | undefined>(undefined), missing = useSignal("");
   const value = useSignal<any>(initial(module, method));
@@ -112,8 +115,8 @@ function Ask({ module, method }: { module: string; method: string }) {
       schema.value = found && withoutMethod(found);
       missing.value = "";
       const hidden = browser.value?.hidden.find((one) => one.method === name);
-      if (!found && hidden) withoutSchema(`This browser may not call ${name}: ${hidden.why}. To let it act for the owner for an hour, type kernos console --owner in a terminal.`);
-      else if (!found && modules.peek().length) withoutSchema(`The kernel doesn't have ${name} now.`);
+      if (!found && hidden) withoutSchema(`This browser may not call ${type}: ${hidden.why}. To let it act for the owner for an hour, type kernos console --owner in a terminal.`);
+      else if (!found && modules.peek().length) withoutSchema(`The kernel doesn't have ${type} now.`);
       if (value.peek() === undefined && schema.peek()) value.value = blank(schema.peek()!, schema.peek()!) ?? {};
     }, (failure) => withoutSchema(`The schema can't be had: ${failure.message}`));
     if (modules.value.length) void Promise.all([described, formed]).then(() => { ready.value = true; });
@@ -227,27 +230,28 @@ function Ask({ module, method }: { module: string; method: string }) {
       <div class="ask">
         <div class="bar">
           <a class="button back" href={link("call")}>Methods</a>
-          <h2 class="mono">{facts.value.type ?? name}</h2>
+          <h2 class="mono">{type}</h2>
           {facts.value.kind && <span class={`kind ${facts.value.kind}`}>{facts.value.kind}</span>}
-          <span class="spread" />
-          <button class="plain" data-testid="pin" aria-pressed={pinned.value.includes(name)} onClick={() => pin(name)}>{pinned.value.includes(name) ? "Unpin" : "Pin"}</button>
-          <div class="segments" role="tablist" aria-label="Form or JSON">
-            <button role="tab" aria-selected={raw.value === undefined} disabled={!about} onClick={() => toForm()}>Form</button>
-            <button role="tab" aria-selected={raw.value !== undefined} data-testid="json-tab" onClick={() => { raw.value = JSON.stringify(value.peek() ?? {}, null, 2); }}>JSON</button>
-          </div>
+          <span class="row choices">
+            <button class="plain" data-testid="pin" aria-pressed={pinned.value.includes(name)} onClick={() => pin(name)}>{pinned.value.includes(name) ? "Unpin" : "Pin"}</button>
+            <div class="segments" role="tablist" aria-label="Form or JSON" ref={roving}>
+              <button role="tab" aria-selected={raw.value === undefined} disabled={!about} onClick={() => toForm()}>Form</button>
+              <button role="tab" aria-selected={raw.value !== undefined} data-testid="json-tab" onClick={() => { raw.value = JSON.stringify(value.peek() ?? {}, null, 2); }}>JSON</button>
+            </div>
+          </span>
         </div>
         <div class="body">
           {about?.description && <p class="quiet summary">{about.description}</p>}
           {facts.value.type && <Adoption key={facts.value.type} type={facts.value.type} />}
           {missing.value && <p class="error summary" role="alert">{missing.value}</p>}
           {raw.value !== undefined ? (
-            <textarea class="whole" rows={14} aria-label="Parameters as JSON" data-testid="json" spellcheck={false} value={raw.value}
+            <textarea class="whole" rows={14} aria-label="Parameters as JSON" aria-invalid={!!errors.value[""]} data-testid="json" spellcheck={false} value={raw.value}
               onInput={(event) => { raw.value = event.currentTarget.value; try { change(parse(raw.peek()!)); errors.value = {}; } catch { /* it is being typed */ } }} />
           ) : form && about && <Form form={form} schema={about} />}
           {errors.value[""] && <p class="problem" role="alert">{errors.value[""]}</p>}
           <div class="row actions">
             <button class="primary" data-testid="run" title="Run (Ctrl Enter)" disabled={!ready.value || running.value?.run.state === "running"} onClick={() => void run()}>Run</button>
-            {asking.value && <span class="guidance" role="alert" data-testid="confirm"><code>{name} {shownOf(asking.value.data)}</code> changes something that can't be taken back. <button onClick={() => void run()} data-testid="confirmed">Run it</button> <button class="plain" onClick={() => { asking.value = undefined; }}>Don't</button></span>}
+            {asking.value && <span class="guidance" role="alert" data-testid="confirm"><code>{type} {shownOf(asking.value.data)}</code> changes something that can't be taken back. <button onClick={() => void run()} data-testid="confirmed">Run it</button> <button class="plain" onClick={() => { asking.value = undefined; }}>Don't</button></span>}
             {unsent.value && <span class="guidance" role="alert" data-testid="unsent">{status.value === "online" ? "The connection is back." : unsent.value.sends ? "It is sent when the connection is back." : "There is no connection to the kernel: nothing was sent, and what you typed is kept."}
               {" "}{!unsent.value.sends && <button data-testid="send-later" onClick={() => send(unsent.peek()!)}>{status.value === "online" ? "Send it" : "Send it when the connection is back"}</button>} <button class="plain" onClick={() => { unsent.value = undefined; }}>Don't</button></span>}
             <CopyAs writings={copies} />
@@ -320,10 +324,10 @@ function History({ module, method, all, fill }: { module?: string; method?: stri
   return (
     <section class="history" data-testid="history">
       <h3>Earlier calls</h3>
-      <ul>
+      <ul ref={roving}>
         {shown.slice(0, 20).map((run) => (
           <li key={run.id}><a href={filled(run)} onClick={() => run.data && fill?.(run.data)}>
-            <span class="faint mono">{clock(run.at)}</span> {all && <code>{run.module}.{run.method} </code>}
+            <span class="faint mono">{clock(run.at)}</span> {all && <code>{typeName(run.module, run.method)} </code>}
             <code class="clip">{JSON.stringify(run.data)}</code> <span class={run.state === "failed" ? "error" : "faint"}>{run.state}</span>
           </a></li>
         ))}

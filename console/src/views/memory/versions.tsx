@@ -3,9 +3,10 @@ import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { isSealed } from "../../core/json";
 import { link } from "../../core/route";
-import { ask } from "../../core/rpc";
+import { ask, type CallError } from "../../core/rpc";
 import { date } from "../../core/time";
 import { Diff } from "../../parts/diff";
+import { roving } from "../../parts/roving";
 import { type Value, written } from "./store";
 
 interface Version { revision: number; value?: unknown; valueRef?: unknown; size?: number; deleted?: boolean; updated: number; message: string; expires?: number }
@@ -18,7 +19,7 @@ export function Versions({ name, now, restore }: { name: string; now?: Value; re
       const page = await ask("memory_history", [{ key: name, cursor: after, limit: 20 }]);
       versions.value = after ? [...versions.peek(), ...page.versions] : page.versions;
       cursor.value = page.cursor;
-    } catch (error) { failure.value = (error as Error).message; }
+    } catch (error) { if ((error as CallError).code !== 404) failure.value = (error as Error).message; } // the view says so of the key
   };
   useEffect(() => { void load(); }, [name, now?.revision]);
   const bring = async (version: Version) => {
@@ -26,10 +27,11 @@ export function Versions({ name, now, restore }: { name: string; now?: Value; re
   };
   const text = (value: unknown) => written(value, typeof value === "string" ? "text" : "json");
   if (failure.value) return <p class="problem body" role="alert">{failure.value}</p>;
+  if (!versions.value.length) return null;
   return (
     <section class="history" data-testid="versions">
       <h3>Versions</h3>
-      <ul>
+      <ul ref={roving}>
         {versions.value.map((version) => {
           const current = version.revision === now?.revision, has = version.value !== undefined || version.valueRef !== undefined;
           return (

@@ -8,6 +8,7 @@ import { go, link, place } from "../../core/route";
 import { CallError } from "../../core/rpc";
 import { date } from "../../core/time";
 import { Json } from "../../parts/json";
+import { roving } from "../../parts/roving";
 import { Editor } from "./editor";
 import { keyLink, read, remove, type Value } from "./store";
 import { Folder } from "./tree";
@@ -21,7 +22,7 @@ export default function Memory() {
     <div class="panes keyed" data-testid="memory">
       <div class="methods tree">
         <div class="bar"><h2 class="spread">Keys</h2>{has("memory_set") && <a class="button" href={create} title="New key (n)" data-testid="new-key">New key</a>}</div>
-        <Folder prefix="" chosen={key} empty={() => <div class="empty"><p>What is remembered will be here.</p></div>} />
+        <div ref={roving}><Folder prefix="" chosen={key} empty={() => <div class="empty"><p>What is remembered will be here.</p></div>} /></div>
       </div>
       <div>{fresh !== null ? <NewKey begin={fresh === "/" ? "" : fresh} /> : key ? <Key key={key} name={key} /> : (
         <div class="empty"><p>Choose a key to see its value.</p>{has("memory_set") && <a class="button" href={create}>Create a key</a>}</div>

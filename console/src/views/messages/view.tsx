@@ -56,7 +56,7 @@ function Filter() {
     return () => clearTimeout(timer);
   }, [typed.value]);
   return (
-    <input class="spread mono" type="search" aria-label="Filter messages" placeholder="kind:error type:Http.* corr:… since:5m milk" data-testid="filter" spellcheck={false}
+    <input class="spread mono" type="search" aria-label="Filter messages" placeholder="kind:error type:Http.* corr:… since:5m milk" aria-invalid={!!problem.value} data-testid="filter" spellcheck={false}
       value={typed.value} onInput={(event) => { typed.value = event.currentTarget.value; }}
       onKeyDown={(event) => { if (event.key === "Enter") note(address(undefined, typed.peek())); }} />
   );

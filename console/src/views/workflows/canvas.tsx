@@ -1,5 +1,6 @@
 // The graph: causes left, effects right. Only what is in sight is in the page.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { roving } from "../../parts/roving";
 import type { Node, Spot } from "./graph";
 import { Words } from "./words";
 
@@ -23,6 +24,7 @@ export function Canvas({ spots, chosen, lit, address, press }: DrawingProps) {
   useEffect(() => {
     const observer = new ResizeObserver(see);
     observer.observe(box.current!);
+    roving(box.current);
     return () => observer.disconnect();
   }, []);
   const at = chosen && spots.find((spot) => spot.node === chosen);
@@ -46,7 +48,7 @@ export function Canvas({ spots, chosen, lit, address, press }: DrawingProps) {
   }
   const size = { width: wide + width + margin, height: high + height + margin };
   return (
-    <div class="canvas" ref={box} tabIndex={0} role="group" aria-label="Graph of the workflow" data-testid="graph" onScroll={see}>
+    <div class="canvas" ref={box} role="group" aria-label="Graph of the workflow" data-testid="graph" onScroll={see}>
       <div style={{ position: "relative", ...pixels(size) }}>
         <svg width={size.width} height={size.height} aria-hidden="true"><path class="dim" d={lines.rest} /><path d={lines.lit} /></svg>
         {near.map((spot) => (

@@ -1,14 +1,16 @@
-// The latest workflows, for choosing one: what has led to more than one request, or has a name. They are shown as they begin.
+// The latest workflows, for choosing one: what has led to more than one request, or has a name, and single calls if they are asked for.
+// They are shown as they begin.
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { Entry, Message } from "../../core/message";
-import { link } from "../../core/route";
+import { link, note, place } from "../../core/route";
 import { ask } from "../../core/rpc";
 import { clock } from "../../core/time";
 import { watch } from "../../core/watch";
+import { roving } from "../../parts/roving";
 
 const most = 100;
-const listed = 1000; // requests that are looked through at first, and workflows that are known
+const known = 1000; // requests that are looked through at first, and workflows that are known
 
 interface Workflow { name: string; kind: string; type: string; seq: number; at: number; named: boolean; requests: number }
 
@@ -21,19 +23,19 @@ export function Recent() {
     const take = ({ seq, at, message: { kind, type, metadata: { id, correlation, causation } } }: Entry) => {
       if (type.startsWith("Message.")) return; // questions about the journal, most of them this page's own
       const name = correlation ?? nameOf.get(causation ?? "") ?? id;
-      const known = all.get(name) ?? { name, kind, type, seq, at, named: false, requests: 0 };
-      all.set(name, { ...known, named: known.named || name === correlation, requests: known.requests + 1 });
+      const before = all.get(name) ?? { name, kind, type, seq, at, named: false, requests: 0 };
+      all.set(name, { ...before, named: before.named || name === correlation, requests: before.requests + 1 });
       nameOf.set(id, name);
       if (!scheduled) { scheduled = true; requestAnimationFrame(show); }
     };
     const show = () => {
       scheduled = false;
       const latest = [...all.values()].sort((a, b) => b.seq - a.seq);
-      for (const { name } of latest.splice(listed)) all.delete(name);
-      for (const id of nameOf.keys()) if (nameOf.size > 10 * listed) nameOf.delete(id); else break;
-      found.value = latest.filter(({ named, requests }) => named || requests > 1).slice(0, most);
+      for (const { name } of latest.splice(known)) all.delete(name);
+      for (const id of nameOf.keys()) if (nameOf.size > 10 * known) nameOf.delete(id); else break;
+      found.value = latest;
     };
-    void ask("message_list", [{ kind: "command,query", order: "desc", limit: listed, records: true }]).then(({ messages = [], records }) => {
+    void ask("message_list", [{ kind: "command,query", order: "desc", limit: known, records: true }]).then(({ messages = [], records }) => {
       if (over) return;
       (messages as Message[]).map((message, i): Entry => ({ ...records[i], message })).reverse().forEach(take);
       show();
@@ -43,12 +45,13 @@ export function Recent() {
   }, []);
   if (failure.value) return <p class="problem body" role="alert">{failure.value}</p>;
   if (!found.value) return null;
-  if (!found.value.length) return <div class="empty"><p>What one message led to will be drawn here.</p><a class="button" href={link("call")}>Call something</a></div>;
+  const single = place.value.query.has("single"), listed = found.value.filter(({ named, requests }) => single || named || requests > 1).slice(0, most);
   return (
     <>
-      <div class="bar"><h2>Latest workflows</h2></div>
-      <ul class="recent" data-testid="recent">
-        {found.value.map(({ name, kind, type, at, requests }) => (
+      <div class="bar"><h2 class="spread">Latest workflows</h2><button aria-pressed={single} data-testid="single" onClick={() => note(link("workflows", [], { single: single ? undefined : "1" }))}>Single calls</button></div>
+      {!listed.length && <div class="empty"><p>What one message led to will be drawn here.</p><a class="button" href={link("call")}>Call something</a></div>}
+      <ul class="recent" ref={roving} data-testid="recent">
+        {listed.map(({ name, kind, type, at, requests }) => (
           <li key={name}><a class="message" href={link("workflows", [name])}>
             <span class="faint mono">{clock(at)}</span>
             <span class={`kind ${kind}`}>{kind}</span><span class="mono type">{type}</span>

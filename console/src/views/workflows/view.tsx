@@ -70,7 +70,7 @@ function Workflow() {
         </div>
         {problem.value && <div class="empty"><p class="problem" role="alert" data-testid="problem">{problem.value}</p><a class="button" href={link("workflows")}>Choose another workflow</a></div>}
         {all && (form === "graph" ? <Canvas {...drawing} /> : <Lines {...drawing} timeline={form === "timeline"} />)}
-        <div class="foot faint" role="status">{all && `${all.nodes.length.toLocaleString()} messages`}{drawn.length < (all?.nodes.length ?? 0) && `, ${drawn.length.toLocaleString()} drawn`}{missing.value && `. ${missing.value}`}</div>
+        {all && <div class="foot faint" role="status">{all.nodes.length.toLocaleString()} messages{drawn.length < all.nodes.length && `, ${drawn.length.toLocaleString()} drawn`}{missing.value && `. ${missing.value}`}</div>}
       </div>
       <div>{chosen?.kind ? <Inspector id={chosen.id} /> : <div class="empty"><p>{chosen ? "The journal doesn't have this message." : "Choose a message to see all of it."}</p></div>}</div>
     </div>
