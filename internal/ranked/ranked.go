@@ -205,8 +205,9 @@ func (x *Index) Search(ctx context.Context, m *Meaning, q Query) (found Found, e
 		}
 	}
 	worded, keys := make([]Worded[int], len(words)), make([]int, len(near))
+	request := len(split(q.Text)) > len(terms) && len(Names(q.Text)) == 0 // it says more than its words
 	for i, w := range words {
-		worded[i] = Worded[int]{w.document, w.cover, w.exact}
+		worded[i] = Worded[int]{w.document, w.cover, w.exact && !request}
 	}
 	for i, n := range near {
 		keys[i] = n.document
