@@ -76,7 +76,9 @@ var read = kernel.DefineQuery[readInput, readOutput](kernel.Definition{
 	Summary: "Read data that a reply refers to (dataRef, bodyRef, contentRef, …), part by part.",
 	Input:   schema.Input[readInput]().Example(`{"ref":{"scheme":"file","path":"/…/blobs/ab/abcd…"},"offset":12000}`),
 	Presentation: kernel.Presentation{
-		Title: "Read data that a reply refers to", Words: "attachment, download a reference",
+		Title: "Read data that a reply refers to",
+		Words: "attachment, download a reference, open an attachment, the reply was too long, read the rest of a result, get a picture from a reply, " +
+			"fetch a large result, the output was cut off, show the whole reply, binary data",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "the blob doesn't exist, was removed, or isn't for this caller"},
 			{Code: 422, When: "the pointer doesn't point to a blob of this kernel, or the offset is behind its end"},

@@ -92,7 +92,9 @@ var hydrate = kernel.DefineQuery[hydrateInput, hydrateOutput](kernel.Definition{
 	Type:    "Content.Hydrate",
 	Summary: "Read an agent or a skill, with the names and descriptions of the skills and tools that it depends on.",
 	Presentation: kernel.Presentation{
-		Title: "Read an agent or a skill", Words: "agent, skill, prompt, markdown, load a skill",
+		Title: "Read an agent or a skill",
+		Words: "agent, skill, prompt, markdown, load a skill, what does this agent do, show a skill, open a skill, instructions of an agent, read a prompt, " +
+			"which tools does an agent use, what a skill depends on, definition of an agent",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "the resource doesn't exist"},
 			{Code: 502, When: "the server of a mount fails, or no mount has the resource"},

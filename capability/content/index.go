@@ -56,7 +56,9 @@ var index = kernel.DefineQuery[indexInput, indexOutput](kernel.Definition{
 	Type:    "Content.Index",
 	Summary: "List the skills and agents below a URI, and their problems.",
 	Presentation: kernel.Presentation{
-		Title: "List skills and agents", Words: "agent, skill, prompt, markdown, ls",
+		Title: "List skills and agents",
+		Words: "agent, skill, prompt, markdown, ls, which skills are there, which agents do i have, which agents are available, show all skills, " +
+			"available assistants, which prompts do i have, broken skills",
 		Columns: []string{"KIND {kind}", "URI {uri}", "DESCRIPTION {description}[ ({problems})]"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "the folder doesn't exist"},

@@ -46,7 +46,9 @@ var search = kernel.DefineQuery[searchInput, searchOutput](kernel.Definition{
 	Type:    "Content.Search",
 	Summary: "Find skills and agents by words and by meaning of their names and descriptions, best first.",
 	Presentation: kernel.Presentation{
-		Title: "Search skills and agents", Words: "find a skill, which agent",
+		Title: "Search skills and agents",
+		Words: "find a skill, which agent, is there a skill for it, which agent can help with it, find an agent, look for a skill, who can help me with it, " +
+			"agent that knows about it, expert for a task, search for an assistant",
 		Columns: []string{"KIND {kind}", "URI {uri}", "DESCRIPTION {description}"},
 		Errors:  index.Errors,
 	},

@@ -33,7 +33,8 @@ var seal = kernel.DefineCommand[sealInput, string](kernel.Definition{
 	Output:  schema.Written(`{"type":"string","description":"The sealed string, pwenc:v1:… or pwenc:v2:…"}`),
 	Presentation: kernel.Presentation{
 		Title: "Seal a secret",
-		Words: "encrypt, secret, password, vault, credential, key, hash, sign, decrypt, protect",
+		Words: "encrypt, secret, password, vault, credential, key, hash, sign, decrypt, protect, keep a password safe, hide a secret, lock it away, " +
+			"make it unreadable, store a password, put a key in the vault, encrypt an api key, save a credential safely",
 		Stdin: "plaintext",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 400, When: "the key id is malformed"},
@@ -113,7 +114,10 @@ var open = kernel.DefineQuery[openInput, string](kernel.Definition{
 	Summary: "Decrypt a sealed string (pwenc:v1:… or pwenc:v2:…). The reply is the secret.",
 	Output:  schema.Written(`{"type":"string","writeOnly":true,"description":"The plaintext. It is not recorded."}`),
 	Presentation: kernel.Presentation{
-		Title: "Open a sealed secret", Words: "decrypt, unseal, reveal", Stdin: "ciphertext",
+		Title: "Open a sealed secret",
+		Words: "decrypt, unseal, reveal, what was the password, show the secret, get a password back, unlock a secret, make it readable again, " +
+			"read an encrypted text, decode a sealed string",
+		Stdin: "ciphertext",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the string is sealed for another use"},
 			{Code: 422, When: "the string isn't a sealed one, or was altered"},
@@ -165,7 +169,9 @@ var derive = kernel.DefineQuery[deriveInput, deriveOutput](kernel.Definition{
 	Type:    "Crypto.Derive",
 	Summary: "Derive a key and identify it: its id and its source, never the key itself.",
 	Presentation: kernel.Presentation{
-		Title: "Identify a key", Words: "key id, fingerprint",
+		Title: "Identify a key",
+		Words: "key id, fingerprint, which key is used, public id of a key, where does the key come from, check the encryption key, master key, " +
+			"is it the same key",
 		Arguments: []string{"key"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 400, When: "the key id is malformed"},

@@ -56,7 +56,9 @@ var get = kernel.DefineQuery[getInput, kernel.Raw](kernel.Definition{
 	Summary: "Get a recorded message by its id.",
 	Output:  schema.Output[recorded](),
 	Presentation: kernel.Presentation{
-		Title: "Get a recorded message", Words: "show a message, look up an id",
+		Title: "Get a recorded message",
+		Words: "show a message, look up an id, details of one message, show an event by id, open a log entry, what was in that message, " +
+			"one entry of the journal",
 		Errors: []kernel.ErrorDefinition{{Code: 404, When: "no recorded message has this id"}},
 	},
 	Journaled: kernel.Journaled{Answers: kernel.FromJournal, Redact: withoutQuery, Recording: kernel.InWorkflows},
@@ -133,7 +135,10 @@ var list = kernel.DefineQuery[listInput, kernel.Raw](kernel.Definition{
 	Summary: "List recorded messages by workflow, cause, kind, type, time or error code, in pages.",
 	Output:  schema.Output[listOutput](),
 	Presentation: kernel.Presentation{
-		Title: "List recorded messages", Words: "log, history, audit, event, trace, journal, record, what happened, errors, failures, what went wrong, who did it",
+		Title: "List recorded messages",
+		Words: "log, history, audit, event, trace, journal, record, what happened, errors, failures, what went wrong, who did it, what happened today, " +
+			"recent messages, last errors, what did the agent do, who called what, show the log, latest activity, failed calls, what was done yesterday, " +
+			"which commands were run, messages since yesterday, who deleted this",
 		Arguments: []string{"filter"}, Errors: []kernel.ErrorDefinition{{Code: 422, When: "the cursor or a filter is invalid"}},
 	},
 	Journaled: kernel.Journaled{Answers: kernel.FromJournal, Redact: withoutQuery, Recording: kernel.InWorkflows},

@@ -28,7 +28,9 @@ var graphDefinition = kernel.DefineQuery[graphInput, kernel.Raw](kernel.Definiti
 	Input:   schema.Input[graphInput]().Example(`{"correlation":"req-7"}`),
 	Output:  schema.Output[graphOutput]().Or(`{"type":"string","description":"The graph as text, in the format that was asked for: mermaid, dot or tree."}`),
 	Presentation: kernel.Presentation{
-		Title: "Draw a workflow", Words: "diagram, trace, audit, tree, what caused what, why something failed, root cause",
+		Title: "Draw a workflow",
+		Words: "diagram, trace, audit, tree, what caused what, why something failed, root cause, what led to this, why did this happen, chain of calls, " +
+			"which call triggered which, picture of a workflow, visualize a run, steps of a workflow, trace an error to its cause",
 		Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no recorded message belongs to the workflow"}},
 		Aliases: []message.Type{"Event.Graph"},
 	},

@@ -84,7 +84,9 @@ var replay = kernel.DefineQuery[replayInput, replayOutput](kernel.Definition{
 		{Type: olderReplayed, Summary: "The same for Event.Replay: {seq, at, principal, wire, claim, event}, with the event in the older dialect."},
 	},
 	Presentation: kernel.Presentation{
-		Title: "Replay a workflow", Words: "rerun, again, once more, reproduce, repeat what i did",
+		Title: "Replay a workflow",
+		Words: "rerun, again, once more, reproduce, repeat what i did, do that again, run the workflow again, play it back, repeat a workflow, " +
+			"run the same calls once more, does it still give the same result",
 		Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no recorded message belongs to the workflow"}},
 		Aliases: []message.Type{olderReplay},
 	},

@@ -53,7 +53,9 @@ var search = kernel.DefineQuery[searchInput, kernel.Raw](kernel.Definition{
 	Summary: "Search recorded messages by words and by meaning, best matches first.",
 	Output:  schema.Output[searchOutput](),
 	Presentation: kernel.Presentation{
-		Title: "Search recorded messages", Words: "grep, log, history, audit, find in the log",
+		Title: "Search recorded messages",
+		Words: "grep, log, history, audit, find in the log, find a message, search the history, look in the log for it, which messages mention it, " +
+			"when did we talk about it, find an error in the log, search past calls",
 		Errors:  []kernel.ErrorDefinition{{Code: 422, When: "the cursor or a filter is invalid"}},
 		Aliases: []message.Type{olderSearch},
 	},

@@ -83,7 +83,9 @@ var stats = kernel.DefineQuery[statsInput, statsOutput](kernel.Definition{
 	Type:    "Message.Stats",
 	Summary: "Report how many messages the journal holds, from when to when, and what it has dropped.",
 	Presentation: kernel.Presentation{
-		Title: "Show what the journal holds", Words: "statistics, size of the journal, how many, how often, usage",
+		Title: "Show what the journal holds",
+		Words: "statistics, size of the journal, how many, how often, usage, how big is the journal, how many messages are recorded, oldest message, " +
+			"how much is logged, size of the log, how far back does the log go, number of events",
 	},
 	Behavior:  kernel.Behavior{Volatile: []string{"*"}}, // the figures are about this moment
 	Journaled: kernel.Journaled{Answers: kernel.FromJournal, Recording: kernel.InWorkflows},

@@ -70,7 +70,8 @@ var watch = kernel.DefineQuery[watchInput, watchOutput](kernel.Definition{
 	},
 	Presentation: kernel.Presentation{
 		Title: "Watch messages as they come",
-		Words: "subscribe, watch, listen, stream, topic, pubsub, tail, follow, live log",
+		Words: "subscribe, watch, listen, stream, topic, pubsub, tail, follow, live log, what is happening right now, show messages live, " +
+			"get told about changes, follow the log, listen for events, see new messages as they come, watch for changes, when something changes",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 422, When: "a filter is invalid"},
 			{Code: 429, When: "the watches of the caller take too much memory"},

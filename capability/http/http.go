@@ -90,8 +90,11 @@ var fetch = kernel.DefineCommand[input, output](kernel.Definition{
 	Input:   schema.Written(inputSchema).Quiet(), // headers and URLs hold credentials
 	Output:  schema.Written(outputSchema),
 	Presentation: kernel.Presentation{
-		Title:   "Fetch a web address",
-		Words:   "web, url, website, open a page, contents of a website, request, curl, wget, download, browser, page, network, api, rest, mail, email, sms, slack, webhook",
+		Title: "Fetch a web address",
+		Words: "web, url, website, open a page, contents of a website, request, curl, wget, download, browser, page, network, api, rest, mail, email, sms, " +
+			"slack, webhook, get a web page, load a web page, call an api, post to a url, send a request to a server, what does the website say, " +
+			"read an article online, get data from the internet, check whether a site is up, download a file from the web, hit an endpoint, " +
+			"look it up on the internet",
 		Aliases: []message.Type{"Network.Fetch"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 400, When: "the URL is invalid"},

@@ -75,7 +75,10 @@ var describe = kernel.DefineQuery[describeInput, kernel.Raw](kernel.Definition{
 	Input:   schema.Input[describeInput]().Example(`{"name":"Memory.Get"}`),
 	Output:  schema.Output[description]().Or(severalSchema).Or(envelopeSchema),
 	Presentation: kernel.Presentation{
-		Title: "Describe a syscall", Words: "help, man, docs, documentation, schema, introspect, usage, how to use a tool, parameters, arguments, what it takes, explain",
+		Title: "Describe a syscall",
+		Words: "help, man, docs, documentation, schema, introspect, usage, how to use a tool, parameters, arguments, what it takes, explain, " +
+			"how do i use this command, which arguments does it need, what does this tool do, input of a tool, explain a command, details of a syscall, " +
+			"what does it return, options of a command, example of a call",
 		Arguments: []string{"name"}, Errors: []kernel.ErrorDefinition{{Code: 404, When: "no syscall has this name"}},
 	},
 	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},

@@ -22,7 +22,7 @@ var echo = kernel.Command(
 	kernel.Definition{
 		Type:         message.Echo,
 		Summary:      "Return a message unchanged.",
-		Presentation: kernel.Presentation{Title: "Echo a message", Words: "say, repeat", Stdin: "message"},
+		Presentation: kernel.Presentation{Title: "Echo a message", Words: "say, repeat, say it back, send it back, return what i sent, parrot, repeat after me", Stdin: "message"},
 		Behavior:     kernel.Behavior{Short: true},
 	},
 	func(_ context.Context, in echoInput) (echoOutput, error) {
@@ -44,7 +44,8 @@ var Ping = kernel.Syscall{
 		Input:   schema.Input[pingData]().Example(`{"payload":[1,"two"]}`),
 		Output:  schema.Output[pingData](),
 		Presentation: kernel.Presentation{
-			Title: "Ping", Words: "alive, are you there",
+			Title:   "Ping",
+			Words:   "alive, are you there, hello, are you alive, still there, is anybody there, does it answer, sign of life, round trip",
 			Aliases: []message.Type{"Syscall.Ping"},
 		},
 		Behavior: kernel.Behavior{Short: true},

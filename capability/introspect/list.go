@@ -20,12 +20,13 @@ type listOutput struct {
 }
 
 var list = kernel.DefineQuery[listInput, kernel.Raw](kernel.Definition{
-	Type:         "Syscall.List",
-	Summary:      "List the types of all syscalls, with a summary of each. Syscall.Describe reports what one of them takes and returns.",
-	Presentation: kernel.Presentation{Title: "List syscalls", Words: "help, man, docs, discover, available tools, commands, abilities, features, what is possible"},
-	Output:       schema.Output[listOutput](),
-	Journaled:    kernel.Journaled{Recording: kernel.InWorkflows},
-	Access:       principal.ForAll,
+	Type:    "Syscall.List",
+	Summary: "List the types of all syscalls, with a summary of each. Syscall.Describe reports what one of them takes and returns.",
+	Presentation: kernel.Presentation{Title: "List syscalls", Words: "help, man, docs, discover, available tools, commands, abilities, features, what is possible, what can you do, what can i call, " +
+		"which tools are there, list all tools, which functions exist, which commands are there, everything that can be called, overview of the api"},
+	Output:    schema.Output[listOutput](),
+	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},
+	Access:    principal.ForAll,
 })
 
 // maxSummaries is how many bytes the list may have with summaries, so that it fits into a line.

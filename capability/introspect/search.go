@@ -37,7 +37,9 @@ var search = kernel.DefineQuery[searchInput, searchOutput](kernel.Definition{
 	Type:    "Syscall.Search",
 	Summary: "Find syscalls by what they do, in words of one's own, best first.",
 	Presentation: kernel.Presentation{
-		Title: "Find a syscall", Words: "find a tool, discover",
+		Title: "Find a syscall",
+		Words: "find a tool, discover, which tool does this, is there a tool for it, which command do i need, what do i use to do it, look for a command, " +
+			"search the tools, find the right function",
 		Columns: []string{"NAME {name}", "KIND {kind}", "SUMMARY {summary}"},
 	},
 	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},
@@ -76,7 +78,8 @@ var call = kernel.DefineQuery[callInput, jsontext.Value](kernel.Definition{
 	Input:   schema.Input[callInput]().Example(`{"type":"Memory.Get","data":{"key":"notes/1"}}`),
 	Output:  schema.Any,
 	Presentation: kernel.Presentation{
-		Title: "Call any syscall", Words: "invoke, dispatch, run a tool by name",
+		Title: "Call any syscall",
+		Words: "invoke, dispatch, run a tool by name, call by name, execute a tool, run any command, call a function, call another syscall",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "no syscall has this type"},
 			{Code: 422, When: "it is a command, and was sent with kind query"},

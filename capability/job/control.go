@@ -19,7 +19,10 @@ var cancel = kernel.DefineCommand[idInput, cancelOutput](kernel.Definition{
 	Summary: "Cancel a job that waits or runs, or a schedule. A running job is stopped, with everything that it has called.",
 	Emits:   events[4:5],
 	Presentation: kernel.Presentation{
-		Title: "Cancel a job", Words: "stop, kill, abort, delete a job, remove a schedule",
+		Title: "Cancel a job",
+		Words: "stop, kill, abort, delete a job, remove a schedule, call off a task, stop a running job, cancel a reminder, delete a schedule, " +
+			"get rid of a schedule, kill a task, drop a job, stop reminding me, turn off a reminder, cancel an alarm, stop doing it every day, " +
+			"don't run it any more, abort background work",
 		Result: "Canceled {jobId}{?canceled} | {jobId} had ended",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "no job that the caller sees has this id"},
@@ -87,7 +90,10 @@ var retry = kernel.DefineCommand[idInput, startOutput](kernel.Definition{
 	Summary: "Run a failed job again. Steps that have succeeded are not repeated. The job of another caller runs with the rights that both have.",
 	Emits:   events,
 	Presentation: kernel.Presentation{
-		Title: "Run a failed job again", Words: "repeat, rerun, restart", Result: "{jobId} runs again",
+		Title: "Run a failed job again",
+		Words: "repeat, rerun, restart, try a job again, give it another try, another attempt, redo a task, retry what failed, start a failed task over, " +
+			"run a job once more",
+		Result: "{jobId} runs again",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "no job that the caller sees has this id"},
 			{Code: 409, When: "the job hasn't failed, or another one has its uniqueKey"},
@@ -166,7 +172,9 @@ var pause = kernel.DefineCommand[pauseInput, pauseOutput](kernel.Definition{
 	Summary: "Pause a schedule, or the jobs with a concurrencyKey. Running jobs continue.",
 	Input:   schema.Input[pauseInput]().Example(`{"concurrencyKey":"mail"}`),
 	Presentation: kernel.Presentation{
-		Title: "Pause a schedule or a queue", Words: "suspend, hold, stop a schedule",
+		Title: "Pause a schedule or a queue",
+		Words: "suspend, hold, stop a schedule, put a schedule on hold, stop it for now, freeze a schedule, temporarily disable a schedule, hold a queue, " +
+			"no jobs for a while, suspend a reminder, hold jobs back",
 		Result:    "Paused {request.jobId} | Paused the jobs with the key {request.concurrencyKey}",
 		Arguments: []string{"jobId"},
 		Errors: []kernel.ErrorDefinition{
@@ -234,7 +242,9 @@ var resume = kernel.DefineCommand[pauseInput, resumeOutput](kernel.Definition{
 	Summary: "Resume a schedule or the jobs with a concurrencyKey; without either, what has waited since the store was restored from a backup.",
 	Input:   schema.Input[pauseInput]().Example(`{"concurrencyKey":"mail"}`),
 	Presentation: kernel.Presentation{
-		Title: "Resume a schedule or a queue", Words: "unpause, continue, go on",
+		Title: "Resume a schedule or a queue",
+		Words: "unpause, continue, go on, start a paused schedule, let a schedule run again, take a schedule off hold, unfreeze, enable a schedule again, " +
+			"continue a paused queue, switch a schedule back on",
 		Result:    "Resumed {request.jobId} | Resumed {resumed}",
 		Arguments: []string{"jobId"},
 		Errors: []kernel.ErrorDefinition{

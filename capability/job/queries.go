@@ -126,7 +126,10 @@ var status = kernel.DefineQuery[idInput, Info](kernel.Definition{
 	Type:    "Job.Status",
 	Summary: "Report how far a job is, and its result or its error.",
 	Presentation: kernel.Presentation{
-		Title: "Show how far a job is", Words: "progress of a job, is it done, is it finished, how long, why a job has not started",
+		Title: "Show how far a job is",
+		Words: "progress of a job, is it done, is it finished, how long, why a job has not started, is the job still running, how far along is it, " +
+			"what is the job doing, why did the job fail, is my task done, percentage done, is it stuck, what's up with the job, state of a task, " +
+			"when does it run next",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "no job that the caller sees has this id"},
 			{Code: 422, When: "the short id stands for several jobs"},
@@ -159,7 +162,9 @@ var result = kernel.DefineQuery[resultInput, resultOutput](kernel.Definition{
 	Type:    "Job.Result",
 	Summary: "Get the result of a completed job, or the error of a failed one, or what a job has said.",
 	Presentation: kernel.Presentation{
-		Title: "Get the result of a job", Words: "output, outcome, job log",
+		Title: "Get the result of a job",
+		Words: "output, outcome, job log, what did the job return, what came out of the task, output of a task, what did the job say, " +
+			"answer of the background task, what did the task produce, outcome of a job, error of a failed job",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "no job that the caller sees has this id"},
 			{Code: 409, When: "the job has no result yet"},
@@ -213,7 +218,10 @@ var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
 	Summary: "List jobs, newest first, by status, name, time or schedule, in pages.",
 	Input:   schema.Input[listInput]().Example(`{"status":"failed","since":"24h"}`),
 	Presentation: kernel.Presentation{
-		Title: "List jobs", Words: "schedules, reminders, queue, running jobs, ps",
+		Title: "List jobs",
+		Words: "schedules, reminders, queue, running jobs, ps, which jobs are running, what is scheduled, which reminders do i have, which tasks failed, " +
+			"what runs in the background, what is planned, upcoming tasks, show all schedules, what is waiting in the queue, failed jobs, " +
+			"which timers are set, background tasks",
 		Columns: []string{
 			"ID {jobId:id}", "STATUS {status:state}", "NAME {name} | steps", "STARTED {created:clock}",
 			"NOTE {error.code} {error.message} | paused: {paused} | {why} | next {next:clock} ({schedule}[ {timeZone}]) | " +
@@ -279,7 +287,9 @@ var wait = kernel.DefineQuery[waitInput, Info](kernel.Definition{
 		{Type: decidedEvent, Summary: "The call no longer waits for a decision: {session, call}.", Unrecorded: true},
 	},
 	Presentation: kernel.Presentation{
-		Title: "Wait for a job", Words: "await, join, until it is done",
+		Title: "Wait for a job",
+		Words: "await, join, until it is done, wait until a job is finished, block until the task ends, hold on until it is ready, " +
+			"wait for the task to finish, wait for the result, follow a job to its end",
 		Failure: "the job {jobId} has failed: {error.code} {error.message}{?status=failed} | " +
 			"the job {jobId} is still {status}; kernos job wait {jobId} waits for it{!status=completed}",
 		Errors: []kernel.ErrorDefinition{

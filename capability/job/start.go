@@ -56,8 +56,11 @@ var start = kernel.DefineCommand[startInput, startOutput](kernel.Definition{
 	Input:   schema.Input[startInput]().Example(`{"name":"Notify.Send","payload":{"text":"Stretch"},"at":"in 10 minutes"}`),
 	Emits:   events,
 	Presentation: kernel.Presentation{
-		Title:     "Start or schedule a job",
-		Words:     "remind, reminder, alarm, every day, schedule, scheduler, timer, cron, at, delay, sleep, timeout, wait, later, interval, task, queue, worker, background, batch, workflow, job",
+		Title: "Start or schedule a job",
+		Words: "remind, reminder, alarm, every day, schedule, scheduler, timer, cron, at, delay, sleep, timeout, wait, later, interval, task, queue, " +
+			"worker, background, batch, workflow, job, run it in the background, do this later, do it every morning, every hour, every monday, " +
+			"tomorrow at nine, wake me up, once a week, run it tonight, kick off a job, start a job, in ten minutes, schedule a task, set a timer, " +
+			"set an alarm, do it automatically, start a long task, repeat it every night",
 		Result:    "Started {jobId} ({status})",
 		Arguments: []string{"name"},
 		Errors: []kernel.ErrorDefinition{

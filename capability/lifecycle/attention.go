@@ -33,7 +33,10 @@ var attention = kernel.DefineQuery[nothing, attentionOutput](kernel.Definition{
 	Type:    "Kernel.Attention",
 	Summary: "List what needs a person: approvals that wait, jobs that have failed, schedules that were missed, and unseen notifications.",
 	Presentation: kernel.Presentation{
-		Title: "List what needs attention", Words: "what needs me, what should i look at, pending, to do, inbox, waiting for me, missed, to decide",
+		Title: "List what needs attention",
+		Words: "what needs me, what should i look at, pending, to do, inbox, waiting for me, missed, to decide, anything for me to do, " +
+			"does anything need my approval, what went wrong while i was away, which approvals wait, what is waiting for my decision, " +
+			"do i have to do something, what did i miss",
 		Columns: []string{"SINCE {since:clock}", "WHAT {what}", "COMMAND {command}"},
 	},
 	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},

@@ -49,7 +49,9 @@ var backup = kernel.DefineQuery[BackupInput, Backup](kernel.Definition{
 	Summary: "Stream a backup of the whole state, as it is at one moment: memory, journal, tokens, jobs, and the blobs that they refer to.",
 	Emits:   []kernel.EventDefinition{{Type: backedUp, Summary: "The next part of the backup: {offset, data}, the data in base64."}},
 	Presentation: kernel.Presentation{
-		Title: "Back up everything", Words: "dump, snapshot, export the state, copy all data",
+		Title: "Back up everything",
+		Words: "dump, snapshot, export the state, copy all data, save everything, make a backup, copy of the whole state, archive all data, " +
+			"download all my data, take a snapshot, export everything",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the caller reaches only a part of the memory or of the files"},
 			{Code: 404, When: "there is no state yet"},

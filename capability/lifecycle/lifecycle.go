@@ -59,7 +59,9 @@ var shutdown = kernel.DefineCommand[nothing, shutdownOutput](kernel.Definition{
 	Type:    kernel.ShutdownType,
 	Summary: "Shut the kernel down: it accepts nothing new, finishes running requests, and exits.",
 	Presentation: kernel.Presentation{
-		Title: "Shut the kernel down", Words: "stop, halt, quit, exit, power off",
+		Title: "Shut the kernel down",
+		Words: "stop, halt, quit, exit, power off, turn it off, switch it off, shut everything down, stop the server, bring the daemon down, close down, " +
+			"stop kernos",
 		Errors: []kernel.ErrorDefinition{{Code: 403, When: "the kernel runs inside the calling program"}},
 	},
 	Behavior: kernel.Behavior{Effect: kernel.Transient},
@@ -85,7 +87,7 @@ type cancelOutput struct {
 var cancel = kernel.DefineCommand[cancelInput, cancelOutput](kernel.Definition{
 	Type:         kernel.CancelType,
 	Summary:      "Cancel a request of the same connection that is still running.",
-	Presentation: kernel.Presentation{Title: "Cancel a running request", Words: "abort a call"},
+	Presentation: kernel.Presentation{Title: "Cancel a running request", Words: "abort a call, stop the call i made, break off a request, never mind that call, interrupt a request, this call takes too long"},
 	Behavior:     kernel.Behavior{Effect: kernel.Transient},
 	Access:       principal.ForAll,
 })

@@ -34,7 +34,8 @@ var modules = kernel.DefineQuery[nothing, Catalog](kernel.Definition{
 	Type:    "Kernel.Modules",
 	Summary: "List the modules, with a summary of each of their syscalls.",
 	Presentation: kernel.Presentation{
-		Title: "List modules", Words: "namespaces, capabilities",
+		Title:   "List modules",
+		Words:   "namespaces, capabilities, which modules are loaded, parts of the kernel, what is built in, groups of syscalls, components",
 		Columns: []string{"MODULE {name}", "VERSION {version}", "SUMMARY {summary}"},
 	},
 	Journaled: kernel.Journaled{Recording: kernel.InWorkflows, Answers: kernel.FromJournal},

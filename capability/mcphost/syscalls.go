@@ -104,7 +104,9 @@ var add = kernel.DefineCommand[addInput, serverInfo](kernel.Definition{
 	Emits:   []kernel.EventDefinition{{Type: authorizeEvent, Summary: "The server wants a person to log in, at {url}. The call waits for it."}},
 	Input:   schema.Input[addInput]().Example(`{"name":"github","url":"https://mcp.example.com/mcp"}`),
 	Presentation: kernel.Presentation{
-		Title: "Mount an MCP server", Words: "connect, install a server, plugin, integration",
+		Title: "Mount an MCP server",
+		Words: "connect, install a server, plugin, integration, add a tool server, connect an mcp server, hook up github, add an integration, " +
+			"install a plugin, use tools of another server, plug in a server, set up an external tool",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the caller isn't the owner"},
 			{Code: 409, When: "a server of this name is mounted, or its domain is in use"},
@@ -295,7 +297,9 @@ var remove = kernel.DefineCommand[nameInput, removeOutput](kernel.Definition{
 	Type:    "Mcp.Remove",
 	Summary: "Take a mounted MCP server away: its process ends, and its tools and files are gone.",
 	Presentation: kernel.Presentation{
-		Title: "Remove an MCP server", Words: "unmount, disconnect, uninstall, delete a server",
+		Title: "Remove an MCP server",
+		Words: "unmount, disconnect, uninstall, delete a server, get rid of an mcp server, drop a tool server, detach a server, remove a plugin, " +
+			"remove an integration, take out external tools",
 		Result: "The MCP server {request.name} is gone",
 		Errors: []kernel.ErrorDefinition{{Code: 404, When: "no server has this name"}},
 	},
@@ -345,7 +349,9 @@ var list = kernel.DefineQuery[struct{}, listOutput](kernel.Definition{
 	Type:    "Mcp.List",
 	Summary: "List the MCP servers that are mounted.",
 	Presentation: kernel.Presentation{
-		Title: "List MCP servers", Words: "plugins, integrations, ls, connected servers",
+		Title: "List MCP servers",
+		Words: "plugins, integrations, ls, connected servers, which servers are connected, which mcp servers do i have, which plugins are installed, " +
+			"show all integrations, external tool servers",
 		Columns: []string{
 			"NAME {name}", "STATE {state:state}", "TOOLS {toolCount}", "ALLOWED {allowed}", "CHANGED {changes} | 0",
 			"TARGET {target}",
@@ -373,7 +379,9 @@ var show = kernel.DefineQuery[nameInput, serverInfo](kernel.Definition{
 	Type:    "Mcp.Show",
 	Summary: "Show a mounted MCP server: its tools, which of them sessions may call, what has changed, its files, and what was left out.",
 	Presentation: kernel.Presentation{
-		Title: "Show an MCP server", Words: "inspect a server, its tools",
+		Title: "Show an MCP server",
+		Words: "inspect a server, its tools, which tools does this server have, details of a server, what can this mcp server do, " +
+			"why does the server not work, state of an integration, is the plugin connected",
 		Errors: []kernel.ErrorDefinition{{Code: 404, When: "no server has this name"}},
 	},
 	Behavior:  kernel.Behavior{Reaches: []kernel.Reach{kernel.ToProgram}, Volatile: []string{"state", "starts", "error"}},
@@ -459,7 +467,9 @@ var allow = kernel.DefineCommand[allowInput, allowOutput](kernel.Definition{
 	Summary: "Let sessions call the tools of a mounted MCP server without asking, and accept them as the server describes them now. A tool that is added or changed later asks again.",
 	Input:   schema.Input[allowInput]().Example(`{"name":"github","tools":["create_issue"]}`),
 	Presentation: kernel.Presentation{
-		Title: "Let sessions call an MCP server", Words: "trust a tool, approve a server",
+		Title: "Let sessions call an MCP server",
+		Words: "trust a tool, approve a server, let the assistant use a server's tools, permit an integration in chats, allow a plugin without asking, " +
+			"let agents use a server, trust an mcp server",
 		Result: "Sessions ask before they call {tools}{?request.ask} | Sessions call {tools} without asking",
 		Errors: []kernel.ErrorDefinition{{Code: 404, When: "no server has this name, or it has no such tool"}},
 	},
@@ -517,7 +527,9 @@ var refresh = kernel.DefineCommand[nameInput, serverInfo](kernel.Definition{
 		{Type: changedEvent, Summary: "A mounted MCP server offers other tools than before: {name, added, changed, removed}, each a list of syscalls. Those that have changed keep their earlier description until Mcp.Allow accepts the new one. It is recorded whenever the kernel notices, and not sent to the caller."},
 	},
 	Presentation: kernel.Presentation{
-		Title: "Ask an MCP server anew", Words: "reload, reconnect, log in, login",
+		Title: "Ask an MCP server anew",
+		Words: "reload, reconnect, log in, login, the server's tools are out of date, load the tools again, sign in to a server, the server lost its login, " +
+			"restart an mcp server, update the list of tools",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "no server has this name"},
 			{Code: 502, When: "the server can't be started or reached"},

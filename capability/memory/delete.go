@@ -20,7 +20,10 @@ var remove = kernel.DefineCommand[deleteInput, deleteOutput](kernel.Definition{
 	Summary: "Delete a key. Its history is kept for 30 days unless configured otherwise.",
 	Emits:   changed,
 	Presentation: kernel.Presentation{
-		Title: "Delete a value", Words: "forget, remove, rm, erase, throw a note away", Result: "Deleted {request.key}",
+		Title: "Delete a value",
+		Words: "forget, remove, rm, erase, throw a note away, get rid of a note, drop a note, ditch a note, delete a note, don't need this note any more, " +
+			"clear a setting, unset a variable, wipe what i saved, scrap a note, remove a key, stop remembering it",
+		Result: "Deleted {request.key}",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the key can't be written"},
 			{Code: 404, When: "the key doesn't exist, or has expired"},

@@ -41,7 +41,9 @@ var history = kernel.DefineQuery[historyInput, historyOutput](kernel.Definition{
 	Type:    "Memory.History",
 	Summary: "List the versions of a key, newest first.",
 	Presentation: kernel.Presentation{
-		Title: "List the versions of a value", Words: "earlier values, past values, previous value, what it was before, undo, revisions",
+		Title: "List the versions of a value",
+		Words: "earlier values, past values, previous value, what it was before, undo, revisions, who changed this note, when did this value change, " +
+			"what did the note say before, old versions of a note, how a value changed over time, changes of a note, what was the setting yesterday",
 		Columns: []string{
 			"REVISION {revision}", "UPDATED {updated:time}", "VALUE deleted{?deleted} | {value} | {size} bytes",
 		},

@@ -28,7 +28,9 @@ var increment = kernel.DefineCommand[incrementInput, incrementOutput](kernel.Def
 	Summary: "Add to a number under a key, in one step; no other change comes between. The new number is durable when the reply arrives.",
 	Emits:   changed,
 	Presentation: kernel.Presentation{
-		Title: "Add to a number", Words: "counter, increment, count, count up, sequence, plus, tally, raise",
+		Title: "Add to a number",
+		Words: "counter, increment, count, count up, sequence, plus, tally, raise, add one to it, plus one, bump a counter, keep count of, " +
+			"increase a number, decrease a number, count down, subtract from a number, add to a total, keep score",
 		Result:    "{request.key} is {value}",
 		Arguments: []string{"key", "by"}, Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the key can't be written"},

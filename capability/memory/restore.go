@@ -23,7 +23,10 @@ var restore = kernel.DefineCommand[restoreInput, restoreOutput](kernel.Definitio
 	Summary: "Bring back the value that a key had at an earlier revision, also of a deleted key. It doesn't expire.",
 	Emits:   changed,
 	Presentation: kernel.Presentation{
-		Title: "Restore an earlier value", Words: "undo, go back, revert, roll back, undelete, recover, bring back, earlier version",
+		Title: "Restore an earlier value",
+		Words: "undo, go back, revert, roll back, undelete, recover, bring back, earlier version, deleted a note by accident, get my note back, " +
+			"undo my last change of a value, put the old value back, bring a deleted note back, overwrote a value by mistake, return to an older value, " +
+			"restore a note, recover a lost note",
 		Result:    "Restored {request.key} (version {revision})",
 		Arguments: []string{"key", "revision"},
 		Errors: []kernel.ErrorDefinition{

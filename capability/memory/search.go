@@ -56,7 +56,10 @@ var search = kernel.DefineQuery[searchInput, searchOutput](kernel.Definition{
 	Type:    "Memory.Search",
 	Summary: "Find keys by words and by meaning of their names and values, best first.",
 	Presentation: kernel.Presentation{
-		Title: "Search values", Words: "recall, find a note, look for a note, what do i know, what did i note, what is my, what was it again",
+		Title: "Search values",
+		Words: "recall, find a note, look for a note, what do i know, what did i note, what is my, what was it again, which note mentions it, " +
+			"where did i write it down, what do you remember about it, notes about a topic, search my notes, did i write anything about it, " +
+			"anything saved about it, what did i tell you about it",
 		Columns: []string{"KEY {key}", "SCORE {score}", "VALUE {value}"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the caller reaches nothing below the prefix"},

@@ -41,7 +41,9 @@ var add = kernel.DefineCommand[addInput, addOutput](kernel.Definition{
 	Input:   schema.Input[addInput]().Example(`{"name":"local","baseUrl":"http://127.0.0.1:11434/v1","model":"qwen3"}`),
 	Emits:   memoryChanged,
 	Presentation: kernel.Presentation{
-		Title: "Connect a model", Words: "configure a model, llm, provider, ollama, openai, anthropic, chatgpt, claude, gemini, mistral",
+		Title: "Connect a model",
+		Words: "configure a model, llm, provider, ollama, openai, anthropic, chatgpt, claude, gemini, mistral, set up a model, add an openai key, " +
+			"hook up claude, use my own llm, enter a provider's key, new language model, connect to ollama",
 		Result:    "{name} is connected: {model} at {baseUrl}",
 		Arguments: []string{"name"},
 		Errors:    slices.Insert(slices.Clone(generate.Errors), 2, kernel.ErrorDefinition{Code: 409, When: "a model of this name is configured"}),
@@ -126,7 +128,8 @@ var remove = kernel.DefineCommand[nameInput, removeOutput](kernel.Definition{
 	Summary: "Remove the settings of a model, with its key. If it is the default, there is no default any more.",
 	Emits:   memoryChanged,
 	Presentation: kernel.Presentation{
-		Title: "Remove a model", Words: "disconnect a model, delete a provider",
+		Title:  "Remove a model",
+		Words:  "disconnect a model, delete a provider, get rid of a model, delete a model, drop a provider, don't use openai any more, forget a model's key",
 		Result: "The model {request.name} is gone[; there is no default{?default}]",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "the model isn't configured"},
@@ -175,7 +178,9 @@ var makeDefault = kernel.DefineCommand[nameInput, defaultOutput](kernel.Definiti
 	Summary: "Make a model the default: it answers where no model is named.",
 	Emits:   memoryChanged,
 	Presentation: kernel.Presentation{
-		Title: "Choose the default model", Words: "use a model, switch models, set the default model",
+		Title: "Choose the default model",
+		Words: "use a model, switch models, set the default model, always use this model, make it the main model, prefer another model, " +
+			"change the standard llm, switch to another llm",
 		Result: "{default} is the default model",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "the model isn't configured"},

@@ -27,7 +27,9 @@ var generate = kernel.DefineCommand[generateInput, generateOutput](kernel.Defini
 	Input: schema.Input[generateInput]().Example(`{"messages":[{"type":"input","text":"What can you do?"}]}`).
 		Items("messages", `{"type":"object","properties":{"type":{"type":"string","description":"input, reply, reasoning, tool-calls, tool-results, system or summary."},"text":{"type":"string","description":"What is said, in the types that have a text."}},"required":["type"]}`),
 	Presentation: kernel.Presentation{
-		Title: "Let a model continue", Words: "llm, complete, completion, inference, prompt a model, write a text, compose, draft, translate",
+		Title: "Let a model continue",
+		Words: "llm, complete, completion, inference, prompt a model, write a text, compose, draft, translate, ask a model directly, " +
+			"answer a question with an llm, write a poem, generate text, let ai write, summarize a text, rewrite a text, classify a text",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the policy for connections refuses the host, or the key is sealed for another one"},
 			{Code: 404, When: "the model isn't configured"},
@@ -73,7 +75,9 @@ var check = kernel.DefineCommand[checkInput, checkOutput](kernel.Definition{
 	Type:    "Model.Check",
 	Summary: "Ask a model for one word, to see whether its provider answers and how fast. It costs a few tokens.",
 	Presentation: kernel.Presentation{
-		Title: "Test a model", Words: "try a model, is it up, is it working, connection",
+		Title: "Test a model",
+		Words: "try a model, is it up, is it working, connection, does my model work, is the provider reachable, the model doesn't answer, " +
+			"is my api key accepted, how fast is a model, check a model's connection, test an api key",
 		Result: "{model} answers; all of it took {total} ms",
 		Errors: generate.Errors,
 	},
@@ -101,7 +105,9 @@ var list = kernel.DefineQuery[struct{}, listOutput](kernel.Definition{
 	Type:    "Model.List",
 	Summary: "List the models that are configured, and what is wrong with their settings.",
 	Presentation: kernel.Presentation{
-		Title: "List models", Words: "llms, providers, which models",
+		Title: "List models",
+		Words: "llms, providers, which models, which llm can i use, which models do i have, available models, show all models, what ai is set up, " +
+			"which providers are connected",
 		Columns: []string{"NAME {name}", "MODEL {model}", "ADDRESS {baseUrl} | {type}", "NOTE {problem} | {about}"},
 	},
 	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},

@@ -30,7 +30,9 @@ var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
 	Type:    "Notify.List",
 	Summary: "List the notifications that are not marked as seen, newest first.",
 	Presentation: kernel.Presentation{
-		Title: "List notifications", Words: "unseen notifications, alerts, inbox",
+		Title: "List notifications",
+		Words: "unseen notifications, alerts, inbox, which notifications do i have, new notifications, any alerts for me, show my notifications, " +
+			"unread alerts, did a notification come in",
 		Columns: []string{"ID {id}", "SENT {at:clock}", "FROM {from}", "TEXT {title}: {text} | {text}"},
 	},
 	Journaled: kernel.Journaled{Recording: kernel.InWorkflows, Answers: kernel.FromStore},
@@ -85,7 +87,9 @@ var seen = kernel.DefineCommand[seenInput, seenOutput](kernel.Definition{
 	Summary: "Mark notifications as seen: they wait no more. One that doesn't wait is no error.",
 	Input:   schema.Input[seenInput]().Example(`{"all":true}`),
 	Presentation: kernel.Presentation{
-		Title: "Mark notifications as seen", Words: "dismiss, acknowledge, mark as read, clear notifications",
+		Title: "Mark notifications as seen",
+		Words: "dismiss, acknowledge, mark as read, clear notifications, i have read it, mark a notification as read, clear the alerts, got it, " +
+			"hide a notification, get rid of a notification, remove a notification, i have seen that",
 		Result:    "Marked {seen} as seen; {waiting} wait",
 		Arguments: []string{"ids"},
 		Errors:    []kernel.ErrorDefinition{{Code: 422, When: "neither ids nor all is given, or both"}},

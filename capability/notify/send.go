@@ -39,7 +39,9 @@ var send = kernel.DefineCommand[sendInput, sendOutput](kernel.Definition{
 	Input:   schema.Input[sendInput]().Example(`{"text":"Call mum"}`),
 	Emits:   []kernel.EventDefinition{{Type: sentEvent, Summary: "A notification waits to be seen: {id, text, title?, from, at}. It is sent to watchers, not to the caller."}},
 	Presentation: kernel.Presentation{
-		Title: "Notify a person", Words: "remind, reminder, alert, tell me, let me know, text me, send a message to a person, send a notification, push",
+		Title: "Notify a person",
+		Words: "remind, reminder, alert, tell me, let me know, text me, send a message to a person, send a notification, push, ping me, inform the user, " +
+			"drop me a line, give me a heads up, let a person know, alert me, tell somebody that something happened, pop up a message",
 		Result:    "Sent to {to} | Sent; it is listed until it was seen: kernos notify seen {id}",
 		Arguments: []string{"text"}, Stdin: "text",
 		Errors: []kernel.ErrorDefinition{

@@ -57,7 +57,9 @@ var add = kernel.DefineCommand[addInput, addOutput](kernel.Definition{
 	Summary: "Configure a target of notifications outside: a webhook, or a topic of ntfy. Its address is kept sealed.",
 	Input:   schema.Input[addInput]().Example(`{"name":"phone","kind":"ntfy","url":"https://ntfy.sh/a-topic-that-is-hard-to-guess"}`),
 	Presentation: kernel.Presentation{
-		Title: "Configure a target of notifications", Words: "ntfy, webhook, push, phone, slack",
+		Title: "Configure a target of notifications",
+		Words: "ntfy, webhook, push, phone, slack, send notifications to my phone, get alerts on my phone, deliver alerts to slack, " +
+			"post notifications to a url, add a webhook, set up push notifications, where alerts should go",
 		Result:    "Notifications can go to {name}, at {host}: kernos notify send TEXT --to {name}",
 		Arguments: []string{"name", "kind", "url"},
 		Errors: []kernel.ErrorDefinition{
@@ -108,7 +110,9 @@ var targets = kernel.DefineQuery[struct{}, targetsOutput](kernel.Definition{
 	Type:    "Notify.Targets",
 	Summary: "List the targets of notifications outside that the owner has configured, without their addresses.",
 	Presentation: kernel.Presentation{
-		Title: "List targets of notifications", Words: "webhooks, ntfy topics",
+		Title: "List targets of notifications",
+		Words: "webhooks, ntfy topics, where do notifications go, which phones get alerts, list webhooks, which targets are set up, who gets notifications, " +
+			"where are alerts sent",
 		Columns: []string{"NAME {name}", "KIND {kind}"},
 	},
 	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},
@@ -142,7 +146,9 @@ var remove = kernel.DefineCommand[removeInput, removeOutput](kernel.Definition{
 	Type:    "Notify.Remove",
 	Summary: "Remove a target of notifications, with its address. Jobs that send to it fail from then on.",
 	Presentation: kernel.Presentation{
-		Title: "Remove a target of notifications", Words: "delete a target, disconnect ntfy, remove a webhook, stop sending",
+		Title: "Remove a target of notifications",
+		Words: "delete a target, disconnect ntfy, remove a webhook, stop sending, no more alerts on my phone, stop notifications to slack, " +
+			"turn off push notifications, delete the webhook, forget an ntfy topic",
 		Result: "Notifications can't go to {request.name} any more",
 		Errors: []kernel.ErrorDefinition{{Code: 404, When: "no target has this name"}},
 	},

@@ -103,7 +103,9 @@ var unregister = kernel.DefineCommand[unregisterInput, unregisterOutput](kernel.
 	Summary: "Stop serving a syscall on this connection, or remove the code of one, with all its versions.",
 	Emits:   []kernel.EventDefinition{{Type: Unregistered, Summary: "A connection has stopped serving a syscall: {name, connections}; connections is how many still serve it. Or its code was removed: {name}."}},
 	Presentation: kernel.Presentation{
-		Title: "Remove a syscall of your own", Words: "delete code, uninstall, stop serving",
+		Title: "Remove a syscall of your own",
+		Words: "delete code, uninstall, stop serving, get rid of my tool, delete a tool, delete a function, remove a script, drop a custom tool, " +
+			"take a tool down, undeploy, remove my code",
 		Result:  "Removed {request.name}{?unregistered}",
 		Failure: "nothing was removed: no code is registered under this name; kernos ls lists the syscalls{!unregistered}",
 		Errors:  []kernel.ErrorDefinition{{Code: 403, When: "the code belongs to another caller"}},

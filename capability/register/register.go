@@ -115,7 +115,9 @@ var register = kernel.DefineCommand[registerInput, registerOutput](kernel.Defini
 	},
 	Presentation: kernel.Presentation{
 		Title: "Make a new tool",
-		Words: "script, code, typescript, javascript, js, function, lambda, define a syscall, plugin, write a tool, own tool, custom tool",
+		Words: "script, code, typescript, javascript, js, function, lambda, define a syscall, plugin, write a tool, own tool, custom tool, make a tool, " +
+			"create a syscall, add a function, build my own tool, teach it something new, deploy code, publish a function, upload a script, " +
+			"add my own command, run my own code, extend the kernel",
 		Stdin: "code", Result: "Registered {name}",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the name is reserved or built in; or the caller may only register code, or only serve"},

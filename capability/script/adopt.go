@@ -24,7 +24,10 @@ var adopt = kernel.DefineCommand[adoptInput, adoptOutput](kernel.Definition{
 	Summary: "Take code that was registered in a session out of the rules of that session: from now on it may do what its caller and its author may do. Read it first: Syscall.Versions with a version returns its code.",
 	Emits:   []kernel.EventDefinition{AdoptedEvent},
 	Presentation: kernel.Presentation{
-		Title: "Adopt code of a session", Words: "trust code, take over", Result: "Adopted {name} ({versions})",
+		Title: "Adopt code of a session",
+		Words: "trust code, take over, accept code that an assistant wrote, lift the limits of code, approve generated code, " +
+			"let an agent's tool run freely, keep the tool that the assistant made",
+		Result:    "Adopted {name} ({versions})",
 		Arguments: []string{"name", "version"}, Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "a session has caused the request, or the syscall belongs to another caller"},
 			{Code: 404, When: "no code has this name, or this version"},

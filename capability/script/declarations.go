@@ -23,7 +23,7 @@ type typesOutput struct {
 var types = kernel.DefineQuery[struct{}, typesOutput](kernel.Definition{
 	Type:         "Syscall.Types",
 	Summary:      "Declare in TypeScript what the code of a syscall has: kernos.call with the types of all syscalls that the caller may call, fetch, console and the rest.",
-	Presentation: kernel.Presentation{Title: "Declare syscalls in TypeScript", Words: "d.ts, typings, types for an editor"},
+	Presentation: kernel.Presentation{Title: "Declare syscalls in TypeScript", Words: "d.ts, typings, types for an editor, type definitions, typescript types, autocomplete, declaration file, types of all syscalls"},
 	Journaled:    kernel.Journaled{Recording: kernel.InWorkflows, Answers: kernel.FromJournal},
 })
 

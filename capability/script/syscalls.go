@@ -40,7 +40,9 @@ var versions = kernel.DefineQuery[versionsInput, versionsOutput](kernel.Definiti
 	Type:    "Syscall.Versions",
 	Summary: "List the versions of a syscall that is code: which are called, how often, with which outcomes and how fast.",
 	Presentation: kernel.Presentation{
-		Title: "List versions of code", Words: "revisions of a script, how often called",
+		Title: "List versions of code",
+		Words: "revisions of a script, how often called, versions of my tool, history of a function, source code of a tool, how often does my tool fail, " +
+			"how fast is my function, earlier code of a script, show the code of a tool, older versions of the code",
 		Arguments: []string{"name", "version"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the code belongs to another caller"},
@@ -107,7 +109,9 @@ var rollback = kernel.DefineCommand[rollbackInput, rollbackOutput](kernel.Defini
 	Summary: "Go back to an earlier version of a syscall that is code. Calls that have begun are finished by the version that they began with.",
 	Emits:   []kernel.EventDefinition{{Type: reverted, Summary: "A syscall that is code has gone back to an earlier version: {name, version}."}},
 	Presentation: kernel.Presentation{
-		Title: "Go back to earlier code", Words: "revert, undo, downgrade",
+		Title: "Go back to earlier code",
+		Words: "revert, undo, downgrade, the new code is broken, undo a deployment, my tool worked before, previous version of a tool, " +
+			"switch to older code, the last change broke my function",
 		Result:    "{name} has the version {version} again",
 		Arguments: []string{"name", "version"}, Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the syscall belongs to another caller"},

@@ -71,7 +71,10 @@ var test = kernel.DefineCommand[testInput, testOutput](kernel.Definition{
 	Summary: "Run code against sample input without registering it, and return its output, logs, time and the syscalls that it calls. Queries are run; commands aren't.",
 	Input:   schema.Input[testInput]().Example(`{"code":"export const handler = (input: {n: number}) => ({n: 2 * input.n});","data":{"n":21}}`),
 	Presentation: kernel.Presentation{
-		Title: "Try code", Words: "dry run, debug a script", Stdin: "code",
+		Title: "Try code",
+		Words: "dry run, debug a script, test a script, run code once, does my code work, evaluate javascript, execute a snippet, " +
+			"test my tool before it is saved, try out a function, run typescript",
+		Stdin:   "code",
 		Failure: "the code has failed: {error.code} {error.message}",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 422, When: "the code can't be compiled, exports no handler, or the input doesn't fit its schema"},

@@ -192,7 +192,10 @@ var ask = kernel.DefineCommand[askInput, askOutput](kernel.Definition{
 		Items("tools", `{"type":"string","description":"A syscall, or a pattern: Memory.*."}`),
 	Emits: approvals,
 	Presentation: kernel.Presentation{
-		Title: "Ask an agent", Words: "delegate, subagent, consult, second opinion, another model", Stdin: "text", Result: "{text}",
+		Title: "Ask an agent",
+		Words: "delegate, subagent, consult, second opinion, another model, hand over to an agent, let an expert answer, ask a specialist, " +
+			"pass a question to another agent, get help from an agent, hand a task to an assistant, have an agent do it",
+		Stdin: "text", Result: "{text}",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "the agent file doesn't exist"},
 			{Code: 503, When: "this kernel runs no sessions"},

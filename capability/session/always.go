@@ -30,7 +30,9 @@ var listApprovals = kernel.DefineQuery[struct{}, approvalsOutput](kernel.Definit
 	Type:    "Session.Approvals",
 	Summary: "List what was allowed always, for all sessions of a token.",
 	Presentation: kernel.Presentation{
-		Title: "List what is always allowed", Words: "approvals, remembered decisions, permissions",
+		Title: "List what is always allowed",
+		Words: "approvals, remembered decisions, permissions, what did i allow for good, which calls don't ask any more, standing permissions, " +
+			"what is always permitted, what may agents do without asking",
 		Columns: []string{"APPROVAL {approval}", "TOKEN {token}"},
 	},
 	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},
@@ -93,7 +95,10 @@ var revoke = kernel.DefineCommand[revokeInput, revokeOutput](kernel.Definition{
 	Type:    "Session.Revoke",
 	Summary: "Take back what was allowed always: such calls ask again in all sessions.",
 	Presentation: kernel.Presentation{
-		Title: "Take an approval back", Words: "forbid again, ask again", Result: "{request.approval} asks again",
+		Title: "Take an approval back",
+		Words: "forbid again, ask again, ask me before doing that again, no longer allow it always, withdraw a permission, undo always allow, " +
+			"cancel a standing approval, not without asking",
+		Result:    "{request.approval} asks again",
 		Arguments: []string{"approval"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "it is an approval for the sessions of another token"},

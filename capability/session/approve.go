@@ -35,7 +35,10 @@ var decide = kernel.DefineCommand[decideInput, decideOutput](kernel.Definition{
 	Summary: "Allow or deny a call that waits for an approval. The decision holds for the call as it is stored, with its arguments.",
 	Emits:   events[:1],
 	Presentation: kernel.Presentation{
-		Title: "Allow or deny a call", Words: "approve, approval, permit, reject", Result: "{call}: {decision}",
+		Title: "Allow or deny a call",
+		Words: "approve, approval, permit, reject, say yes to a call, go ahead and do it, let the assistant do it, don't let it do that, refuse a call, " +
+			"confirm an action, give permission, turn down a request, allow it this time",
+		Result:    "{call}: {decision}",
 		Arguments: []string{"session", "call", "decision"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "a session has caused the request, or the caller allows what it may not call itself"},

@@ -30,7 +30,9 @@ var compact = kernel.DefineCommand[compactInput, compactOutput](kernel.Definitio
 	Summary: "Let the model summarize the earlier messages of a session, and continue from the summary. Nothing is deleted.",
 	Emits:   append(slices.Clone(events[:1]), kernel.EventDefinition{Type: "Model.Streamed", Summary: "The summary grows.", Unrecorded: true}),
 	Presentation: kernel.Presentation{
-		Title: "Summarize a session", Words: "shorten, make shorter, compress a conversation",
+		Title: "Summarize a session",
+		Words: "shorten, make shorter, compress a conversation, the chat is too long, the context is full, condense a chat, sum up a conversation, " +
+			"out of context, reduce tokens, recap a chat",
 		Result: "Summarized {session} up to the message {covers} | {session} has nothing to summarize",
 		Errors: []kernel.ErrorDefinition{notFoundError, {Code: 409, When: "a turn is open"}, {Code: 503, When: "this kernel runs no sessions"}},
 	},

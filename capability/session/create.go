@@ -35,7 +35,9 @@ var create = kernel.DefineCommand[createInput, createOutput](kernel.Definition{
 			`"properties":{"name":{"type":"string","description":"What the model calls the tool."},"description":{"type":"string","description":"What the tool does, for the model."},"inputSchema":{"type":"object","description":"The JSON Schema of its arguments."}},"required":["name"]}]}`),
 	Emits: events[:1],
 	Presentation: kernel.Presentation{
-		Title: "Begin a session", Words: "chat, conversation, new session, talk, assistant, new chat, open a chat, start talking",
+		Title: "Begin a session",
+		Words: "chat, conversation, new session, talk, assistant, new chat, open a chat, start talking, start a conversation, begin a chat, new assistant, " +
+			"start over with a fresh chat, chat with a bot, create a session",
 		Result: "Began the session {session}",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "the agent file doesn't exist, or the model isn't configured"},

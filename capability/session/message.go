@@ -184,7 +184,9 @@ var defineType = kernel.DefineCommand[defineTypeInput, defineTypeOutput](kernel.
 	Summary: "Register a type of messages: they are validated, kept and streamed like the others.",
 	Input:   schema.Input[defineTypeInput]().Example(`{"type":"mood","schema":{"type":"object","required":["feeling"]}}`),
 	Presentation: kernel.Presentation{
-		Title: "Define a type of messages", Words: "custom message, schema of a message", Result: "Defined {type}",
+		Title:  "Define a type of messages",
+		Words:  "custom message, schema of a message, own kind of message, new type of chat message, add a message type, structured messages in a chat",
+		Result: "Defined {type}",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the type is the kernel's"},
 			{Code: 409, When: "another caller has registered the type"},

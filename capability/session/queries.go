@@ -80,7 +80,9 @@ var get = kernel.DefineQuery[sessionInput, Info](kernel.Definition{
 	Type:    "Session.Get",
 	Summary: "Describe a session: its settings, its open turn, and what waits for a decision.",
 	Presentation: kernel.Presentation{
-		Title: "Show a session", Words: "settings of a conversation",
+		Title: "Show a session",
+		Words: "settings of a conversation, which model does this chat use, state of a conversation, is the assistant still answering, " +
+			"what does the chat wait for, how much did the chat cost, tokens used by a conversation, rules of a session",
 		Errors: []kernel.ErrorDefinition{notFoundError},
 	},
 	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},
@@ -142,7 +144,8 @@ var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
 	Type:    "Session.List",
 	Summary: "List sessions, the latest first.",
 	Presentation: kernel.Presentation{
-		Title: "List sessions", Words: "chats, conversations, ls",
+		Title: "List sessions",
+		Words: "chats, conversations, ls, which chats do i have, my conversations, recent chats, which chats are open, show all conversations, old chats",
 		Columns: []string{
 			"ID {session:id}", "STATUS {status:state}", "AGE {updated:age}", "TURNS {turns}", "MODEL {model} | default",
 			"TITLE {title}",
@@ -190,7 +193,9 @@ var messages = kernel.DefineQuery[messagesInput, messagesOutput](kernel.Definiti
 	Type:    "Session.Messages",
 	Summary: "Return the messages of a session in order.",
 	Presentation: kernel.Presentation{
-		Title: "Read the messages of a session", Words: "transcript, what was said, read a conversation, chat history",
+		Title: "Read the messages of a session",
+		Words: "transcript, what was said, read a conversation, chat history, what did the assistant say, show the chat, read the chat, " +
+			"what did we talk about, last messages of a chat, what did i ask, look at a conversation",
 		Errors: []kernel.ErrorDefinition{notFoundError},
 	},
 	Journaled: kernel.Journaled{Answers: kernel.FromJournal, Recording: kernel.InWorkflows},
@@ -218,7 +223,9 @@ var export = kernel.DefineQuery[sessionInput, exportOutput](kernel.Definition{
 	Type:    "Session.Export",
 	Summary: "Return a session whole: what it is, and all its messages.",
 	Presentation: kernel.Presentation{
-		Title: "Export a session", Words: "save a conversation, transcript, download a chat",
+		Title: "Export a session",
+		Words: "save a conversation, transcript, download a chat, download a conversation, save a chat as a file, keep a copy of a chat, " +
+			"whole chat as json, archive a conversation",
 		Errors: []kernel.ErrorDefinition{notFoundError},
 	},
 	Behavior:  kernel.Behavior{Runs: kernel.Slow},

@@ -16,7 +16,9 @@ var remove = kernel.DefineCommand[sessionInput, removeOutput](kernel.Definition{
 	Type:    "Session.Delete",
 	Summary: "Delete a session with its messages and files. The journal has none of its texts.",
 	Presentation: kernel.Presentation{
-		Title: "Delete a session", Words: "remove a conversation, rm, erase a chat",
+		Title: "Delete a session",
+		Words: "remove a conversation, rm, erase a chat, get rid of a chat, delete a conversation, throw a chat away, remove old chats, " +
+			"wipe a conversation, clear a chat",
 		Result: "Deleted the session {request.session}",
 		Errors: []kernel.ErrorDefinition{notFoundError, {Code: 409, When: "there are forks of the session"}},
 	},

@@ -44,7 +44,10 @@ var send = kernel.DefineCommand[sendInput, turnOutput](kernel.Definition{
 	Input:   schema.Input[sendInput]().Example(`{"session":"01JFV0Y1G0Q3W8Z4X6Y2N1M9KA","text":"What is in my notes?"}`),
 	Emits:   events,
 	Presentation: kernel.Presentation{
-		Title: "Say something in a session", Words: "chat, talk, message a model, tell, prompt", Stdin: "text",
+		Title: "Say something in a session",
+		Words: "chat, talk, message a model, tell, prompt, ask the assistant, reply in a chat, write to the assistant, send a prompt, " +
+			"ask something in the chat, next message in a conversation, send a chat message, tell the assistant to do it",
+		Stdin:     "text",
 		Arguments: []string{"session", "text"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "no session that the caller sees has this id, or the model isn't configured"},
@@ -192,7 +195,9 @@ var cancel = kernel.DefineCommand[sessionInput, turnOutput](kernel.Definition{
 	Summary: "End the open turn of a session. What the model has said so far is kept, and calls that run are stopped.",
 	Emits:   events[:1],
 	Presentation: kernel.Presentation{
-		Title: "End a session's turn", Words: "stop a model, interrupt, abort",
+		Title: "End a session's turn",
+		Words: "stop a model, interrupt, abort, stop the assistant, make it stop talking, shut up, stop the answer, stop generating, halt the reply, " +
+			"stop thinking",
 		Errors: []kernel.ErrorDefinition{notFoundError},
 	},
 })
@@ -257,7 +262,8 @@ var resume = kernel.DefineCommand[continueInput, turnOutput](kernel.Definition{
 	Summary: "Go on after a turn that was limited, canceled or failed, or with one that waits since a backup was restored.",
 	Emits:   events[:1],
 	Presentation: kernel.Presentation{
-		Title: "Continue a turn", Words: "go on, resume a conversation",
+		Title:  "Continue a turn",
+		Words:  "go on, resume a conversation, keep going, carry on, pick up where it stopped, finish the reply, let the assistant go on, continue the answer",
 		Errors: []kernel.ErrorDefinition{{Code: 403, When: "the session would raise its own total"}, notFoundError, {Code: 409, When: "a turn runs"}, {Code: 503, When: "this kernel runs no sessions"}},
 	},
 })
@@ -320,7 +326,9 @@ var appendTo = kernel.DefineCommand[appendInput, appendOutput](kernel.Definition
 	Input:   schema.Input[appendInput]().Example(`{"session":"01JFV0Y1G0Q3W8Z4X6Y2N1M9KA","message":{"type":"log","text":"The user has left"}}`),
 	Emits:   events[:1],
 	Presentation: kernel.Presentation{
-		Title: "Add a message to a session", Words: "insert a message, tool result",
+		Title: "Add a message to a session",
+		Words: "insert a message, tool result, put a message into a chat, add to a conversation without an answer, hand in a tool result, inject context, " +
+			"give background information to a chat",
 		Result: "Added the message {seq} to {session}",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "only the kernel makes messages of this type, or results of this call"}, notFoundError, {Code: 422, When: "the message doesn't fit its type"},

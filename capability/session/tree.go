@@ -121,7 +121,10 @@ var fork = kernel.DefineCommand[forkInput, createOutput](kernel.Definition{
 	Type:    "Session.Fork",
 	Summary: "Begin a session with the messages of another one up to a message. Nothing is copied, and neither changes the other. A fork of another caller's session acts with your rights, without its rules that allow.",
 	Presentation: kernel.Presentation{
-		Title: "Fork a session", Words: "branch, copy a conversation", Result: "Began the session {session}",
+		Title: "Fork a session",
+		Words: "branch, copy a conversation, try another direction in a chat, split a conversation, duplicate a chat, clone a session, " +
+			"continue an earlier point in a new chat",
+		Result:    "Began the session {session}",
 		Arguments: []string{"session", "at"}, Errors: []kernel.ErrorDefinition{notFoundError, {Code: 422, When: "the session has no such message"}, {Code: 503, When: "this kernel runs no sessions"}},
 	},
 	Behavior: kernel.Behavior{Volatile: []string{"session"}},
@@ -184,7 +187,9 @@ var rewind = kernel.DefineCommand[rewindInput, rewindOutput](kernel.Definition{
 	Type:    "Session.Rewind",
 	Summary: "Go back to an earlier message: the next one follows it. Nothing is deleted, and no command is undone; the reply lists them.",
 	Presentation: kernel.Presentation{
-		Title: "Go back in a session", Words: "undo, back, earlier message, remove the last messages",
+		Title: "Go back in a session",
+		Words: "undo, back, earlier message, remove the last messages, take back my last message, undo the last turn, delete the last answer, " +
+			"go back a few messages, say it differently, edit an earlier message",
 		Arguments: []string{"session", "to"}, Errors: []kernel.ErrorDefinition{notFoundError, {Code: 409, When: "a turn is open"}, {Code: 422, When: "the session has no such message"}},
 	},
 	Journaled: kernel.Journaled{Brief: brief},

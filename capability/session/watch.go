@@ -234,7 +234,9 @@ var watch = kernel.DefineQuery[watchInput, watchOutput](kernel.Definition{
 	Summary: "Stream the messages of a session: those after a seq, the one that grows as it is now, then new ones as they come.",
 	Emits:   events,
 	Presentation: kernel.Presentation{
-		Title: "Watch a session", Words: "follow a conversation, live transcript",
+		Title: "Watch a session",
+		Words: "follow a conversation, live transcript, see the answer as it is written, follow a chat live, stream the reply, listen in on a conversation, " +
+			"watch the assistant work",
 		Errors: []kernel.ErrorDefinition{{Code: 404, When: "no session that the caller sees has this id"}},
 	},
 	Behavior:  kernel.Behavior{Runs: kernel.Endless, Timeout: 24 * time.Hour},

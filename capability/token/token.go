@@ -93,7 +93,9 @@ var create = kernel.DefineCommand[createInput, secretOutput](kernel.Definition{
 	Summary: "Create a token: a named caller with rights of its own. The reply has its secret, once.",
 	Input:   schema.Input[createInput]().Example(`{"name":"ci","preset":"agent","deny":["Http.*"],"memory":["ci"]}`),
 	Presentation: kernel.Presentation{
-		Title: "Create a token", Words: "api key, access, grant, login, user, credential for a caller",
+		Title: "Create a token",
+		Words: "api key, access, grant, login, user, credential for a caller, give someone access, let a friend in, new api key, add a user, " +
+			"invite a colleague, new login, make a key for a program, hand out access, create an account, access for a script, share access",
 		Result: "{token}",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 409, When: "a token has this name already"},
@@ -205,7 +207,10 @@ var rotate = kernel.DefineCommand[nameInput, secretOutput](kernel.Definition{
 	Summary: "Replace the secret of a token. The old one and the connections that use it end; its rights and what it has stored stay.",
 	Input:   schema.Input[nameInput]().Example(`{"name":"ci"}`),
 	Presentation: kernel.Presentation{
-		Title: "Replace a token's secret", Words: "renew, new secret", Result: "{token}",
+		Title: "Replace a token's secret",
+		Words: "renew, new secret, my token leaked, change a token's secret, new password for a token, replace a leaked key, i lost my token, " +
+			"someone saw the key, refresh an api key",
+		Result: "{token}",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "no token has this name"},
 			{Code: 409, When: "it is a browser's, which has no secret, or another request changes the token"},
@@ -272,7 +277,9 @@ var update = kernel.DefineCommand[updateInput, Info](kernel.Definition{
 	Summary: "Change what a token may do: what is given is added to its patterns, or replaces a single value. Its connections end, and begin again with the new rights.",
 	Input:   schema.Input[updateInput]().Example(`{"name":"ci","allow":["Crypto.Open"]}`),
 	Presentation: kernel.Presentation{
-		Title: "Change a token", Words: "permissions, grant, allow, deny, rights",
+		Title: "Change a token",
+		Words: "permissions, grant, allow, deny, rights, let a user do more, make it read only, take a right away, change what a user may do, " +
+			"extend access, give more rights, limit a token, restrict a user, change permissions, when access expires",
 		Columns: columns,
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "no token has this name"},
@@ -345,7 +352,9 @@ var revoke = kernel.DefineCommand[nameInput, revokeOutput](kernel.Definition{
 	Summary: "Take a token back. Its connections, streams and handlers end at once.",
 	Input:   schema.Input[nameInput]().Example(`{"name":"ci"}`),
 	Presentation: kernel.Presentation{
-		Title: "Revoke a token", Words: "delete a token, ban, block, lock out, log out",
+		Title: "Revoke a token",
+		Words: "delete a token, ban, block, lock out, log out, kick somebody out, take access away, remove a user, delete an api key, disable a key, " +
+			"should no longer get in, block a user, cut off access",
 		Result: "The token {request.name} is no longer accepted",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "no token has this name"},
@@ -377,7 +386,9 @@ var show = kernel.DefineQuery[nameInput, Info](kernel.Definition{
 	Summary: "Show a token and what it may do. Its secret is not kept, and can't be shown.",
 	Input:   schema.Input[nameInput]().Example(`{"name":"default"}`),
 	Presentation: kernel.Presentation{
-		Title: "Show a token", Words: "rights, permissions",
+		Title: "Show a token",
+		Words: "rights, permissions, what may this token do, details of a token, when does a token expire, rights of one user, is this key still valid, " +
+			"what is a user allowed to do",
 		Columns: columns,
 		Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no token has this name"}},
 	},
@@ -406,12 +417,13 @@ type listOutput struct {
 }
 
 var list = kernel.DefineQuery[struct{}, listOutput](kernel.Definition{
-	Type:         "Token.List",
-	Summary:      "List the tokens and what each of them may do.",
-	Presentation: kernel.Presentation{Title: "List tokens", Words: "api keys, who may do what, users, accounts, who can get in", Columns: listColumns},
-	Behavior:     kernel.Behavior{Reaches: []kernel.Reach{kernel.ToTokens}},
-	Journaled:    kernel.Journaled{Recording: kernel.InWorkflows},
-	Access:       principal.OwnerOnly,
+	Type:    "Token.List",
+	Summary: "List the tokens and what each of them may do.",
+	Presentation: kernel.Presentation{Title: "List tokens", Words: "api keys, who may do what, users, accounts, who can get in, who has access, which keys exist, list users, all api keys, " +
+		"which programs may get in, which tokens are there, who is allowed in, show all accounts", Columns: listColumns},
+	Behavior:  kernel.Behavior{Reaches: []kernel.Reach{kernel.ToTokens}},
+	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},
+	Access:    principal.OwnerOnly,
 })
 
 func (d *Directory) list(context.Context, struct{}) (listOutput, error) {

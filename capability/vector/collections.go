@@ -29,7 +29,9 @@ var collections = kernel.DefineQuery[struct{}, collectionsOutput](kernel.Definit
 	Type:    "Vector.Collections",
 	Summary: "List the collections of texts and vectors, and how far they are embedded.",
 	Presentation: kernel.Presentation{
-		Title: "List collections", Words: "indexes, embeddings, ls",
+		Title: "List collections",
+		Words: "indexes, embeddings, ls, which collections do i have, list knowledge bases, is everything embedded, what is indexed, " +
+			"how many items are in a collection, show all indexes",
 		Columns: []string{
 			"NAME {name}", "ITEMS {items}", "PENDING {pending}", "MODEL {model}", "NOTE {waiting}[ {next}] | {next}",
 		},

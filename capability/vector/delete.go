@@ -31,7 +31,9 @@ var remove = kernel.DefineCommand[deleteInput, deleteOutput](kernel.Definition{
 	Summary: "Delete items of a collection, by id or by a filter, or the whole collection.",
 	Input:   schema.Input[deleteInput]().Example(`{"collection":"docs","ids":["reset"]}`),
 	Presentation: kernel.Presentation{
-		Title: "Delete items of a collection", Words: "remove embeddings, drop a collection",
+		Title: "Delete items of a collection",
+		Words: "remove embeddings, drop a collection, remove documents from a collection, drop an index, delete a knowledge base, get rid of a collection, " +
+			"take an item out of an index, empty a collection",
 		Result:    "Deleted {deleted} items of {request.collection}[; more are left{?more}]",
 		Arguments: []string{"collection", "ids"}, Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the collection belongs to a principal that the caller doesn't see"},

@@ -53,7 +53,9 @@ var query = kernel.DefineQuery[queryInput, queryOutput](kernel.Definition{
 	Summary: "Find the items of a collection that are nearest to a text or to a vector, among those that a filter leaves.",
 	Input:   schema.Input[queryInput]().Example(`{"collection":"docs","text":"I can't log in","filter":{"lang":"en"}}`),
 	Presentation: kernel.Presentation{
-		Title: "Query a collection", Words: "nearest, similar, semantic search, rag, retrieve, embeddings",
+		Title: "Query a collection",
+		Words: "nearest, similar, semantic search, rag, retrieve, embeddings, search my documents by meaning, find similar texts, search a knowledge base, " +
+			"ask my documents, which passages are about it, closest matches, look up in a collection, find related items",
 		Columns:   []string{"ID {id}", "SCORE {score}", "TEXT {text}", "METADATA {metadata}"},
 		Arguments: []string{"collection", "text"}, Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the collection belongs to a principal that the caller doesn't see"},

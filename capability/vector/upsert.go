@@ -48,7 +48,10 @@ var upsert = kernel.DefineCommand[upsertInput, upsertOutput](kernel.Definition{
 	Summary: "Add items to a collection, or replace them: texts, which are embedded, or vectors. They are durable when the reply arrives, and found by the next Vector.Query.",
 	Input:   schema.Input[upsertInput]().Example(`{"collection":"docs","items":[{"id":"reset","text":"How to reset a password","metadata":{"lang":"en"}}]}`),
 	Presentation: kernel.Presentation{
-		Title: "Add items to a collection", Words: "embed, insert, index a text, upload, ingest, add an embedding, store a vector", Stdin: "items",
+		Title: "Add items to a collection",
+		Words: "embed, insert, index a text, upload, ingest, add an embedding, store a vector, add documents to a knowledge base, " +
+			"make documents searchable, put a text into an index, create a collection, feed documents, update an item of a collection",
+		Stdin:     "items",
 		Result:    "Added {added} and changed {changed} items of {request.collection}",
 		Arguments: []string{"collection"}, Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the collection belongs to a principal that the caller doesn't see"},

@@ -43,7 +43,10 @@ var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
 	Type:    "VFS.List",
 	Summary: "List a directory of the os:// tree, or everything below it.",
 	Presentation: kernel.Presentation{
-		Title: "List files", Words: "ls, dir, file, fs, filesystem, disk, directory, folder, path, document, tree",
+		Title: "List files",
+		Words: "ls, dir, file, fs, filesystem, disk, directory, folder, path, document, tree, which files are there, what is in this folder, " +
+			"what is in the directory, browse files, which documents do i have, files in a directory, subfolders, how many files, find a file, " +
+			"where is my file",
 		Columns:   []string{"NAME {name}", "KIND {kind}", "SIZE {size}", "MODIFIED {modified:time}", "URI {uri}"},
 		Arguments: []string{"uri"},
 		Errors: []kernel.ErrorDefinition{

@@ -36,7 +36,10 @@ var read = kernel.DefineQuery[readInput, readOutput](kernel.Definition{
 	Type:    "VFS.Read",
 	Summary: "Read a file of the os:// tree, of at most 64 MB.",
 	Presentation: kernel.Presentation{
-		Title: "Read a file", Words: "cat, open, open a file, show what is in a file, contents of a file, file, fs, filesystem, disk, path, document, type out",
+		Title: "Read a file",
+		Words: "cat, open, open a file, show what is in a file, contents of a file, file, fs, filesystem, disk, path, document, type out, show a file, " +
+			"read a document, what does the file say, print a text file, look inside a file, view a file, display a document, load a file, " +
+			"let me see the file",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "the file doesn't exist"},
 			{Code: 413, When: "the file is larger than 64 MB"},
@@ -111,7 +114,9 @@ var write = kernel.DefineCommand[writeInput, writeOutput](kernel.Definition{
 	Summary: "Write a file of the os:// tree atomically.",
 	Input:   schema.Input[writeInput]().Example(`{"uri":"os://memory/notes/today.md","content":"milk"}`).Quiet(), // the vault's secrets may come through it
 	Presentation: kernel.Presentation{
-		Title: "Write a file", Words: "save, create a file, new file, text file, file, fs, filesystem, disk, path, document, touch",
+		Title: "Write a file",
+		Words: "save, create a file, new file, text file, file, fs, filesystem, disk, path, document, touch, create a document, put text into a file, " +
+			"change a file, edit a file, overwrite a file, store this in a file, save as a file, make a text file, update a document",
 		Stdin: "content", Result: "Wrote {uri} ({size} bytes)",
 		Arguments: []string{"uri", "content"},
 		Errors: []kernel.ErrorDefinition{
@@ -188,7 +193,10 @@ var remove = kernel.DefineCommand[deleteInput, deleteOutput](kernel.Definition{
 	Type:    "VFS.Delete",
 	Summary: "Delete a file or a directory of the os:// tree.",
 	Presentation: kernel.Presentation{
-		Title: "Delete a file", Words: "remove a file, delete a document, rm, rmdir, unlink", Result: "Deleted {request.uri}",
+		Title: "Delete a file",
+		Words: "remove a file, delete a document, rm, rmdir, unlink, get rid of a file, throw a file away, trash a file, delete a folder, " +
+			"remove a directory, erase a document, clean up a folder, drop a file, empty a folder",
+		Result: "Deleted {request.uri}",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the mount can't be written"},
 			{Code: 404, When: "the file doesn't exist"},
@@ -217,7 +225,9 @@ var resolve = kernel.DefineQuery[resolveInput, resolveOutput](kernel.Definition{
 	Type:    "VFS.Resolve",
 	Summary: "Resolve a URI of the os:// tree to its absolute form.",
 	Presentation: kernel.Presentation{
-		Title: "Resolve a path", Words: "absolute path, full path, realpath, normalize, where a path leads",
+		Title: "Resolve a path",
+		Words: "absolute path, full path, realpath, normalize, where a path leads, full location of a file, absolute uri, expand a relative path, " +
+			"complete path, canonical path",
 		Arguments: []string{"uri", "base"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the caller may not reach the URI"},

@@ -47,7 +47,8 @@ var ask = kernel.DefineQuery[askInput, askOutput](kernel.Definition{
 	Summary: "Ask the client of the Model Context Protocol that the current call came from, or the person who uses it.",
 	Input:   schema.Input[askInput]().Example(`{"requests":{"name":{"method":"elicitation/create","params":{"message":"What is your name?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}}}`),
 	Presentation: kernel.Presentation{
-		Title: "Ask the person at the MCP client", Words: "elicit, form, prompt a person",
+		Title: "Ask the person at the MCP client",
+		Words: "elicit, form, prompt a person, ask the user, let the person fill in a form, get input from the user, question to the human, show a dialog",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 409, When: "the call didn't come from a client of the Model Context Protocol"},
 			{Code: 501, When: "the client can't do what is asked"}, {Code: 502, When: "the client answers with an error, or has left"},
@@ -65,7 +66,8 @@ var describeClient = kernel.DefineQuery[struct{}, clientOutput](kernel.Definitio
 	Type:    "Mcp.Client",
 	Summary: "Describe the client of the Model Context Protocol that the current call came from.",
 	Presentation: kernel.Presentation{
-		Title: "Describe the MCP client", Words: "who asks, which client",
+		Title: "Describe the MCP client",
+		Words: "who asks, which client, who is calling me, which app is connected over mcp, which program the user has, features of the client",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 409, When: "the call didn't come from a client of the Model Context Protocol"},
 		},
