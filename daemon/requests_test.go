@@ -16,6 +16,7 @@ import (
 func TestRequestsInPeoplesWordsFindSyscalls(t *testing.T) {
 	t.Run("a hundred", func(t *testing.T) { testRequests(t, "testdata/requests.txt", 100) })
 	t.Run("more", func(t *testing.T) { testRequests(t, "testdata/morerequests.txt", 82) })
+	t.Run("unseen", func(t *testing.T) { testRequests(t, "testdata/unseenrequests.txt", 64) })
 }
 
 func testRequests(t *testing.T, name string, want int) {

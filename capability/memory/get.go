@@ -21,7 +21,7 @@ var get = kernel.DefineQuery[getInput, kernel.Raw](kernel.Definition{
 	Output:  schema.Any,
 	Presentation: kernel.Presentation{
 		Title: "Get a value",
-		Words: "recall, read a note, look up, load, kv, storage, store, cache, redis, db, database, state, note, variable, setting, config, " +
+		Words: "recall, read a note, look up, load, kv, storage, store, cache, redis, db, database, note, variable, setting, config, " +
 			"what does the note say, show a note, open a note, get a saved value, read a setting, what is stored under a key, what did i set it to, " +
 			"value of a variable, tell me what i saved there",
 		Errors: []kernel.ErrorDefinition{

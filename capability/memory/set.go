@@ -43,7 +43,7 @@ var set = kernel.DefineCommand[setInput, kernel.Raw](kernel.Definition{
 	Emits:   changed,
 	Presentation: kernel.Presentation{
 		Title: "Set a value",
-		Words: "remember, take a note, jot down, note, put, save, write down, keep, kv, storage, store, cache, redis, db, database, state, variable, " +
+		Words: "remember, take a note, jot down, note, put, save, write down, keep, kv, storage, store, cache, redis, db, database, variable, " +
 			"setting, config, don't forget this, keep this in mind, bear in mind, make a note of it, add a note, create a note, change a note, " +
 			"update a note, save a setting, change a setting, save it for later, note to self, remember my preference, overwrite a value",
 		Stdin: "value", Result: "Set {request.key}[ (version {revision})][. {note}]",

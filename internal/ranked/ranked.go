@@ -263,6 +263,9 @@ func (x *Index) byWords(terms []term) []matched {
 		add := func(word string, factor float64) {
 			found := x.postings[word]
 			rarity := math.Log(1 + float64(x.documents)/(0.5+float64(len(found))))
+			if factor == asPrefix && rarest > 0 { // a rare word that only begins with the term isn't worth more than the term
+				rarity = min(rarity, rarest)
+			}
 			rarest = max(rarest, rarity)
 			bonus += factor * rarity * (saturation + 1)
 			for _, p := range found {
@@ -278,7 +281,9 @@ func (x *Index) byWords(terms []term) []matched {
 				}
 			}
 		}
-		add(t.word, 1)
+		if len(x.postings[t.word]) > 0 {
+			add(t.word, 1)
+		}
 		if t.begins() {
 			n, _ := slices.BinarySearch(x.words, t.word)
 			for ; n < len(x.words) && strings.HasPrefix(x.words[n], t.word); n++ {
