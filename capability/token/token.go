@@ -353,7 +353,7 @@ var revoke = kernel.DefineCommand[nameInput, revokeOutput](kernel.Definition{
 	Input:   schema.Input[nameInput]().Example(`{"name":"ci"}`),
 	Presentation: kernel.Presentation{
 		Title: "Revoke a token",
-		Words: "delete a token, ban, block, lock out, log out, kick somebody out, take access away, remove a user, delete an api key, disable a key, " +
+		Words: "delete a token, ban, block, lock out, log out, kick someone out, take access away, remove a user, delete an api key, disable a key, " +
 			"should no longer get in, block a user, cut off access",
 		Result: "The token {request.name} is no longer accepted",
 		Errors: []kernel.ErrorDefinition{
