@@ -353,7 +353,7 @@ var revoke = kernel.DefineCommand[nameInput, revokeOutput](kernel.Definition{
 	Input:   schema.Input[nameInput]().Example(`{"name":"ci"}`),
 	Presentation: kernel.Presentation{
 		Title: "Revoke a token",
-		Words: "delete a token, ban, block, lock out, log out, kick somebody out, take access away, remove a user, delete an api key, disable a key, " +
+		Words: "delete a token, ban, block, lock out, log out, kick someone out, take access away, remove a user, delete an api key, disable a key, " +
 			"should no longer get in, block a user, cut off access",
 		Result: "The token {request.name} is no longer accepted",
 		Errors: []kernel.ErrorDefinition{
@@ -419,7 +419,7 @@ type listOutput struct {
 var list = kernel.DefineQuery[struct{}, listOutput](kernel.Definition{
 	Type:    "Token.List",
 	Summary: "List the tokens and what each of them may do.",
-	Presentation: kernel.Presentation{Title: "List tokens", Words: "api keys, who may do what, users, accounts, who can get in, who has access, which keys exist, list users, all api keys, " +
+	Presentation: kernel.Presentation{Title: "List tokens", Words: "api keys, who may do what, users, accounts, who can get in, who has access, which keys exist, list users, who can log in, all api keys, " +
 		"which programs may get in, which tokens are there, who is allowed in, show all accounts", Columns: listColumns},
 	Behavior:  kernel.Behavior{Reaches: []kernel.Reach{kernel.ToTokens}},
 	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},

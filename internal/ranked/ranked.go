@@ -148,6 +148,10 @@ const (
 	asPrefix  = 0.4
 )
 
+// asWord is what the nearness of a text of one word counts for a query of several: such a text is near to whatever has
+// that word.
+const asWord = 0.8
+
 // A term is a word of a query.
 type term struct {
 	word, shown string // the word as it is compared, and as it was written
@@ -204,9 +208,11 @@ func (x *Index) Search(ctx context.Context, m *Meaning, q Query) (found Found, e
 			}
 		}
 	}
+	// A document with all the words that are left of a sentence doesn't have the whole sentence.
+	whole := len(near) == 0 || len(terms) == len(split(q.Text)) || len(Names(q.Text)) > 0
 	worded, keys := make([]Worded[int], len(words)), make([]int, len(near))
 	for i, w := range words {
-		worded[i] = Worded[int]{w.document, w.cover, w.exact}
+		worded[i] = Worded[int]{w.document, w.cover, w.exact && whole}
 	}
 	for i, n := range near {
 		keys[i] = n.document
@@ -326,8 +332,12 @@ func (x *Index) byMeaning(ctx context.Context, m *Meaning, query string) (found 
 			x.vectors.Store(v)
 		}
 	}
+	sentence := strings.Contains(about, " ")
 	for i, d := range v.list {
 		n := cosine(asked[0], d)
+		if sentence && !strings.Contains(x.about[i], " ") {
+			n = Rounded(n * asWord)
+		}
 		switch last := len(found) - 1; {
 		case n < MinNear:
 		case last >= 0 && found[last].document == x.aboutOf[i]:
