@@ -42,7 +42,7 @@ func (v View) Instead(t message.Type, needs []Need) string {
 	for s := range v.Syscalls() {
 		if s.Provider == BuiltIn {
 			for called := range strings.SplitSeq(s.Words, ",") {
-				if words := ranked.Words(called); len(words) == 1 {
+				if words := ranked.Words(called); len(words) == 1 && !strings.Contains(strings.TrimSpace(called), " ") {
 					names[s.Type] = append(names[s.Type], words[0])
 				}
 			}

@@ -45,7 +45,7 @@ var Ping = kernel.Syscall{
 		Output:  schema.Output[pingData](),
 		Presentation: kernel.Presentation{
 			Title:   "Ping",
-			Words:   "alive, are you there, hello, are you alive, still there, is anyone there, does it answer, sign of life, round trip",
+			Words:   "alive, are you there, hello, are you alive, still there, is someone there, does it answer, sign of life, round trip",
 			Aliases: []message.Type{"Syscall.Ping"},
 		},
 		Behavior: kernel.Behavior{Short: true},

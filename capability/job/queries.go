@@ -128,7 +128,7 @@ var status = kernel.DefineQuery[idInput, Info](kernel.Definition{
 	Presentation: kernel.Presentation{
 		Title: "Show how far a job is",
 		Words: "progress of a job, is it done, is it finished, how long, why a job has not started, is the job still running, how far along is it, " +
-			"what is the job doing, why did the job fail, is my task done, percentage done, is it stuck, what's up with the job, state of a task, " +
+			"what is the job doing, why did the job fail, is my task done, percentage done, is it stuck, what's up with the job, how is a task doing, " +
 			"when does it run next",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "no job that the caller sees has this id"},

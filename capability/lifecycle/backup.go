@@ -50,7 +50,7 @@ var backup = kernel.DefineQuery[BackupInput, Backup](kernel.Definition{
 	Emits:   []kernel.EventDefinition{{Type: backedUp, Summary: "The next part of the backup: {offset, data}, the data in base64."}},
 	Presentation: kernel.Presentation{
 		Title: "Back up everything",
-		Words: "dump, snapshot, export the state, copy all data, save everything, make a backup, copy of the whole state, archive all data, " +
+		Words: "dump, snapshot, export the state, copy all data, save everything, make a backup, in case the disk breaks, copy of the whole system, archive all data, " +
 			"download all my data, take a snapshot, export everything",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the caller reaches only a part of the memory or of the files"},

@@ -138,7 +138,7 @@ var status = kernel.DefineQuery[nothing, Status](kernel.Definition{
 		Title: "Show the kernel's status",
 		Words: "health, status, version, uptime, info, load, is it running, diagnosis, all is well, how are you doing, is everything ok, " +
 			"which version is this, how long has it been up, how busy is it, how much memory it uses, who is connected, which port, " +
-			"is the server healthy, state of the system",
+			"is the server healthy, condition of the system",
 	},
 	Behavior:  kernel.Behavior{Volatile: []string{"*"}}, // the figures are about this moment
 	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},

@@ -381,7 +381,7 @@ var show = kernel.DefineQuery[nameInput, serverInfo](kernel.Definition{
 	Presentation: kernel.Presentation{
 		Title: "Show an MCP server",
 		Words: "inspect a server, its tools, which tools does this server have, details of a server, what can this mcp server do, " +
-			"why does the server not work, state of an integration, is the plugin connected",
+			"why does the server not work, problems of an integration, is the plugin connected",
 		Errors: []kernel.ErrorDefinition{{Code: 404, When: "no server has this name"}},
 	},
 	Behavior:  kernel.Behavior{Reaches: []kernel.Reach{kernel.ToProgram}, Volatile: []string{"state", "starts", "error"}},

@@ -40,7 +40,7 @@ var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
 	Presentation: kernel.Presentation{
 		Title: "List keys",
 		Words: "ls, dir, kv, storage, store, note, setting, config, all my notes, show me my notes, everything that is stored, " +
-			"which notes do i have, what have i saved, what notes are there, names of all keys, how many notes, browse my notes, " +
+			"which notes do i have, what have i saved, what notes are there, names of all keys, how many notes, browse my notes, overview of my notes, " +
 			"which settings are stored, list my notes, everything you remember",
 		Columns:   []string{"KEY {.}"},
 		Arguments: []string{"prefix"},

@@ -31,7 +31,7 @@ var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
 	Summary: "List the notifications that are not marked as seen, newest first.",
 	Presentation: kernel.Presentation{
 		Title: "List notifications",
-		Words: "unseen notifications, alerts, inbox, which notifications do i have, new notifications, any alerts for me, show my notifications, " +
+		Words: "unseen notifications, alerts, inbox, which notifications do i have, new notifications, any alerts for me, did i get an alert, show my notifications, " +
 			"unread alerts, did a notification come in",
 		Columns: []string{"ID {id}", "SENT {at:clock}", "FROM {from}", "TEXT {title}: {text} | {text}"},
 	},

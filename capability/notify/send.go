@@ -41,7 +41,7 @@ var send = kernel.DefineCommand[sendInput, sendOutput](kernel.Definition{
 	Presentation: kernel.Presentation{
 		Title: "Notify a person",
 		Words: "remind, reminder, alert, tell me, let me know, text me, send a message to a person, send a notification, push, ping me, inform the user, " +
-			"drop me a line, give me a heads up, let a person know, alert me, tell someone that something happened, pop up a message",
+			"drop me a line, give me a heads up, let a person know, alert me, tell a person that something happened, pop up a message",
 		Result:    "Sent to {to} | Sent; it is listed until it was seen: kernos notify seen {id}",
 		Arguments: []string{"text"}, Stdin: "text",
 		Errors: []kernel.ErrorDefinition{

@@ -111,7 +111,7 @@ var targets = kernel.DefineQuery[struct{}, targetsOutput](kernel.Definition{
 	Summary: "List the targets of notifications outside that the owner has configured, without their addresses.",
 	Presentation: kernel.Presentation{
 		Title: "List targets of notifications",
-		Words: "webhooks, ntfy topics, where do notifications go, which phones get alerts, list webhooks, which targets are set up, who gets notifications, " +
+		Words: "webhooks, ntfy topics, where do notifications go, which phones are set up, list webhooks, which targets are set up, who gets notifications, " +
 			"where are alerts sent",
 		Columns: []string{"NAME {name}", "KIND {kind}"},
 	},

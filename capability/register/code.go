@@ -105,7 +105,7 @@ var unregister = kernel.DefineCommand[unregisterInput, unregisterOutput](kernel.
 	Presentation: kernel.Presentation{
 		Title: "Remove a syscall of your own",
 		Words: "delete code, uninstall, stop serving, get rid of my tool, delete a tool, delete a function, remove a script, drop a custom tool, " +
-			"take a tool down, undeploy, remove my code",
+			"take a tool down, don't need my tool any more, undeploy, remove my code",
 		Result:  "Removed {request.name}{?unregistered}",
 		Failure: "nothing was removed: no code is registered under this name; kernos ls lists the syscalls{!unregistered}",
 		Errors:  []kernel.ErrorDefinition{{Code: 403, When: "the code belongs to another caller"}},

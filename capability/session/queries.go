@@ -81,7 +81,7 @@ var get = kernel.DefineQuery[sessionInput, Info](kernel.Definition{
 	Summary: "Describe a session: its settings, its open turn, and what waits for a decision.",
 	Presentation: kernel.Presentation{
 		Title: "Show a session",
-		Words: "settings of a conversation, which model does this chat use, state of a conversation, is the assistant still answering, " +
+		Words: "settings of a conversation, which model does this chat use, status of a conversation, is the assistant still answering, " +
 			"what does the chat wait for, how much did the chat cost, tokens used by a conversation, rules of a session",
 		Errors: []kernel.ErrorDefinition{notFoundError},
 	},

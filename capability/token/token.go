@@ -419,7 +419,7 @@ type listOutput struct {
 var list = kernel.DefineQuery[struct{}, listOutput](kernel.Definition{
 	Type:    "Token.List",
 	Summary: "List the tokens and what each of them may do.",
-	Presentation: kernel.Presentation{Title: "List tokens", Words: "api keys, who may do what, users, accounts, who can get in, who has access, which keys exist, list users, all api keys, " +
+	Presentation: kernel.Presentation{Title: "List tokens", Words: "api keys, who may do what, users, accounts, who can get in, who has access, which keys exist, list users, who can log in, all api keys, " +
 		"which programs may get in, which tokens are there, who is allowed in, show all accounts", Columns: listColumns},
 	Behavior:  kernel.Behavior{Reaches: []kernel.Reach{kernel.ToTokens}},
 	Journaled: kernel.Journaled{Recording: kernel.InWorkflows},

@@ -38,7 +38,7 @@ var read = kernel.DefineQuery[readInput, readOutput](kernel.Definition{
 	Presentation: kernel.Presentation{
 		Title: "Read a file",
 		Words: "cat, open, open a file, show what is in a file, contents of a file, file, fs, filesystem, disk, path, document, type out, show a file, " +
-			"read a document, what does the file say, print a text file, look inside a file, view a file, display a document, load a file, " +
+			"read a document, what does the file say, print a text file, look inside a file, what is inside a file, view a file, display a document, load a file, " +
 			"let me see the file",
 		Errors: []kernel.ErrorDefinition{
 			{Code: 404, When: "the file doesn't exist"},

@@ -204,10 +204,11 @@ func (x *Index) Search(ctx context.Context, m *Meaning, q Query) (found Found, e
 			}
 		}
 	}
+	// A document with all the words that are left of a sentence doesn't have the whole sentence.
+	whole := len(near) == 0 || len(terms) == len(split(q.Text)) || len(Names(q.Text)) > 0
 	worded, keys := make([]Worded[int], len(words)), make([]int, len(near))
-	request := len(split(q.Text)) > len(terms) && len(Names(q.Text)) == 0 // it says more than its words
 	for i, w := range words {
-		worded[i] = Worded[int]{w.document, w.cover, w.exact && !request}
+		worded[i] = Worded[int]{w.document, w.cover, w.exact && whole}
 	}
 	for i, n := range near {
 		keys[i] = n.document

@@ -62,6 +62,20 @@ func TestTheNearestTextCounts(t *testing.T) {
 	}
 }
 
+// What has all words that are left of a sentence doesn't come before what means the same.
+func TestALeftOverWordIsNotExact(t *testing.T) {
+	x := ranked.New([]ranked.Document{
+		{Texts: []ranked.Text{{Text: "Job.Start task task", Weight: 4}}, About: "bake bread"},
+		{Texts: []ranked.Text{{Text: "Job.Status task", Weight: 1}}, About: "what does the task do"},
+	})
+	for query, want := range map[string]int{"task": 0, "what does the task do": 1} {
+		found, err := x.Search(t.Context(), ranked.NewMeaning(nil), ranked.Query{Text: query, Limit: 10})
+		if err != nil || len(found.Hits) == 0 || found.Hits[0].Document != want {
+			t.Errorf("%q: got %+v, %v", query, found.Hits, err)
+		}
+	}
+}
+
 func TestSearch(t *testing.T) {
 	x := ranked.New([]ranked.Document{
 		{Texts: []ranked.Text{{Text: "Weather.Report", Weight: 4}, {Text: "Report the weather of a city.", Weight: 2}}},
