@@ -210,13 +210,16 @@ func (d *directory) register(ctx context.Context, in registerInput) (registerOut
 		if err := d.schemas.Take(caller, def.compiledSize()); err != nil {
 			return registerOutput{}, err
 		}
+		s.join(c) // before it can be called
 		if err := d.registry.AddSyscall(module(def), kernel.Syscall{Definition: def.Definition, Handler: s.handle, Provenance: kernel.Provenance{Provider: kernel.Program}}); err != nil {
+			s.leave(c)
 			d.schemas.Give(caller, def.compiledSize())
 			return registerOutput{}, message.Errorf(409, "%s can't be registered: %v", def.Type, err)
 		}
 		d.services[def.Type] = s
+	} else {
+		s.join(c)
 	}
-	s.join(c)
 	c.types[def.Type] = request.Metadata // the cause of the event at the end of the connection
 	err = kernel.Publish(ctx, Registered, announcement(def.Type, s))
 	return d.registered(ctx, def.Type), err

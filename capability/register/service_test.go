@@ -48,6 +48,25 @@ func (p *program) work(name string) (done <-chan struct{}) {
 	return ended
 }
 
+// A syscall that can be found can be called: a call that comes while a program registers it is answered.
+func TestWhatIsFoundIsServed(t *testing.T) {
+	k := withModule(t, nil, nil)
+	p, caller := connect(t, k), connect(t, k)
+	done := p.work("served")
+	for i := range 200 {
+		name := fmt.Sprintf("Text.T%d", i)
+		p.send(strings.Replace(registration(name, ""), `"id":"register"`, fmt.Sprintf(`"id":"register-%d"`, i), 1))
+		for found := false; !found; {
+			got := caller.call(line("query", name, "call", `1`))
+			if found = !strings.Contains(got, "404"); found && got != `reply "served"` {
+				t.Fatalf("%s: %s", name, got)
+			}
+		}
+	}
+	p.close()
+	<-done
+}
+
 // Each request goes to the connection with the fewest to answer, in turn among equals.
 func TestLoadIsSpread(t *testing.T) {
 	k := withModule(t, nil, nil)

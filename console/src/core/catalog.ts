@@ -91,6 +91,9 @@ export function mayMean(module: string, method: string, typed: string): boolean 
   return `${module}.${method}`.includes(text) || typeName(module, method).toLowerCase().includes(text) || text.length > 2 && `${title}, ${words}`.toLowerCase().includes(text);
 }
 
+/** Whether what was typed is all of what people call a method. */
+export const isCalled = (module: string, method: string, typed: string) => `${called.value.get(wireName(module, method))?.words}`.split(", ").includes(typed.toLowerCase());
+
 /** What the document that describes the service says of a method. */
 export async function about(namespace: string, method: string): Promise<About> {
   const document = await description();

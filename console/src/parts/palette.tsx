@@ -1,12 +1,12 @@
 // The palette reaches every method, action and place by its name. Views add what they have.
 import { signal } from "@preact/signals";
-import { learnNames, mayMean, modules, titleOf, typeName, typeOf } from "../core/catalog";
+import { isCalled, learnNames, mayMean, modules, titleOf, typeName, typeOf } from "../core/catalog";
 import { browser, remedy } from "../core/door";
 import { recent } from "../core/recent";
 import { go, link } from "../core/route";
 import { useModal } from "./modal";
 
-export interface Entry { name: string; hint: string; mark?: string; recent?: boolean; run(): void }
+export interface Entry { name: string; hint: string; mark?: string; recent?: boolean; called?: boolean; run(): void }
 
 /** Finds entries for what was typed. Views register one, and may ask the kernel. */
 export type Finder = (text: string) => Entry[] | Promise<Entry[]>;
@@ -33,8 +33,8 @@ addFinder((typed) => {
   const last = recent();
   return modules.peek().flatMap((module) => module.methods
     .filter((method) => mayMean(module.namespace, method, typed))
-    .map((method) => ({ name: `${module.namespace}.${method}`, type: typeName(module.namespace, method), title: titleOf(module.namespace, method) }))
-    .map(({ name, type, title }): Entry => ({ name: type, hint: title ?? module.description, mark: "call", recent: last.has(name), run: () => go(link("call", name.split("."))) })));
+    .map((method) => ({ name: `${module.namespace}.${method}`, type: typeName(module.namespace, method), title: titleOf(module.namespace, method), called: isCalled(module.namespace, method, typed) }))
+    .map(({ name, type, title, called }): Entry => ({ name: type, hint: title ?? module.description, mark: "call", recent: last.has(name), called, run: () => go(link("call", name.split("."))) })));
 });
 
 addFinder((typed) => (typed ? browser.peek()?.hidden ?? [] : []).filter(({ method }) => `${method} ${typeOf(method)}`.toLowerCase().includes(typed.toLowerCase()))
@@ -45,7 +45,7 @@ async function find() {
   const found = await Promise.all([...finders].map(async ([finder, own]) => { try { return sign && sign !== own ? [] : await finder(typed); } catch { return []; } }));
   if (asked !== text.peek()) return; // more was typed meanwhile
   const wanted = typed.toLowerCase();
-  const rank = ({ name, recent }: Entry) => { const at = name.toLowerCase().indexOf(wanted); return name.toLowerCase() === wanted ? 0 : recent ? 1 : at === 0 ? 2 : at > 0 ? 3 : 4; };
+  const rank = ({ name, recent, called }: Entry) => { const at = name.toLowerCase().indexOf(wanted); return name.toLowerCase() === wanted ? 0 : recent ? 1 : at === 0 ? 2 : at > 0 ? 3 : called ? 4 : 5; };
   entries.value = found.flat().sort((a, b) => rank(a) - rank(b)).slice(0, most);
   at.value = 0;
 }
