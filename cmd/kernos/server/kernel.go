@@ -57,6 +57,7 @@ type Kernel struct {
 
 	mu     sync.Mutex
 	conn   *client.Client // nil if the last one is gone, or if the daemon has no place left for one
+	lost   error          // why the last one was left
 	full   error          // of a daemon that has no place left
 	away   error          // why the definitions answer in place of the daemon; nil unless they do
 	local  *daemon.Daemon // nil unless a kernel of the home is in this process
@@ -249,14 +250,26 @@ func (k *Kernel) way(ctx context.Context) (*client.Client, *daemon.Daemon, error
 	return k.conn, k.local, cmp.Or(err, k.full)
 }
 
-// drop closes a connection, unless another call has done so.
-func (k *Kernel) drop(gone *client.Client) error {
+// drop closes a connection that is gone, unless another call has done so.
+func (k *Kernel) drop(gone *client.Client, why error) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.conn != gone {
 		return nil
 	}
+	k.lost = why
 	return k.close()
+}
+
+// whyLost returns why the last connection was left, or nil if the kernel was closed: calls on it that are under way end when
+// one of them drops it.
+func (k *Kernel) whyLost() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
+		return nil
+	}
+	return k.lost
 }
 
 // isGone reports whether an error means that a kernel can no longer be asked.
@@ -274,13 +287,16 @@ func (k *Kernel) attempt(ctx context.Context, request func(*client.Client, *daem
 			return false, err
 		}
 		taken, err := request(conn, local)
+		if errors.Is(err, client.ErrClosed) {
+			err = cmp.Or(k.whyLost(), err)
+		}
 		if !isGone(err) {
 			k.mu.Lock()
 			k.answered = true
 			k.mu.Unlock()
 			return false, err
 		}
-		if failed := k.drop(conn); failed != nil {
+		if failed := k.drop(conn, err); failed != nil {
 			return false, errors.Join(err, failed)
 		}
 		return !taken, err
