@@ -30,9 +30,6 @@ func (st *stream) record(e *message.Error) {
 		m.Kind, m.Type = st.route.Syscall.Kind, st.route.Type
 	}
 	st.svc.k.RecordRefused(&m, st.from, e)
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.request = m.Metadata.ID
 }
 
 // unknown returns what answers a call of a method that does not exist.
