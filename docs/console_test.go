@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -15,6 +16,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"kernos/internal/testkit"
@@ -31,17 +33,9 @@ var notRun = map[string]string{
 }
 
 func TestConsole(t *testing.T) {
-	pages, err := filepath.Glob("*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	clients, err := filepath.Glob("clients/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	kernos := filepath.Dir(testkit.Program(t, "kernos/cmd/kernos"))
-	for _, page := range slices.Concat(pages, clients, []string{"../README.md"}) {
-		t.Run(filepath.Base(page), func(t *testing.T) {
+	for _, page := range append(pages(t), "../README.md") {
+		t.Run(page, func(t *testing.T) {
 			t.Parallel()
 			text, err := os.ReadFile(page)
 			if err != nil {
@@ -60,6 +54,21 @@ func TestConsole(t *testing.T) {
 	}
 }
 
+// pages returns the path of every page of this folder.
+func pages(t *testing.T) (all []string) {
+	t.Helper()
+	err := fs.WalkDir(os.DirFS("."), ".", func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && filepath.Ext(path) == ".md" {
+			all = append(all, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
 var block = regexp.MustCompile("(?ms)^```console\n(.*?)^```\n")
 
 // An example is one command of a block, and what it prints.
@@ -75,7 +84,8 @@ func (e *example) String() string {
 func examples(block string) (all []example) {
 	for line := range strings.Lines(block) {
 		typed, first := strings.CutPrefix(line, "$ ")
-		more, continues := strings.CutPrefix(line, "> ")
+		more, continues := strings.CutPrefix(line, ">")
+		more = strings.TrimPrefix(more, " ")
 		switch last := len(all) - 1; {
 		case first:
 			all = append(all, example{command: []string{strings.TrimSuffix(typed, "\n")}})
@@ -159,8 +169,8 @@ func (r *reader) try(text string) string {
 		return text
 	}
 	r.begin()
-	if len(all) == 1 && all[0].command[0] == "kernos serve" {
-		return r.compare(all, []string{r.serve()})
+	if len(all) == 1 && strings.HasSuffix(all[0].command[0], "kernos serve") {
+		return r.compare(all, []string{r.serve(all[0].command[0])})
 	}
 	if len(all) == 1 && all[0].command[0] == "kernos chat" {
 		return r.compare(all, []string{r.chat(all[0].output)})
@@ -188,9 +198,14 @@ func (r *reader) try(text string) string {
 	return r.compare(all, strings.Split(string(printed), mark)[1:])
 }
 
-// serve starts kernos serve, which keeps its terminal, and returns what it prints when it serves.
-func (r *reader) serve() string {
-	c := r.command("kernos", "serve")
+// serve starts what serves, which keeps its terminal, and returns what it prints when it serves. What begins with go is
+// typed in the repository.
+func (r *reader) serve(typed string) string {
+	c := r.command("bash", "--norc", "-c", "exec "+typed)
+	if strings.HasPrefix(typed, "go ") {
+		c.Dir, c.Env = "..", append(slices.Clone(r.env), goEnv(r.t)...)
+	}
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // go run waits for the program that an interrupt ends
 	stderr, err := c.StderrPipe()
 	if err != nil {
 		r.t.Fatal(err)
@@ -199,7 +214,7 @@ func (r *reader) serve() string {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() {
-		_ = c.Process.Signal(os.Interrupt)
+		_ = syscall.Kill(-c.Process.Pid, syscall.SIGINT)
 		_, _ = io.Copy(io.Discard, stderr)
 		_ = c.Wait()
 	})
@@ -214,8 +229,33 @@ func (r *reader) serve() string {
 	return printed.String()
 }
 
+// goEnv returns where Go has its caches, for a command whose home is another one.
+func goEnv(t *testing.T) (vars []string) {
+	t.Helper()
+	names := []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS", "CGO_ENABLED"}
+	values, err := exec.Command("go", append([]string{"env"}, names...)...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, value := range strings.Split(strings.TrimSuffix(string(values), "\n"), "\n") {
+		vars = append(vars, names[i]+"="+value)
+	}
+	return vars
+}
+
+// decision returns the key of the decision that an answer on a page shows.
+func decision(answer string) string {
+	switch {
+	case strings.Contains(answer, "    denied"):
+		return "d"
+	case strings.Contains(answer, "    allowed always"):
+		return "w"
+	}
+	return "a"
+}
+
 // chat types the inputs of a conversation on a terminal, the lines after >, and returns what it shows. What
-// asks is allowed, or denied if the page has it so.
+// asks is decided as the page has it.
 func (r *reader) chat(page string) string {
 	c := r.command("kernos", "chat")
 	c.Env = append(slices.Clone(c.Env), "TERM=xterm", "NO_COLOR=1", "KERNOS_MODEL_SERVERS=none")
@@ -229,10 +269,8 @@ func (r *reader) chat(page string) string {
 		x.When("the answer to "+input, func(screen string) bool {
 			return strings.Contains(screen, "> "+input+"\n\n") && (strings.Contains(screen, ready) || strings.Contains(screen, "a allow ·"))
 		})
-		if strings.Contains(x.Screen(), "a allow ·") && strings.Contains(answer, "    denied") {
-			x.Type("d")
-		} else if strings.Contains(x.Screen(), "a allow ·") {
-			x.Type("a")
+		if strings.Contains(x.Screen(), "a allow ·") {
+			x.Type(decision(answer))
 		}
 	}
 	x.Until(ready)

@@ -114,11 +114,10 @@ func (s *Scripts) edition(ctx context.Context, src *Source) (e edition, program 
 		Kind: cmp.Or(src.Kind, message.Kind(program.Kind)), Description: cmp.Or(strings.TrimSpace(src.Description), strings.TrimSpace(message.Clip(program.Description, 1024)), fmt.Sprintf("%s, which its code doesn't describe.", src.Name)),
 		Emits: src.Emits, Language: cmp.Or(src.Language, "ts"), Limits: src.Limits, SafeToRepeat: src.SafeToRepeat, Bytes: len(src.Code),
 	}
-	switch e.Kind {
-	case message.KindCommand, message.KindQuery:
-	case "":
-		return e, nil, message.Invalid("kind", "missing required field: kind; give it, or export it from the code: export const kind = \"query\"")
-	default:
+	if err := complete(e.Kind, src, program); err != nil {
+		return e, nil, err
+	}
+	if e.Kind != message.KindCommand && e.Kind != message.KindQuery {
 		return e, nil, message.Invalid("kind", "kind: the code exports %q, expected command or query", message.Clip(string(e.Kind), 64))
 	}
 	if e.Input, err = chooseSchema("inputSchema", "InputSchema", src.Input, jsontext.Value(program.InputSchema)); err != nil {
@@ -132,6 +131,31 @@ func (s *Scripts) edition(ctx context.Context, src *Source) (e edition, program 
 	}
 	e.Hash, err = e.fingerprint(src.Code)
 	return e, program, err
+}
+
+// complete checks that the registration or the code states what every syscall has. The error names all that is missing, and
+// the lines of code that state it.
+func complete(kind message.Kind, src *Source, program *engine.Program) error {
+	var fields, exports []string
+	for _, f := range []struct {
+		name, export string
+		stated       bool
+	}{
+		{"kind", `export const kind = "query";`, kind != ""},
+		{"inputSchema", `export const InputSchema = { type: "object" };`, src.Input != nil || program.InputSchema != nil},
+		{"outputSchema", `export const OutputSchema = { type: "object" };`, src.Output != nil || program.OutputSchema != nil},
+	} {
+		if !f.stated {
+			fields, exports = append(fields, f.name), append(exports, f.export)
+		}
+	}
+	switch len(fields) {
+	case 0:
+		return nil
+	case 1:
+		return message.Invalid(fields[0], "missing required field: %s; give it, or export it from the code: %s", fields[0], exports[0])
+	}
+	return message.Invalid(fields[0], "missing required fields: %s; give them, or export them from the code: %s", strings.Join(fields, ", "), strings.Join(exports, " "))
 }
 
 // choosePresentation returns the presentation that is given, or else the one that the code exports.
@@ -195,11 +219,8 @@ func Announcement(t message.Type, version string) []byte {
 }
 
 // chooseSchema returns a schema as it is written, without white space: the one that is given, or
-// else the one that the code exports. If there are both, they have to agree.
+// else the one that the code exports. There is at least one; if there are both, they have to agree.
 func chooseSchema(field, export string, given, exported jsontext.Value) (jsontext.Value, error) {
-	if given == nil && exported == nil {
-		return nil, message.Invalid(field, "%s: expected a JSON Schema here, or one that the code exports as %s", field, export)
-	}
 	if given == nil {
 		given = exported
 	}

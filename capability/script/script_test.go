@@ -206,7 +206,8 @@ func TestCodeThatIsRefused(t *testing.T) {
 		{code("Text.One", "query", "export const handler = () => 1", `,"version":"one"`), "422 …version…"},
 		{code("Text.One", "query", "export const handler = () => 1", `,"weights":{"9.0.0":1}`), `422 …Text.One has no version "9.0.0"; it has 1.0.0`},
 		{`{"name":"Text.One","code":"export const handler = () => 1","inputSchema":{},"outputSchema":{}}`, "422 …missing required field: kind; give it, or export it…"},
-		{`{"name":"Text.One","kind":"query","code":"export const handler = () => 1","inputSchema":{}}`, "422 …outputSchema: expected a JSON Schema here, or one that the code exports as OutputSchema"},
+		{`{"name":"Text.One","kind":"query","code":"export const handler = () => 1","inputSchema":{}}`, "422 …missing required field: outputSchema; give it, or export it from the code: export const OutputSchema = { type: \"object\" };"},
+		{`{"name":"Text.One","code":"export const handler = () => 1"}`, "422 …missing required fields: kind, inputSchema, outputSchema; give them, or export them from the code: export const kind = \"query\"; export const InputSchema = …"},
 		{`{"name":"Text.One","kind":"query","code":"export const InputSchema = {type: 'string'}; export const handler = () => 1","inputSchema":{},"outputSchema":{}}`, "422 …inputSchema differs from the InputSchema that the code exports; leave one of them out"},
 		{code("Text.One", "query", "export const handler = () => 1", `,"emits":[{"type":"Syscall.Registered"}]`), "403 …"},
 	} {

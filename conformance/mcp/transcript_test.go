@@ -19,12 +19,41 @@ import (
 	"kernos/internal/testkit"
 )
 
-var update = flag.Bool("update", false, "write the transcript into the README")
+var update = flag.Bool("update", false, "write the transcripts into their pages")
 
-// TestTranscript is the first screen of the README: a client of which the configuration was written by
-// kernos mcp install starts what it says, and a model that is played by this test gets memory, a sealed
-// secret and a tool that it has written itself. The calls, the answers and the log are what they are.
-func TestTranscript(t *testing.T) {
+// TestTranscriptOfTheMemory is what the README shows: a client whose configuration was written by kernos mcp install starts
+// what that says, a model that this test plays remembers something, and another client knows it.
+func TestTranscriptOfTheMemory(t *testing.T) {
+	s := &screen{t: t, hide: strings.NewReplacer()}
+	p := newPerson(t, s)
+	p.types("kernos mcp install claude-code --yes > /dev/null", "kernos mcp install claude-code --yes")
+	s.line("…")
+	claude := p.start(t, "claude-code")
+	s.says("you", "Remember in kernos that releases go out on Thursdays.")
+	claude.calls("Memory_Set", `{"key":"notes/releases","value":"Releases go out on Thursdays."}`)
+	claude.end()
+
+	s.says("", "The next day, in Codex:")
+	p.types("kernos mcp install codex --yes > /dev/null", "kernos mcp install codex --yes")
+	s.line("…")
+	codex := p.start(t, "codex")
+	s.says("you", "When do releases go out?")
+	codex.calls("Memory_Get", `{"key":"notes/releases"}`)
+	codex.end()
+
+	s.says("", "Who did what?")
+	p.types(callers("--type 'Memory.*'"), "")
+	s.compare("../../README.md")
+}
+
+// callers is a command that prints which callers have called what, of the messages that a flag of kernos log selects.
+func callers(which string) string {
+	return "kernos log " + which + " --kind command --kind query --jq '[.record.principal, .kind, .type] | join(\" \")'"
+}
+
+// TestTranscriptOfATool is what the tutorial about tools begins with: a model that this test plays uses a sealed secret, and
+// writes a tool, which another client calls. The calls, the answers and the log are what they are.
+func TestTranscriptOfATool(t *testing.T) {
 	const secret = "sk-live-4711"
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer "+secret {
@@ -37,16 +66,13 @@ func TestTranscript(t *testing.T) {
 	s := &screen{t: t, hide: strings.NewReplacer(service.URL, "https://deploys.example.com", strings.TrimPrefix(service.URL, "http://"), "deploys.example.com")}
 	p := newPerson(t, s)
 
-	p.types("kernos mcp install claude-code --yes > /dev/null", "kernos mcp install claude-code --yes")
-	s.line("…")
+	p.prints("kernos mcp install claude-code --yes")
 	if err := os.WriteFile(filepath.Join(p.home, "deploys.key"), []byte(secret), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p.types("kernos memory set vault/deploys --value $(kernos crypto seal plaintext=@deploys.key --for "+strings.TrimPrefix(service.URL, "http://")+" -r)", "")
+	p.types("kernos secret set deploys --for "+strings.TrimPrefix(service.URL, "http://")+" < deploys.key", "")
 
 	claude := p.start(t, "claude-code")
-	s.says("you", "Remember that releases go out on Thursdays.")
-	claude.calls("Memory_Set", `{"key":"notes/releases","value":"Releases go out on Thursdays."}`)
 	s.says("you", "What is live? The key of https://deploys.example.com is in vault/deploys.")
 	key := claude.calls("Memory_Get", `{"key":"vault/deploys"}`)
 	if strings.Contains(key, secret) || !strings.Contains(key, "pwenc:v2:") {
@@ -67,23 +93,21 @@ export async function handler() {
 		"inputSchema": map[string]any{"type": "object"}, "outputSchema": map[string]any{"type": "object"}, "code": code}}))
 	claude.end()
 
+	p.prints("kernos mcp install codex --yes")
 	s.says("", "The next day, in Codex:")
-	p.types("kernos mcp install codex --yes > /dev/null", "kernos mcp install codex --yes")
-	s.line("…")
 	codex := p.start(t, "codex")
-	s.says("you", "When do releases go out, and is one live?")
-	codex.calls("Memory_Get", `{"key":"notes/releases"}`)
+	s.says("you", "Which version is live?")
 	if got := codex.calls("Deploys_Live", `{}`); !strings.Contains(got, "2.4.1") {
 		t.Errorf("the tool says %s", got)
 	}
 	codex.end()
 	s.says("", "What has Codex done?")
-	p.types("kernos log --principal codex --json | jq -r 'select(.kind != \"reply\") | [.record.principal, .kind, .type] | join(\" \")'", "")
+	p.types(callers("--principal codex"), "")
 
 	if text := p.prints("kernos log -n 1000 --json"); strings.Contains(text, secret) {
 		t.Error("the secret is in the journal")
 	}
-	s.compare("../../README.md")
+	s.compare("../../docs/tutorial/schedule.md")
 }
 
 func mustJSON(t *testing.T, v any) string {
