@@ -78,8 +78,9 @@ var check = kernel.DefineCommand[checkInput, checkOutput](kernel.Definition{
 		Title: "Test a model",
 		Words: "try a model, is it up, is it working, connection, does my model work, is the provider reachable, the model doesn't answer, " +
 			"is my api key accepted, how fast is a model, check a model's connection, test an api key",
-		Result: "{model} answers; all of it took {total} ms",
-		Errors: generate.Errors,
+		Arguments: []string{"model"},
+		Result:    "{model} answers; all of it took {total} ms",
+		Errors:    generate.Errors,
 	},
 	Behavior: kernel.Behavior{
 		Runs:     kernel.Slow,
