@@ -38,8 +38,10 @@ import (
 )
 
 const (
-	magic   = "KERNOS BACKUP\n"
-	version = 1
+	magic = "KERNOS BACKUP\n"
+
+	// Since version 2, entries may have forms that versions of kernos before 0.20.0 take for damage.
+	version = 2
 
 	zstdMagic = "\x28\xB5\x2F\xFD" // the first bytes of a Zstandard stream
 
@@ -242,8 +244,8 @@ func (a *Reader) header() error {
 	if err := json.Unmarshal(text, &a.Header); err != nil {
 		return fmt.Errorf("%w: its header can't be read: %w", errDamaged, err)
 	}
-	if a.Header.Version != version {
-		return fmt.Errorf("the backup has version %d, and this kernos reads version %d; use the kernos %s that made it, or a newer one", a.Header.Version, version, visible.Text(a.Header.Kernos))
+	if a.Header.Version < 1 || a.Header.Version > version {
+		return fmt.Errorf("the backup has version %d, and this kernos reads versions up to %d; use the kernos %s that made it, or a newer one", a.Header.Version, version, visible.Text(a.Header.Kernos))
 	}
 	if origin, err := store.ParseOrigin(string(a.Header.Origin)); err != nil || origin != a.Header.Origin || visible.Text(string(origin)) != string(origin) {
 		return fmt.Errorf("%w: its origin %s is invalid", errDamaged, visible.Text(string(a.Header.Origin)))

@@ -235,7 +235,8 @@ func pad(i int) string {
 
 func TestMigration(t *testing.T) {
 	dir := t.TempDir()
-	e := mustOpen(t, dir, nil)
+	first := schema{version: 1, kernos: "0.2.0"}
+	e := mustOpen(t, dir, &Options{schema: &first})
 	set(t, e, "m/1", "one")
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
@@ -266,6 +267,21 @@ func TestMigration(t *testing.T) {
 	old := schema{version: 9, kernos: "2", migrations: map[uint64]func(*crdb.DB, *crdb.Batch) error{8: nil}}
 	_, err = Open(dir, &Options{schema: &old})
 	fails(t, err, 500, "too old")
+}
+
+// A store that an earlier kernos has made is opened, and that kernos refuses it from then on.
+func TestAnEarlierKernosRefusesAStoreOfThisOne(t *testing.T) {
+	dir := t.TempDir()
+	first := schema{version: 1, kernos: "0.2.0"}
+	for _, opts := range []*Options{{schema: &first}, nil} {
+		e := mustOpen(t, dir, opts)
+		set(t, e, "m/1", "one")
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := Open(dir, &Options{schema: &first})
+	fails(t, err, 503, "use kernos 0.20.0 or later")
 }
 
 func FuzzSchema(f *testing.F) {

@@ -32,8 +32,13 @@ type schema struct {
 }
 
 // current returns the schema of this engine. Version 1: a value is stored after its revision,
-// a uvarint.
-func current() *schema { return &schema{version: 1, kernos: "0.2.0"} }
+// a uvarint. Version 2: nothing moves, but what is stored may have forms that earlier versions
+// of kernos take for damage, such as records of messages with metadata that they don't know.
+func current() *schema {
+	return &schema{version: 2, kernos: "0.20.0", migrations: map[uint64]func(*crdb.DB, *crdb.Batch) error{
+		1: func(*crdb.DB, *crdb.Batch) error { return nil },
+	}}
+}
 
 func (s schema) encode() []byte {
 	return append(binary.AppendUvarint(nil, s.version), s.kernos...)
