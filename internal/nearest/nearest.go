@@ -41,10 +41,14 @@ func Names(name string, candidates []string) []string {
 	var near []candidate
 	folded := fold(name)
 	limit := max(1, len(folded)/3)
+	letters := count(folded)
 	for _, c := range candidates {
 		other := fold(c)
 		if d := len(other) - len(folded); d > limit || d < -limit {
 			continue
+		}
+		if letters.differ(other) > max(limit, 2) {
+			continue // most candidates end here: the distance costs twenty times as much
 		}
 		d := levenshtein.ComputeDistance(folded, other)
 		if (d <= limit || d == 2 && swapped(folded, other)) && d < max(len(folded), len(other)) {
@@ -61,6 +65,30 @@ func Names(name string, candidates []string) []string {
 		names = append(names, c.name)
 	}
 	return names
+}
+
+// letters has how often each letter is in a name. Some letters share a count.
+type letters [64]int16
+
+func count(name string) (l letters) {
+	for _, r := range name {
+		l[r%rune(len(l))]++
+	}
+	return l
+}
+
+// differ returns a number of letters that are wrong at least if a name was meant by another one: those that the one has and the
+// other has not, in any order.
+func (l letters) differ(other string) int {
+	for _, r := range other {
+		l[r%rune(len(l))]--
+	}
+	missing, extra := 0, 0
+	for _, n := range l {
+		missing += int(max(n, 0))
+		extra -= int(min(n, 0))
+	}
+	return max(missing, extra)
 }
 
 // swapped reports whether two names have the same letters.
@@ -82,6 +110,9 @@ func Lists(words, word string) bool {
 
 // fold returns the letters and digits of a name, in lower case.
 func fold(name string) string {
+	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789") == "" {
+		return name
+	}
 	return strings.Map(func(r rune) rune {
 		if r < utf8.RuneSelf && !unicode.IsLetter(r) && !unicode.IsDigit(r) {
 			return -1

@@ -1,8 +1,12 @@
 package nearest_test
 
 import (
+	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/agnivade/levenshtein"
 
 	"kernos/internal/nearest"
 )
@@ -80,6 +84,28 @@ func TestBestGuessesWhereNamesDoesNot(t *testing.T) {
 	for name, want := range map[string]string{"tree_destory": "tree_delete", "tree_gte": "tree_get", "TREE_GET": "tree_get", "defragment": "", "": ""} {
 		if got := nearest.Best(name, methods); got != want {
 			t.Errorf("%q: got %q, want %q", name, got, want)
+		}
+	}
+}
+
+// Names is as if the distance of each candidate were computed: what it passes over is too far in any order of the letters.
+func TestNamesPassesOverNothingThatIsNear(t *testing.T) {
+	const name = "memory.get"
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		near := []byte(name)
+		for range 3 { // a third of the letters, and "." doesn't count
+			switch i := random.IntN(len(near)); random.IntN(3) {
+			case 0:
+				near[i] = byte('a' + random.IntN(26))
+			case 1:
+				near = slices.Insert(near, i, byte('a'+random.IntN(26)))
+			default:
+				near = slices.Delete(near, i, i+1)
+			}
+		}
+		if d := levenshtein.ComputeDistance("memoryget", strings.ReplaceAll(string(near), ".", "")); d <= 3 && len(nearest.Names(name, []string{string(near)})) != 1 {
+			t.Errorf("%s is at distance %d of %s, and isn't named", near, d, name)
 		}
 	}
 }
