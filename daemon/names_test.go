@@ -1,11 +1,13 @@
 package daemon
 
 import (
+	"context"
 	"strings"
 	"testing"
 
 	"kernos/kernel"
 	"kernos/message"
+	"kernos/schema"
 )
 
 // A mounted server may have other tools when it is next asked, and programs bring their syscalls themselves: a word is known to
@@ -17,7 +19,7 @@ func TestNamesThatAreRemembered(t *testing.T) {
 	}
 	for name, by := range map[message.Type]kernel.Provider{"Files.Read": kernel.Mounted, "Files.Find": kernel.Mounted, "Text.Count": kernel.Code, "Note.Take": kernel.Program} {
 		module := kernel.Module{Name: strings.ToLower(name.Domain()), Version: "1.0.0", Summary: "Test."}
-		s := kernel.Syscall{Definition: kernel.Definition{Type: name, Kind: message.KindQuery, Summary: "Test."}, Provenance: kernel.Provenance{Provider: by}}
+		s := kernel.Syscall{Definition: kernel.Definition{Type: name, Kind: message.KindQuery, Summary: "Test.", Input: schema.Any, Output: schema.Any}, Handler: func(context.Context, message.Message, kernel.Emit) {}, Provenance: kernel.Provenance{Provider: by}}
 		if err := r.AddSyscall(module, s); err != nil {
 			t.Fatal(err)
 		}
