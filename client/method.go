@@ -45,7 +45,8 @@ func (m *Method) Validate(params json.RawMessage) error {
 	if err := scan.Text(params); err != nil {
 		return &schema.Invalid{Problems: []schema.Problem{{Text: "the parameters are not JSON: " + err.Error()}}}
 	}
-	return m.schema.Validate(params)
+	_, _, invalid := m.schema.Meant(params)
+	return invalid
 }
 
 // Example returns parameters that the method takes: what is required, and a value for each

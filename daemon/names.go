@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"kernos/internal/durable"
@@ -15,6 +17,10 @@ import (
 // Names of syscalls are remembered while no daemon runs, so that a wrong word of a command line starts none.
 
 func (h Home) namesFile() string { return filepath.Join(h.State(), "names.json") }
+
+// AnyMethod stands in [Home.Names] for the methods of a module that may have others by now, such as Files.*: a mounted server has
+// the tools that it lists when it is next asked.
+const AnyMethod = "*"
 
 // Names returns the types of the syscalls that the last daemon had when it ended, without those of programs, which have to
 // register again; before the first daemon, those of kernos itself. They aren't known while a daemon runs, after one that was killed, and if the
@@ -100,6 +106,10 @@ func namesIn(r *kernel.Registry) (names []string) {
 		if s.Provider != kernel.Program {
 			names = append(names, string(s.Type))
 		}
+		if domain, _, ok := strings.Cut(string(s.Type), "."); ok && s.Provider == kernel.Mounted {
+			names = append(names, domain+"."+AnyMethod)
+		}
 	}
-	return names
+	slices.Sort(names)
+	return slices.Compact(names)
 }

@@ -179,13 +179,14 @@ func TestScoreIsBM25(t *testing.T) {
 	}
 }
 
-// A word finds the other forms of it, after itself. What is written as a name or a code is meant as it stands.
+// A word finds the other forms of it, after itself, and the words that put the request count for nothing. What is written as a name or a code is meant as it stands.
 func TestWordsFindTheirForms(t *testing.T) {
 	j := open(t, memory(t), nil)
 	for i, text := range []string{"nothing here", "the seal is broken", "sealing failed", "sealed twice", "errors", "an error", "seal_ed"} {
 		j.Record(in(query(message.ID(fmt.Sprint(i)), "Ping", fmt.Sprintf("%q", text))))
 	}
 	j.Record(in(query("7", "Crypto.Seal", "{}")))
+	j.Record(in(query("8", "Ping", `"a show that is related"`)))
 	for words, want := range map[string]string{
 		"sealing":        "2 7 6 3 1",
 		"sealed":         "3 7 6 2 1",
@@ -193,6 +194,10 @@ func TestWordsFindTheirForms(t *testing.T) {
 		"sealing errors": "4 5 2 7 6 3 1",
 		"sealing_errors": "4 2",
 		"seal_ed":        "6 7 1",
+		// Words that put the request aren't searched for; elsewhere they are.
+		"show me all errors related to sealing": "4 5 2 7 6 3 1",
+		"a related show":                        "8",
+		"show me":                               "8",
 	} {
 		if got := strings.Join(find(t, j, SearchQuery{Words: words}), " "); got != want {
 			t.Errorf("%s: got %s, want %s", words, got, want)

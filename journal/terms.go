@@ -12,13 +12,33 @@ import (
 	"kernos/store"
 )
 
-// telling returns the words of a query without those that occur in texts about everything, if there are others.
-func telling(words [][]byte) [][]byte {
-	common := func(w []byte) bool { return ranked.Common(string(w)) }
-	if !slices.ContainsFunc(words, func(w []byte) bool { return !common(w) }) {
-		return words
+// telling returns the words of a query without those that put it as a request, and those that occur in texts about everything, if there
+// are others.
+func telling(asked [][]byte) [][]byte {
+	var left [][]byte
+	for i, w := range asked {
+		if !ranked.Common(string(w)) && !asks(asked[i:]) {
+			left = append(left, w)
+		}
 	}
-	return slices.DeleteFunc(words, common)
+	if left == nil {
+		return asked
+	}
+	return left
+}
+
+// asks reports whether a word puts a request: show me, related to.
+func asks(words [][]byte) bool {
+	if len(words) < 2 {
+		return false
+	}
+	switch string(words[0]) {
+	case "show", "find", "give", "tell", "get", "list":
+		return string(words[1]) == "me"
+	case "related", "relating":
+		return string(words[1]) == "to"
+	}
+	return false
 }
 
 // hasWords is which words of the query a message has, with a bit for each: [words.OfQuery] returns at most 32.

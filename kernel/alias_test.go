@@ -48,7 +48,7 @@ func TestAnswersNameParametersThatWereRenamed(t *testing.T) {
 	if _, text := kerneltest.ReadError(t, answer); text != "Schema validation failed: unknown field: tpyo (it may have name, payload)" {
 		t.Error(text)
 	}
-	data, note := k.Renamed("Test.Start", []byte(`{"type":"a"}`))
+	data, note := k.Meant("Test.Start", []byte(`{"type":"a"}`))
 	if string(data) != `{"name":"a"}` || note != "'type' was read as 'name'" {
 		t.Errorf("%s, %s", data, note)
 	}

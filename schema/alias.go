@@ -9,31 +9,7 @@ import (
 	"kernos/internal/jsonvalue"
 )
 
-// A Renaming is a member of a value that was read under another name.
-type Renaming struct{ From, To string }
-
-// Rename returns a value that doesn't fit the schema, with the members that it has under other names renamed, and what
-// was renamed. The other names of a member are in the tag of its field:
-//
-//	Name message.Type `json:"name" aliases:"type"`
-//
-// No member that the value has is overwritten. If the value doesn't fit then either, nothing is renamed, and invalid is what
-// is wrong besides the names.
-func (s *Schema) Rename(value json.RawMessage) (renamed json.RawMessage, all []Renaming, invalid error) {
-	if s.goType == nil {
-		return value, nil, nil
-	}
-	renamed = rename(s.goType, value, &all)
-	if all == nil {
-		return value, nil, nil
-	}
-	if invalid = s.Validate(renamed); invalid != nil {
-		return value, nil, invalid
-	}
-	return renamed, all, nil
-}
-
-// rename renames the members of a value of a Go type, at any depth.
+// rename renames the members of a value of a Go type that came under other names, at any depth, and lists them. It overwrites no member.
 func rename(t reflect.Type, value json.RawMessage, all *[]Renaming) json.RawMessage {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

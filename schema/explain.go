@@ -23,7 +23,8 @@ import (
 
 // Invalid is the error of a value that breaks its schema.
 type Invalid struct {
-	Problems []Problem // at least one
+	Problems []Problem  // at least one
+	nulls    [][]string // the places of members that may not be null
 }
 
 // A Problem is one thing that is wrong with a value.
@@ -118,7 +119,7 @@ func (s *Schema) explain(err error, value json.RawMessage) error {
 			p.Note = "" // the text names what is expected
 		}
 	}
-	return &Invalid{Problems: x.problems}
+	return &Invalid{Problems: x.problems, nulls: x.nulls}
 }
 
 type explainer struct {
@@ -127,10 +128,12 @@ type explainer struct {
 	secret   bool // some field of the schema must not be shown
 	left     *int // how many errors are still explained, here and beneath
 	problems []Problem
+	nulls    [][]string // the places of members whose null fits nowhere
 }
 
 // add explains v, or what is beneath it.
 func (x *explainer) add(v *jsonschema.ValidationError) {
+	x.noteNull(v.InstanceLocation)
 	switch v.ErrorKind.(type) {
 	case *kind.Schema, *kind.Group, *kind.AllOf, *kind.Reference:
 		for _, cause := range v.Causes {
@@ -144,6 +147,16 @@ func (x *explainer) add(v *jsonschema.ValidationError) {
 	if *x.left > 0 {
 		*x.left--
 		x.leaf(v)
+	}
+}
+
+// noteNull notes the place of a problem if a member is there that is null.
+func (x *explainer) noteNull(place []string) {
+	if len(place) == 0 || x.at(place) != nil {
+		return
+	}
+	if _, ok := x.at(place[:len(place)-1]).(map[string]any); ok {
+		x.nulls = append(x.nulls, place)
 	}
 }
 
@@ -177,6 +190,7 @@ func (x *explainer) alternatives(v *jsonschema.ValidationError) {
 	for _, cause := range v.Causes {
 		inner := explainer{instance: x.instance, full: x.full, secret: x.secret, left: x.left}
 		inner.add(cause)
+		x.nulls = append(x.nulls, inner.nulls...)
 		var wrong []string
 		for _, p := range inner.problems[:min(len(inner.problems), maxProblems)] {
 			wrong = append(wrong, p.Text)

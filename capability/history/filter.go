@@ -17,6 +17,7 @@ import (
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
+	"kernos/message/osevent"
 )
 
 // filter is the part of an input that selects messages.
@@ -134,6 +135,9 @@ func readKinds(v jsontext.Value, to *[]message.Kind) error {
 	}
 	for _, text := range texts {
 		k := message.Kind(text)
+		if text == osevent.Dialect.Reply { // as the answers to a question in the older dialect have it
+			k = message.KindReply
+		}
 		if !k.Valid() {
 			return message.Invalid("kind", "kind: expected command, query, event, reply or error, got %q", message.Clip(text, 64))
 		}

@@ -74,6 +74,7 @@ func TestSyscallsAnswer(t *testing.T) {
 		{"Message.List", `{"correlation":"a","correlationId":"b"}`, `422 Schema validation failed: correlation and correlationId are two names for one thing and differ; leave one out`},
 		{"Message.Search", `{"query":"left"}`, `{"messages":[` + e1 + `],"scores":[0.3333],"why":[{}],"total":1}`},
 		{"Message.Search", `{"query":"3","kind":"reply","limit":1}`, `{"messages":[` + s2 + `],"scores":[0.3333],"why":[{}],"total":2,"cursor":"czEgMTIgMTIgMzYgMA"}`},
+		{"Message.Search", `{"query":"3","kind":"response","limit":1}`, `{"messages":[` + s2 + `],"scores":[0.3333],"why":[{}],"total":2,"cursor":"czEgMTIgMTIgMzYgMA"}`},
 		{"Message.Search", `{"query":"3","kind":"reply","limit":1,"cursor":"czEgMTIgMTIgMzYgMA"}`, `{"messages":[` + q2 + `],"scores":[0.25],"why":[{}],"total":2}`},
 		{"Message.Search", `{"query":"left","records":true}`, `{"messages":[` + e1 + `],"scores":[0.3333],"why":[{}],"total":1,"records":[{"seq":4,"at":1004,"way":"within","principal":"owner"}]}`},
 		{"Message.Search", `{"query":"nothing of the kind"}`, `{"messages":[],"scores":[],"why":[],"total":0}`},

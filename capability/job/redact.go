@@ -1,6 +1,7 @@
 package job
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 
@@ -52,7 +53,8 @@ func (j *Jobs) keptPayload(name message.Type, payload []byte) (kept json.RawMess
 	if k == nil {
 		return json.RawMessage(kernel.RefusedData), true
 	}
-	payload, note := k.Renamed(name, payload)
+	given := payload
+	payload, _ = k.Meant(name, given)
 	s, ok := k.Registry().Lookup(name)
 	switch {
 	case ok && s.Input != schema.Any && !strings.Contains(string(payload), `"$from"`) && s.Input.Validate(payload) != nil,
@@ -62,7 +64,7 @@ func (j *Jobs) keptPayload(name message.Type, payload []byte) (kept json.RawMess
 		s = unknownSyscall(name)
 	}
 	kept, changed = kernel.WithoutSecrets(s, message.KindCommand, payload)
-	return kept, changed || note != ""
+	return kept, changed || !bytes.Equal(payload, given)
 }
 
 // unknownSyscall stands for one whose program isn't connected.

@@ -158,7 +158,7 @@ func (j *Jobs) read(ctx context.Context, k *kernel.Kernel, in *startInput, now t
 	if due, err = readDue(in, now); err != nil {
 		return nil, due, err
 	}
-	s.Payload, _ = k.Renamed(s.Name, s.Payload)
+	s.Payload, _ = k.Meant(s.Name, s.Payload)
 	if err := j.readSteps(k, call, in, s); err != nil {
 		return nil, due, err
 	}

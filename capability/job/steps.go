@@ -34,7 +34,7 @@ func (j *Jobs) readSteps(k *kernel.Kernel, from kernel.Sender, in *startInput, s
 	}
 	for i := range in.Steps {
 		given := &in.Steps[i]
-		given.Payload, _ = k.Renamed(given.Name, given.Payload)
+		given.Payload, _ = k.Meant(given.Name, given.Payload)
 		field := fmt.Sprintf("steps/%d", i)
 		st := step{ID: given.ID, Name: given.Name, Payload: given.Payload, Needs: slices.Clone(given.Needs), Retry: s.Retry, Continue: given.OnFailure == "continue"}
 		if given.Retry != nil {

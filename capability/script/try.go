@@ -128,14 +128,15 @@ func (s *Scripts) test(ctx context.Context, in testInput) (out testOutput, err e
 	if in.Data == nil {
 		in.Data = jsontext.Value("{}")
 	}
-	if err := input.Validate(json.RawMessage(in.Data)); err != nil {
+	data, _, err := input.Meant(json.RawMessage(in.Data))
+	if err != nil {
 		return out, message.Invalid("data", "data: %v", err)
 	}
 	k, _ := kernel.Of(ctx)
 	c, _ := kernel.CallOf(ctx)
 	t := &trial{k: k, sender: c.Sender(), name: src.Name, kind: src.Kind, replies: in.Replies}
 	begun := time.Now()
-	result, err := s.opts.Engine.Run(ctx, program, json.RawMessage(in.Data), t, src.Limits.engine())
+	result, err := s.opts.Engine.Run(ctx, program, data, t, src.Limits.engine())
 	took := time.Since(begun)
 	if err == nil {
 		err = checkOutput(src.Name, output, result)
@@ -167,7 +168,7 @@ type trial struct {
 // Call implements [engine.Host].
 func (t *trial) Call(ctx context.Context, typ string, data json.RawMessage) (json.RawMessage, error) {
 	s, _ := t.k.Registry().Lookup(message.Type(typ))
-	data, _ = t.k.Renamed(message.Type(typ), data)
+	data, _ = t.k.Meant(message.Type(typ), data)
 	t.mu.Lock()
 	i := len(t.out.Calls)
 	t.out.Calls = append(t.out.Calls, testCall{Type: typ, Data: shown(s, message.KindCommand, data)})

@@ -179,7 +179,7 @@ func (r *runner) begunAgain(id string) {
 // callOf returns the state of a call that a model has just made, with the arguments as the kernel reads them: rules and
 // people decide about those.
 func callOf(k *kernel.Kernel, c *Call) callState {
-	args, _ := k.Renamed(message.Type(c.Name), c.Args)
+	args, _ := k.Meant(message.Type(c.Name), c.Args)
 	return callState{ID: c.ID, Name: message.Type(c.Name), Args: args}
 }
 

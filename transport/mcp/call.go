@@ -56,10 +56,10 @@ func callTool(x *exchange) {
 		x.refuse(t.syscall.Type, jsonrpc.Invalid("Invalid params: arguments must be an object"))
 		return
 	}
-	data, note := x.s.k.Renamed(t.syscall.Type, data)
+	data, note := x.s.k.Meant(t.syscall.Type, data)
 	if t.syscall.Type == kernel.ThroughType {
 		inner := ""
-		if data, inner = x.s.k.Renamed(t.syscall.Type, set.through(data)); inner != "" {
+		if data, inner = x.s.k.Meant(t.syscall.Type, set.through(data)); inner != "" {
 			note = strings.TrimPrefix(note+"; "+inner, "; ")
 		}
 	}

@@ -256,7 +256,7 @@ func (c *call) connect(ctx context.Context) error {
 }
 
 // findWrong returns the names that the daemon of this user had when it ended, if the words name nothing that it had: no daemon
-// is started for them. A method of a module that was registered or mounted may be new.
+// is started for them. A method of a server that is mounted may be new.
 func (c *call) findWrong() []string {
 	if c.command != nil || len(c.Words) == 0 || c.server.Daemon == nil {
 		return nil
@@ -272,8 +272,10 @@ func (c *call) findWrong() []string {
 	word := client.Fold(c.Words[0])
 	for _, name := range names {
 		module, method := kernel.Method(message.Type(name))
-		_, own := builtIn(module + "_" + method)
-		if word == client.Fold(module+method) || word == client.Fold(module) && (!own || len(c.Words) == 1 || client.Fold(c.Words[1]) == client.Fold(method)) {
+		switch {
+		case word == client.Fold(module+method),
+			word == client.Fold(module) && (len(c.Words) == 1 || client.Fold(c.Words[1]) == client.Fold(method)),
+			method == daemon.AnyMethod && strings.HasPrefix(word, client.Fold(module)):
 			return nil
 		}
 	}

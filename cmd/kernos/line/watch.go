@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"time"
 
 	"kernos/cmd/kernos/terminal"
@@ -26,8 +27,12 @@ func (c *call) repeated(ctx context.Context, run func() error) error {
 	defer ticker.Stop()
 	for {
 		var answer bytes.Buffer
-		c.screen.Out, c.screen.Now = &answer, time.Now()
+		c.screen.Repeat(&answer)
 		if err := run(); err != nil {
+			if c.screen.Err == io.Writer(&answer) {
+				_, _ = answer.WriteTo(screen.Err) // the notes before the error
+				c.screen.Err = screen.Err
+			}
 			return err
 		}
 		if err := place.Show(answer.String()); err != nil {

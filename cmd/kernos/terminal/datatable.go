@@ -95,11 +95,11 @@ func (s *Screen) list(facts jsonvalue.Object, more More, write func() error) err
 			rest = more(cursor)
 			continue
 		}
-		s.Note("%s: %s", visible.Text(f.Name), cell(f.Name, f.Value))
+		s.Remark(f.Name + ": " + cell(f.Name, f.Value))
 	}
 	err := write()
-	if err == nil && rest != "" {
-		s.Note("%s", visible.Text(rest))
+	if err == nil {
+		s.Remark(rest)
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
 )
 
@@ -37,7 +38,7 @@ func (p *Region) Show(text string) error {
 		b.WriteString("\x1b[" + strconv.Itoa(p.lines) + "A")
 	}
 	for _, line := range lines {
-		b.WriteString("\r" + Clip(line, p.screen.Width) + "\x1b[K\n")
+		b.WriteString("\r" + ansi.Truncate(line, p.screen.Width, "…") + "\x1b[K\n")
 	}
 	b.WriteString("\x1b[J")
 	p.lines = len(lines)

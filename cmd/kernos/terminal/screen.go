@@ -78,6 +78,15 @@ func (s *Screen) Remark(note string) {
 	s.Note("%s", visible.Text(note))
 }
 
+// Repeat has the next round of an answer written to out. On a terminal, where each round takes the place of the one before,
+// its notes are part of it.
+func (s *Screen) Repeat(out io.Writer) {
+	s.Out, s.Now = out, time.Now()
+	if s.IsTerminal() {
+		s.Err, s.remarked = out, nil
+	}
+}
+
 // Line writes a line.
 func (s *Screen) Line(text string) error { return s.Write(text + "\n") }
 

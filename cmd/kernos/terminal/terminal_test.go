@@ -1,11 +1,14 @@
 package terminal
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"strings"
 	"testing"
 	"time"
+
+	"kernos/internal/jsonvalue"
 )
 
 func TestTextsFitTheirColumns(t *testing.T) {
@@ -145,6 +148,42 @@ func TestATextInItsPlace(t *testing.T) {
 		}
 		if out.String() != c.want {
 			t.Errorf("%s: %q, want %q", c.name, out.String(), c.want)
+		}
+	}
+}
+
+// What gives a text its colour takes no room.
+func TestAColouredTextInItsPlace(t *testing.T) {
+	var out strings.Builder
+	p := NewRegion(&Screen{Out: &out, Width: 4})
+	if err := p.Show("\x1b[31mred\x1b[39m!\n\x1b[31mcrimson\x1b[39m\n"); err != nil {
+		t.Fatal(err)
+	}
+	if want := "\r\x1b[31mred\x1b[39m!\x1b[K\n\r\x1b[31mcri…\x1b[39m\x1b[K\n\x1b[J"; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+}
+
+// The notes of an answer that is repeated are part of each round on a terminal; elsewhere each comes once.
+func TestNotesOfRounds(t *testing.T) {
+	for width, want := range map[int]string{
+		80: "kernos: waiting: 1\nNAME\nkernos: 2 more|kernos: waiting: 1\nNAME\nkernos: 2 more| notes:",
+		0:  "NAME|NAME| notes:kernos: waiting: 1\nkernos: 2 more\n",
+	} {
+		var notes strings.Builder
+		s := &Screen{Err: &notes, Width: width}
+		got := ""
+		for range 2 {
+			var round strings.Builder
+			s.Repeat(&round)
+			facts := jsonvalue.Members(json.RawMessage(`{"waiting":1,"cursor":"c"}`))
+			if err := s.list(facts, func(string) string { return "2 more" }, func() error { return s.Line("NAME") }); err != nil {
+				t.Fatal(err)
+			}
+			got += strings.TrimSuffix(round.String(), "\n") + "|"
+		}
+		if got += " notes:" + notes.String(); got != want {
+			t.Errorf("%d columns: %q, want %q", width, got, want)
 		}
 	}
 }
