@@ -7,9 +7,10 @@ import (
 	"testing"
 )
 
-// A server that was restarted knows no session: it gets a new one, and the call that found out is sent in it.
+// A server that was restarted knows no session: it gets a new one, and the call that found out is sent in it. Servers refuse the old
+// one with 404 or 400, with or without the id of the request.
 func TestARestartedServerGetsANewSession(t *testing.T) {
-	for _, mode := range []string{"stateful", "stateful strict"} {
+	for _, mode := range []string{"stateful", "stateful strict", "stateful echoing", "stateful strict echoing"} {
 		w := newWorld(t)
 		w.must("Mcp.Add", `{"name":"fake","url":"`+serveHTTP(t, mode, w.dir)+`"}`, nil)
 		for range 3 {
