@@ -342,7 +342,7 @@ func serveHTTP(t *testing.T, mode, dir string) string {
 		session := fmt.Sprint("s", len(restarts)+1)
 		if in.Method == "initialize" {
 			w.Header().Set("Mcp-Session-Id", session)
-		} else if had := r.Header.Get("Mcp-Session-Id"); had != "" && had != session {
+		} else if had := r.Header.Get("Mcp-Session-Id"); had != "" && (had != session || f.is("forgetful") && in.Method == "tools/call") {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(map[bool]int{true: http.StatusBadRequest, false: http.StatusNotFound}[f.is("strict")])
 			id := "null"

@@ -25,3 +25,16 @@ func TestARestartedServerGetsANewSession(t *testing.T) {
 		}
 	}
 }
+
+// A server that refuses each session is asked in one new session, and its own message is shown.
+func TestAServerThatRefusesEachSession(t *testing.T) {
+	w := newWorld(t)
+	w.must("Mcp.Add", `{"name":"fake","url":"`+serveHTTP(t, "stateful strict forgetful", w.dir)+`"}`, nil)
+	err := w.call("Fake.Echo", `{"text":"hi"}`, nil)
+	if err == nil || !strings.Contains(err.Error(), "status 400: Bad Request: No valid session ID provided") {
+		t.Errorf("it fails with %v", err)
+	}
+	if text, _ := os.ReadFile(filepath.Join(w.dir, "headers")); strings.Count(string(text), "initialize initialize") != 2 {
+		t.Errorf("it is asked\n%s", text)
+	}
+}
