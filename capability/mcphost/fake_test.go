@@ -342,10 +342,14 @@ func serveHTTP(t *testing.T, mode, dir string) string {
 		session := fmt.Sprint("s", len(restarts)+1)
 		if in.Method == "initialize" {
 			w.Header().Set("Mcp-Session-Id", session)
-		} else if had := r.Header.Get("Mcp-Session-Id"); had != "" && had != session {
+		} else if had := r.Header.Get("Mcp-Session-Id"); had != "" && (had != session || f.is("forgetful") && in.Method == "tools/call") {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(map[bool]int{true: http.StatusBadRequest, false: http.StatusNotFound}[f.is("strict")])
-			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}`)
+			id := "null"
+			if f.is("echoing") {
+				id = string(in.ID)
+			}
+			_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":%s}`, id)
 			return
 		}
 		if in.Method == "tools/call" && in.Params.Name == "slow" {

@@ -61,6 +61,7 @@ func TestRunWithoutAConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.enter(strings.Replace(link, w.daemon.Address, relay.address, 1))
+	w.wait(`["call", "messages", "workflows", "memory"].length <= performance.getEntriesByType("resource").filter((one) => /view-\w+\.js$/.test(one.name)).length`) // the views don't wait for their first visit
 	runs := func(value string) {
 		w.goTo("/call")
 		w.goTo(`/call/memory/set?data=%7B%22key%22%3A%22n%22%2C%22value%22%3A` + value + `%7D`)
@@ -71,6 +72,16 @@ func TestRunWithoutAConnection(t *testing.T) {
 		w.wait(`document.querySelector('[data-testid=unsent]')?.textContent.includes("nothing was sent")`)
 	}
 	runs("1")
+	w.wait(`(() => { // it is said in colour, on a page that is grey
+		const style = getComputedStyle(document.querySelector("[data-testid=unsent]"));
+		return new Set(style.borderLeftColor.match(/\d+/g)).size === 3 && style.backgroundColor !== getComputedStyle(document.querySelector(".ask .actions")).backgroundColor;
+	})()`)
+	for _, view := range []string{"/workflows", "/workflows/w", "/memory/n", "/messages?filter=milk"} { // which have nothing to show
+		w.goTo(view)
+		w.wait(`document.querySelector('[data-testid=view] [data-testid=' + location.hash.split(/[/?]/)[1] + '] [data-testid=waiting]')`)
+	}
+	w.goTo(`/call/memory/set?data=%7B%22key%22%3A%22n%22%2C%22value%22%3A1%7D`)
+	w.press()
 	w.click(`[data-testid=send-later]`)
 	w.wait(`document.querySelector('[data-testid=unsent]')?.textContent.includes("is sent when")`)
 	relay.mend()

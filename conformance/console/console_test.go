@@ -47,6 +47,14 @@ func TestKeys(t *testing.T) {
 	eval[bool](w, `(() => { document.activeElement.blur(); return true; })()`)
 	w.do(chromedp.KeyEvent("?"))
 	w.do(chromedp.WaitVisible(chromedp.CSS(`[data-testid=sheet]`)))
+	w.do(chromedp.KeyEvent("\x1b"))
+	w.goTo("/workflows")
+	w.wait(`document.querySelector('[data-testid=workflows] .bar')`)
+	w.goTo("/memory/none") // which isn't the name of a workflow
+	w.wait(`document.querySelector('[data-testid=entry] .empty')`)
+	if failed := w.ask("Message.List", "query", `{"kind":"error"}`); strings.Contains(string(failed), "Message.") {
+		t.Errorf("what was looked for is recorded as failed calls: %s", failed)
+	}
 }
 
 // The keyboard reaches the first field in a few steps: a list is one stop, whose arrows, Home and End go through it, and Enter opens

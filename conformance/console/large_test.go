@@ -8,11 +8,12 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// A page of messages ends by its bytes, too: then the list asks for the next one until it is full.
+// A page of messages ends by its bytes, too: then a list asks for the next one until it is full.
 func TestPagesOfLargeMessages(t *testing.T) {
 	w := open(t)
 	const messages = 50 // more than a page has of this size
 	text := strings.Repeat("milk and honey. ", 900<<10/16)
+	w.send("older", "", "shopping", "query", "Memory.Get", `{"key":"none"}`)
 	for i := range messages {
 		w.send(fmt.Sprint("set-", i), "", "", "command", "Memory.Set", fmt.Sprintf(`{"key":"large","value":%q}`, text))
 	}
@@ -23,6 +24,8 @@ func TestPagesOfLargeMessages(t *testing.T) {
 	w.do(chromedp.EmulateViewport(1440, 2000)) // in which all of them are in sight
 	w.goTo("/messages?filter=type:Memory.Set+kind:command")
 	w.wait(fmt.Sprintf(`document.querySelector('[data-testid=rows]')?.ariaRowCount === "%d"`, messages))
+	w.goTo("/workflows") // where the one that has a name is on the next page
+	w.wait(`document.querySelector('[data-testid=recent] a[href="#/workflows/shopping"]')`)
 }
 
 // Answers that don't fit into a line of the connection come as pointers to blobs: each view shows what they lead to.

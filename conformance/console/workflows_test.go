@@ -8,11 +8,12 @@ import (
 	"kernos/message"
 )
 
-// send calls a syscall as part of a workflow. The outcome may be an error.
+// send calls a syscall as part of a workflow, as a sender does whose clock is wrong. The outcome may be an error.
 func (w *world) send(id, cause, workflow string, kind message.Kind, t message.Type, data string) {
 	w.Helper()
 	m := message.Message{Kind: kind, Type: t, Data: json.RawMessage(data)}
 	m.Metadata.ID, m.Metadata.Causation, m.Metadata.Correlation = message.ID(id), message.ID(cause), workflow
+	m.Metadata.Timestamp = 1
 	if _, err := w.daemon.Call(w.Context(), m, nil); err != nil {
 		w.Fatal(err)
 	}
@@ -72,7 +73,7 @@ func TestLatestWorkflows(t *testing.T) {
 	w.send("second", "first", "shopping", "query", "Memory.Get", `{"key":"a"}`)
 	for range 2 {
 		w.wait(`[...document.querySelectorAll('[data-testid=recent] .clip')].map((name) => name.textContent).join() === "2 requests, shopping,2 requests, alone"`)
-		w.wait(`[...document.querySelectorAll('[data-testid=recent] li span:first-child')].every((time) => time.textContent !== new Intl.DateTimeFormat(undefined, { timeStyle: "medium", hourCycle: "h23" }).format(0) + ".000")`) // the tests send no time
+		w.wait(`[...document.querySelectorAll('[data-testid=recent] li span:first-child')].every((time) => time.textContent !== new Intl.DateTimeFormat(undefined, { timeStyle: "medium", hourCycle: "h23" }).format(0) + ".001")`) // which the senders give
 		w.goTo("/call")
 		w.goTo("/workflows")
 	}
@@ -80,6 +81,8 @@ func TestLatestWorkflows(t *testing.T) {
 	w.wait(`document.querySelectorAll('[data-testid=graph] [data-testid=node]').length > 0`)
 	w.click(`[data-testid=as-timeline]`)
 	w.wait(`/20[2-9]\d/.test(document.querySelector('.foot')?.textContent)`)
+	w.goTo("/workflows/shopping?at=first")
+	w.wait(`/20[2-9]\d/.test(document.querySelector('[data-testid=inspector] .facts')?.textContent)`)
 }
 
 func TestSendAgain(t *testing.T) {

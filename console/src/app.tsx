@@ -153,6 +153,9 @@ function App() {
     return () => added.forEach((remove) => remove());
   }, [available.value]);
   useEffect(() => { document.body.classList.toggle("offline", status.value !== "online" && !outside.value); }, [status.value, outside.value]);
+  useEffect(() => { // the other views, before the connection may be lost
+    if (status.value === "online") setTimeout(() => available.peek().forEach((view) => void view.load().catch(() => {})), 1000);
+  }, [status.value === "online"]);
   const view = current.value;
   const content = useMemo(() => <Lazy key={view.name} load={view.load} />, [view]);
   useEffect(() => { document.title = `${view.title} · Kernos`; }, [view]);

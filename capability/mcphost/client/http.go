@@ -182,8 +182,13 @@ func (w *remote) request(ctx context.Context, out *outgoing, p *pending) error {
 	var at position
 	if (answer.StatusCode == http.StatusNotFound || answer.StatusCode == http.StatusBadRequest) && w.sessionID() != "" && out.method != "initialize" {
 		_, said := w.read(answer, p, &at)
-		if len(p.answer) > 0 { // it knows the session, and refuses the request
-			return nil
+		if len(p.answer) > 0 {
+			f := <-p.answer
+			if f.Error == nil || aboutRequest(f.Error.Code) {
+				p.answer <- f
+				return nil
+			}
+			said = f.Error
 		}
 		err := &broken{fmt.Errorf("%w: %w", ErrForgotten, said)}
 		w.c.end(err)
@@ -204,6 +209,16 @@ func (w *remote) request(ctx context.Context, out *outgoing, p *pending) error {
 			return err
 		}
 	}
+}
+
+// aboutRequest reports whether an error in a session is about the request. Others may be about the session: servers answer an
+// unknown one with codes of their own, some under the id of the request.
+func aboutRequest(code int) bool {
+	switch code {
+	case mcp.ParseError, mcp.MethodNotFound, mcp.InvalidParams, mcp.InternalError, mcp.ResourceNotFound:
+		return true
+	}
+	return false
 }
 
 // position is how far a stream has been read.

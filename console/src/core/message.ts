@@ -23,12 +23,18 @@ export const asks = (kind?: string) => kind === "command" || kind === "query";
 /** Whether data of the journal is all that was sent. The journal has no secrets, and no data of a message that was refused: such a message can't be sent as it was. */
 export const isWhole = (data: unknown) => data !== "[refused]" && !JSON.stringify(data ?? null).includes("[redacted]");
 
+/** The messages of a list, each with how it was recorded. */
+export const entriesOf = ({ messages = [], records }: { messages?: Message[]; records: Omit<Entry, "message">[] }): Entry[] => messages.map((message, i) => ({ ...records[i], message }));
+
+/** The recorded message of an id, if there is one. Message.Get would fail without one, and what fails is recorded. */
+export const find = async (id: string): Promise<Entry | undefined> => entriesOf(await ask("message_list", [{ id, records: true }]))[0];
+
 /** What the kernel has recorded of the data of a request; undefined if that isn't all of it. Only the kernel knows what is a secret. */
 export async function recorded(id: string): Promise<unknown> {
   try {
-    const { data } = await ask<Message>("message_get", [{ id }]);
+    const data = (await find(id))?.message.data;
     return isWhole(data) ? data : undefined;
-  } catch { return undefined; } // not every call is recorded
+  } catch { return undefined; } // not every browser may look
 }
 
 /** Memory.Get is memory/get, and Job.TreeCreate job/tree_create. */

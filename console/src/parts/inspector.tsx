@@ -2,46 +2,49 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { has } from "../core/catalog";
-import { asks, callOf, type Message } from "../core/message";
+import { asks, callOf, entriesOf, type Entry, find } from "../core/message";
 import { link, place } from "../core/route";
 import { ask } from "../core/rpc";
 import { date } from "../core/time";
 import { SendAgain } from "./again";
 import { Blobs } from "./blobs";
 import { Json } from "./json";
+import { Waiting } from "./waiting";
 
 export function Inspector({ id }: { id: string }) {
-  const message = useSignal<Message | undefined>(undefined), other = useSignal<Message[]>([]), failure = useSignal(""), raw = useSignal(false);
+  const entry = useSignal<Entry | undefined>(undefined), other = useSignal<Entry[]>([]), failure = useSignal(""), raw = useSignal(false);
   useEffect(() => {
     let here = true;
-    message.value = undefined;
+    entry.value = undefined;
     other.value = [];
     failure.value = "";
     void (async () => {
       try {
-        const found = await ask<Message>("message_get", [{ id }]);
+        const found = await find(id);
         if (!here) return;
-        message.value = found;
-        const answers = found.kind === "reply" || found.kind === "error";
-        if (answers && found.metadata.causation) other.value = [await ask<Message>("message_get", [{ id: found.metadata.causation }])];
-        else if (asks(found.kind)) other.value = (await ask("message_list", [{ causation: id, kind: "reply,error", limit: 5 }])).messages ?? [];
+        entry.value = found;
+        if (!found) { failure.value = `The journal has no message ${id}.`; return; }
+        const { kind, metadata: { causation } } = found.message;
+        const cause = (kind === "reply" || kind === "error") && causation ? await find(causation) : undefined;
+        const around = asks(kind) ? entriesOf(await ask("message_list", [{ causation: id, kind: "reply,error", limit: 5, records: true }])) : cause ? [cause] : [];
+        if (here) other.value = around;
       } catch (error) {
-        if (here && !message.peek()) failure.value = (error as Error).message;
+        if (here && !entry.peek()) failure.value = (error as Error).message;
       }
     })();
     return () => { here = false; };
   }, [id]);
   if (failure.value) return <p class="problem body" role="alert">{failure.value}</p>;
-  if (!message.value) return null;
+  if (!entry.value) return <Waiting />;
   return (
     <div data-testid="inspector">
-      <One message={message.value} raw={raw.value} toggle={() => { raw.value = !raw.value; }} first />
-      {other.value.map((m) => <One key={m.metadata.id} message={m} raw={raw.value} />)}
+      <One entry={entry.value} raw={raw.value} toggle={() => { raw.value = !raw.value; }} first />
+      {other.value.map((one) => <One key={one.seq} entry={one} raw={raw.value} />)}
     </div>
   );
 }
 
-function One({ message, raw, toggle, first }: { message: Message; raw: boolean; toggle?(): void; first?: boolean }) {
+function One({ entry: { at, message }, raw, toggle, first }: { entry: Entry; raw: boolean; toggle?(): void; first?: boolean }) {
   const { kind, type, data, metadata } = message;
   const workflow = metadata.correlation ?? metadata.id;
   return (
@@ -59,7 +62,7 @@ function One({ message, raw, toggle, first }: { message: Message; raw: boolean; 
         <div class="body">
           <dl class="facts">
             <dt>id</dt><dd class="mono"><a href={link("messages", [metadata.id])}>{metadata.id}</a></dd>
-            <dt>time</dt><dd>{date(metadata.timestamp)}</dd>
+            <dt>time</dt><dd>{date(at)}</dd>
             {metadata.correlation && <><dt>workflow</dt><dd class="mono"><a href={link("messages", [], { filter: `corr:${metadata.correlation}` })}>{metadata.correlation}</a></dd></>}
             {metadata.causation && <><dt>cause</dt><dd class="mono"><a href={link("messages", [metadata.causation])}>{metadata.causation}</a></dd></>}
           </dl>

@@ -1,5 +1,6 @@
 // The views. Adding one is a folder and a line here.
 import type { ComponentType } from "preact";
+import { find } from "../core/message";
 import { go, link } from "../core/route";
 import { ask } from "../core/rpc";
 import type { Finder } from "../parts/palette";
@@ -24,8 +25,8 @@ export const views: View[] = [
 /** The message whose id was typed, or pasted. */
 async function messages(typed: string) {
   if (typed.length < 3 || /\s/.test(typed)) return [];
-  const { type, metadata } = await ask("message_get", [{ id: typed }]);
-  return [{ name: metadata.id, hint: type, mark: "message", run: () => go(link("messages", [metadata.id])) }];
+  const found = (await find(typed))?.message;
+  return found ? [{ name: found.metadata.id, hint: found.type, mark: "message", run: () => go(link("messages", [found.metadata.id])) }] : [];
 }
 
 let listed: { prefix: string; keys: Promise<{ keys: string[] }> } | undefined; // since the palette was opened: not each letter asks again

@@ -251,9 +251,9 @@ function Ask({ module, method }: { module: string; method: string }) {
           {errors.value[""] && <p class="problem" role="alert">{errors.value[""]}</p>}
           <div class="row actions">
             <button class="primary" data-testid="run" title="Run (Ctrl Enter)" disabled={!ready.value || running.value?.run.state === "running"} onClick={() => void run()}>Run</button>
-            {asking.value && <span class="guidance" role="alert" data-testid="confirm"><code>{type} {shownOf(asking.value.data)}</code> changes something that can't be taken back. <button onClick={() => void run()} data-testid="confirmed">Run it</button> <button class="plain" onClick={() => { asking.value = undefined; }}>Don't</button></span>}
+            {asking.value && <span class="guidance" role="alert" data-testid="confirm"><code>{type} {shownOf(asking.value.data)}</code> changes something that can't be taken back. <span class="row"><button onClick={() => void run()} data-testid="confirmed">Run it</button><button onClick={() => { asking.value = undefined; }}>Don't</button></span></span>}
             {unsent.value && <span class="guidance" role="alert" data-testid="unsent">{status.value === "online" ? "The connection is back." : unsent.value.sends ? "It is sent when the connection is back." : "There is no connection to the kernel: nothing was sent, and what you typed is kept."}
-              {" "}{!unsent.value.sends && <button data-testid="send-later" onClick={() => send(unsent.peek()!)}>{status.value === "online" ? "Send it" : "Send it when the connection is back"}</button>} <button class="plain" onClick={() => { unsent.value = undefined; }}>Don't</button></span>}
+              <span class="row">{!unsent.value.sends && <button data-testid="send-later" onClick={() => send(unsent.peek()!)}>{status.value === "online" ? "Send it" : "Send it when the connection is back"}</button>}<button onClick={() => { unsent.value = undefined; }}>Don't</button></span></span>}
             <CopyAs writings={copies} />
           </div>
         </div>

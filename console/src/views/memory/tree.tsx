@@ -2,6 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { ask } from "../../core/rpc";
+import { Waiting } from "../../parts/waiting";
 import { changed, keyLink } from "./store";
 
 const pageSize = 200;
@@ -18,7 +19,7 @@ export function Folder({ prefix, chosen, empty }: { prefix: string; chosen: stri
   };
   useEffect(() => { void load(); }, [prefix, changed.value]);
   if (failure.value) return <p class="problem body" role="alert">{failure.value}</p>;
-  if (!names.value) return null;
+  if (!names.value) return empty ? <Waiting /> : null;
   if (!names.value.length) return empty?.() ?? null;
   return (
     <ul data-testid="keys">

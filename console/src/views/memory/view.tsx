@@ -9,6 +9,7 @@ import { CallError } from "../../core/rpc";
 import { date } from "../../core/time";
 import { Json } from "../../parts/json";
 import { roving } from "../../parts/roving";
+import { Waiting } from "../../parts/waiting";
 import { Editor } from "./editor";
 import { keyLink, read, remove, type Value } from "./store";
 import { Folder } from "./tree";
@@ -68,6 +69,7 @@ function Key({ name }: { name: string }) {
       {failure.value && (failure.value.code === 404
         ? <div class="empty"><p>{name} doesn't exist now.</p>{has("memory_set") && <a class="button" href={link("memory", [], { new: name })}>Create it</a>}</div>
         : <p class="problem body" role="alert" data-testid="problem">{failure.value.message}</p>)}
+      {!now && !failure.value && !editing.value && <Waiting />}
       {editing.value ? <Editor key={`${now?.revision}`} name={name} stored={now} draft={editing.value.draft} done={done} cancel={() => { editing.value = undefined; }} /> : now && (
         <div class="body">
           <dl class="facts">

@@ -2,7 +2,7 @@
 // and then each as it is recorded. The page keeps a bounded number, and of each what its line shows.
 import { signal } from "@preact/signals";
 import { brief } from "../../core/json";
-import type { Entry, Message } from "../../core/message";
+import { entriesOf, type Entry } from "../../core/message";
 import { ask } from "../../core/rpc";
 import { watch } from "../../core/watch";
 
@@ -51,8 +51,7 @@ async function list(filter: string, signal: AbortSignal, after?: string): Promis
   const answer = await ask("message_list", [{ filter: filter || undefined, order: "desc", limit: pageSize, records: true, cursor: after }], signal);
   cursor = answer.cursor;
   earlier.value = !!cursor;
-  const messages = (answer.messages ?? []) as Message[];
-  return messages.map((message, i) => lineOf({ ...answer.records[i], message })).reverse();
+  return entriesOf(answer).map(lineOf).reverse();
 }
 
 function lineOf({ seq, at, claim, message: { kind, type, data, metadata } }: Entry): Line {

@@ -6,6 +6,7 @@ import { link, note, place } from "../../core/route";
 import { clock } from "../../core/time";
 import { Inspector } from "../../parts/inspector";
 import { Rows } from "../../parts/rows";
+import { Waiting } from "../../parts/waiting";
 import { earlier, type Line, lines, loadEarlier, loading, most, problem, show, stop } from "./store";
 
 const filter = computed(() => place.value.query.get("filter") ?? "");
@@ -71,7 +72,7 @@ function List({ following }: { following: Signal<boolean> }) {
         onScroll={(atEnd) => { if (!atEnd) following.value = false; }} />
     );
   }
-  if (loading.value || problem.value) return <div class="spread" />;
+  if (loading.value || problem.value) return <div class="spread">{!problem.value && <Waiting />}</div>;
   return filter.value
     ? <div class="empty spread"><p>No message matches the filter.</p><button onClick={() => note(address(undefined, ""))}>Clear the filter</button></div>
     : <div class="empty spread"><p>Nothing has been recorded yet.</p><a class="button" href={link("call")}>Call something</a></div>;

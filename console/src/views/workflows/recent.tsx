@@ -2,15 +2,17 @@
 // They are shown as they begin.
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import type { Entry, Message } from "../../core/message";
+import { entriesOf, type Entry } from "../../core/message";
 import { link, note, place } from "../../core/route";
 import { ask } from "../../core/rpc";
 import { clock } from "../../core/time";
 import { watch } from "../../core/watch";
 import { roving } from "../../parts/roving";
+import { Waiting } from "../../parts/waiting";
 
 const most = 100;
 const known = 1000; // requests that are looked through at first, and workflows that are known
+const mostPages = 4; // that are asked for at first, each of at most 32 MB
 
 interface Workflow { name: string; kind: string; type: string; seq: number; at: number; named: boolean; requests: number }
 
@@ -35,16 +37,22 @@ export function Recent() {
       for (const id of nameOf.keys()) if (nameOf.size > 10 * known) nameOf.delete(id); else break;
       found.value = latest;
     };
-    void ask("message_list", [{ kind: "command,query", order: "desc", limit: known, records: true }]).then(({ messages = [], records }) => {
-      if (over) return;
-      (messages as Message[]).map((message, i): Entry => ({ ...records[i], message })).reverse().forEach(take);
+    void (async () => {
+      const requests: Entry[] = [];
+      for (let cursor: string | undefined, pages = 0; pages === 0 || (cursor && requests.length < known && pages < mostPages); pages++) { // a page ends by its bytes, too
+        const page = await ask("message_list", [{ kind: "command,query", order: "desc", limit: known - requests.length, records: true, cursor }]);
+        if (over) return;
+        requests.push(...entriesOf(page).map((entry) => ({ ...entry, message: { ...entry.message, data: undefined } })));
+        cursor = page.cursor;
+      }
+      requests.reverse().forEach(take);
       show();
-      unwatch = watch({ kind: "command,query" }, records[0]?.seq, { entry: take, problem: fail });
-    }).catch((error: Error) => fail(error.message));
+      unwatch = watch({ kind: "command,query" }, requests.at(-1)?.seq, { entry: take, problem: fail });
+    })().catch((error: Error) => fail(error.message));
     return () => { over = true; unwatch(); };
   }, []);
   if (failure.value) return <p class="problem body" role="alert">{failure.value}</p>;
-  if (!found.value) return null;
+  if (!found.value) return <Waiting />;
   const single = place.value.query.has("single"), listed = found.value.filter(({ named, requests }) => single || named || requests > 1).slice(0, most);
   return (
     <>

@@ -4,13 +4,14 @@ import { useEffect, useMemo } from "preact/hooks";
 import { bind } from "../../core/keys";
 import { link, note, place } from "../../core/route";
 import { Inspector } from "../../parts/inspector";
+import { Waiting } from "../../parts/waiting";
 import { Canvas } from "./canvas";
 import { type Node, type Spot, spots, why } from "./graph";
 import { Lines } from "./lines";
 import { Recent } from "./recent";
 import { missing, problem, show, shown, stop } from "./store";
 
-const correlation = computed(() => place.value.rest[0] ?? "");
+const correlation = computed(() => (place.value.view === "workflows" ? place.value.rest[0] ?? "" : "")); // another view may be on its way in
 const forms = ["graph", "tree", "timeline"] as const;
 
 /** The address of this view with some of it changed. */
@@ -69,6 +70,7 @@ function Workflow() {
           </div>
         </div>
         {problem.value && <div class="empty"><p class="problem" role="alert" data-testid="problem">{problem.value}</p><a class="button" href={link("workflows")}>Choose another workflow</a></div>}
+        {!all && !problem.value && <Waiting />}
         {all && (form === "graph" ? <Canvas {...drawing} /> : <Lines {...drawing} timeline={form === "timeline"} />)}
         {all && <div class="foot faint" role="status">{all.nodes.length.toLocaleString()} messages{drawn.length < all.nodes.length && `, ${drawn.length.toLocaleString()} drawn`}{missing.value && `. ${missing.value}`}</div>}
       </div>

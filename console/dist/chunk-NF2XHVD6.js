@@ -1,0 +1,1 @@
+import{C as i,ca as t}from"./chunk-MPMXEKCA.js";var e=()=>i.value==="lost"?t("div",{class:"empty spread","data-testid":"waiting",children:t("p",{children:"There is no connection to the kernel. This is shown when it is back."})}):null;export{e as a};
