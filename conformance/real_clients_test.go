@@ -7,13 +7,12 @@ import (
 	"fmt"
 	"net"
 	"net/http/httptest"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"kernos/internal/testkit"
+	"kernos/internal/testkit/tool"
 	"kernos/message"
 	"kernos/store"
 	"kernos/store/storetest"
@@ -22,7 +21,7 @@ import (
 )
 
 // TestRealClients runs JSON-RPC clients from npm, which others wrote, against the
-// server. `make npm` installs them.
+// server.
 func TestRealClients(t *testing.T) {
 	c, err := parse("real", `# A server for clients.
 handler: Shell.Execute command emits=Shell.Output progress 0.5 Executing... ; emit Shell.Output {"stdout":"Hello"} ; reply {"exit_code":0}
@@ -85,16 +84,10 @@ func TestRealClientsAtTheDoors(t *testing.T) {
 // runClient runs one of the clients, and returns what it says.
 func runClient(t *testing.T, script string, args ...string) (string, error) {
 	t.Helper()
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Fatalf("the clients need Node.js: %v", err)
-	}
-	if _, err := os.Stat(filepath.Join("npm", "node_modules", "@polkadot")); err != nil {
-		t.Fatalf("the clients are not installed; make npm does it: %v", err)
-	}
+	tool.Need(t, "node", "npm modules")
 	ctx, cancel := context.WithTimeout(context.Background(), 3*testkit.Patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, node, append([]string{script}, args...)...)
+	cmd := exec.CommandContext(ctx, "node", append([]string{script}, args...)...)
 	cmd.Dir = "npm"
 	out, err := cmd.CombinedOutput()
 	return string(out), err

@@ -20,6 +20,7 @@ import (
 	"testing"
 
 	"kernos/internal/testkit"
+	"kernos/internal/testkit/tool"
 	"kernos/internal/testkit/tty"
 )
 
@@ -41,6 +42,7 @@ func TestConsole(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			tool.Need(t, append(tool.In(typed(string(text))), "bash")...)
 			p := &reader{t: t, kernos: kernos}
 			changed := block.ReplaceAllFunc(text, func(b []byte) []byte {
 				return fmt.Appendf(nil, "```console\n%s```\n", p.try(string(block.FindSubmatch(b)[1])))
@@ -107,6 +109,17 @@ type reader struct {
 	root string // has the home and the runtime directory
 	port string
 	env  []string
+}
+
+// typed returns every command of a page.
+func typed(page string) string {
+	var lines []string
+	for _, b := range block.FindAllStringSubmatch(page, -1) {
+		for _, e := range examples(b[1]) {
+			lines = append(lines, e.command...)
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // begin makes the home when the first command is typed.

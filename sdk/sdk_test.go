@@ -25,6 +25,7 @@ import (
 	"kernos/daemon"
 	"kernos/daemon/daemontest"
 	"kernos/internal/testkit"
+	"kernos/internal/testkit/tool"
 	"kernos/message"
 	kernos "kernos/sdk/go"
 )
@@ -101,6 +102,7 @@ func TestLibraries(t *testing.T) {
 	} {
 		for _, wire := range library.wires {
 			t.Run(library.command[0]+"/"+wire, func(t *testing.T) {
+				tool.Need(t, library.command[0])
 				c := exec.CommandContext(t.Context(), library.command[0], append(library.command[1:], wire)...)
 				c.Env = env
 				if out, err := c.CombinedOutput(); err != nil || !strings.HasSuffix(string(out), "fine\n") {
@@ -134,6 +136,7 @@ const register = async (client) => {
 await serve(register, { url: process.env.TEST_URL, token: process.env.TEST_TOKEN })`},
 	} {
 		t.Run(name, func(t *testing.T) {
+			tool.Need(t, command[0])
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				t.Fatal(err)
@@ -278,16 +281,11 @@ func TestTheGoLibrary(t *testing.T) {
 
 func second(_ json.RawMessage, err error) error { return err }
 
-// The types of kernos.ts are right, as the compiler of TypeScript has it; make npm installs it.
+// The types of kernos.ts are right, as the compiler of TypeScript has it.
 func TestTypes(t *testing.T) {
-	modules, err := filepath.Abs("../conformance/npm/node_modules")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tool.Need(t, "node")
+	modules := tool.Modules(t)
 	compiler := filepath.Join(modules, "typescript", "bin", "tsc")
-	if _, err := os.Stat(compiler); err != nil {
-		t.Fatalf("%v; make npm installs it", err)
-	}
 	wrong := filepath.Join(t.TempDir(), "wrong.ts")
 	if err := os.WriteFile(wrong, []byte("export const n: number = 'text'\n"), 0o600); err != nil {
 		t.Fatal(err)

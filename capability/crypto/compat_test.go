@@ -14,6 +14,7 @@ import (
 
 	"kernos/internal/sealed"
 	"kernos/internal/testkit"
+	"kernos/internal/testkit/tool"
 )
 
 var update = flag.Bool("update", false, "make the vectors anew")
@@ -21,6 +22,7 @@ var update = flag.Bool("update", false, "make the vectors anew")
 // node asks the program that was written from the description of the format alone.
 func node(t *testing.T, request object) (text, kid string) {
 	t.Helper()
+	tool.Need(t, "node")
 	in, err := json.Marshal(request)
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +32,7 @@ func node(t *testing.T, request object) (text, kid string) {
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("node, which this test needs: %v", err)
+		t.Fatal(err)
 	}
 	var answer struct{ Text, Kid string }
 	if err := json.Unmarshal(out, &answer); err != nil {

@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"kernos/internal/testkit/tool"
 )
 
 // tabs is a script that presses the tab key at the end of command lines. Each is given as it
@@ -75,6 +77,7 @@ func TestCompletionInBash(t *testing.T) {
 		words := strings.NewReplacer(" ", "\x1f", "|", "\x1f").Replace(strings.TrimRight(c.line, " "))
 		typed.WriteString(strings.ReplaceAll(c.line, "|", "") + "\x1f" + words + "\n")
 	}
+	tool.Need(t, "bash")
 	bash := exec.Command("bash", "--norc", "--noprofile", "-c", tabs)
 	bash.Env = h.env
 	var notes bytes.Buffer

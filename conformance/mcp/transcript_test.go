@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"kernos/internal/testkit"
+	"kernos/internal/testkit/tool"
 )
 
 var update = flag.Bool("update", false, "write the transcripts into their pages")
@@ -173,6 +174,7 @@ type person struct {
 
 func newPerson(t *testing.T, s *screen) *person {
 	t.Helper()
+	tool.Need(t, "bash", "jq")
 	home, err := os.MkdirTemp("", "km") // its name is short, as those of sockets must be
 	if err != nil {
 		t.Fatal(err)

@@ -26,6 +26,7 @@ import (
 	"go.uber.org/goleak"
 
 	"kernos/internal/testkit"
+	"kernos/internal/testkit/tool"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -167,6 +168,7 @@ func (m *machine) listed(name string) bool {
 // A program is one of the examples, and what it is asked.
 type program struct {
 	command     []string
+	tools       []string // that it needs
 	name        string
 	data, reply string                           // a request, and its answer
 	wrong       string                           // a request that gets a 422
@@ -193,7 +195,7 @@ func programs(t *testing.T) []program {
 			data: `{"messages":[{"type":"input","text":"x"}]}`, reply: `{"finish":"stop","messages":[{"text":"You said: x","type":"reply"}],"usage":{"input":1,"output":3}}`,
 		},
 		{
-			command: []string{"python3", "python/handler.py"}, name: "Csv.Parse", many: 150,
+			command: []string{"python3", "python/handler.py"}, tools: []string{"python3"}, name: "Csv.Parse", many: 150,
 			data: `{"text":"a,b\n1,\"x, y\"\n"}`, reply: `{"rows":[{"a":"1","b":"x, y"}]}`, wrong: `{"text":"a\n\"x\"y"}`,
 			large: `{"text":"` + strings.Repeat("header", 20) + `\n` + strings.Repeat(`1\n`, 200) + `"}`,
 			numbered: func(i int) (string, string) {
@@ -201,7 +203,7 @@ func programs(t *testing.T) []program {
 			},
 		},
 		{
-			command: []string{"node", "typescript/handler.mjs"}, name: "Url.Parse", many: 150,
+			command: []string{"node", "typescript/handler.mjs"}, tools: []string{"node"}, name: "Url.Parse", many: 150,
 			data: `{"url":"https://a.example/b?c=d"}`, reply: `{"host":"a.example","path":"/b","query":{"c":"d"}}`, wrong: `{"url":"nowhere"}`,
 			large: `{"url":"https://a.example/` + strings.Repeat("ü", 4000) + `"}`,
 			numbered: func(i int) (string, string) {
@@ -209,13 +211,21 @@ func programs(t *testing.T) []program {
 			},
 		},
 		{
-			command: []string{"kernos", "handle", "Json.Select", "--definition", "shell/definition.json", "--", "bash", "shell/handler.sh"}, name: "Json.Select", many: 20, handled: true,
+			command: []string{"kernos", "handle", "Json.Select", "--definition", "shell/definition.json", "--", "bash", "shell/handler.sh"}, tools: []string{"bash", "jq"}, name: "Json.Select", many: 20, handled: true,
 			data: `{"filter":".[] | select(. > 1)","value":[1,2,3]}`, reply: `{"values":[2,3]}`, wrong: `{"filter":".[","value":1}`,
 			large: `{"filter":"repeat(1)","value":1}`,
 			numbered: func(i int) (string, string) {
 				return fmt.Sprintf(`{"filter":".n","value":{"n":%d}}`, i), fmt.Sprintf(`{"values":[%d]}`, i)
 			},
 		},
+	}
+}
+
+// needAll skips a test of all programs at once where a tool of one is missing.
+func needAll(t *testing.T) {
+	t.Helper()
+	for _, p := range programs(t) {
+		tool.Need(t, p.tools...)
 	}
 }
 
@@ -255,6 +265,7 @@ func TestHandlersInFourLanguages(t *testing.T) {
 			continue
 		}
 		t.Run(p.name, func(t *testing.T) {
+			tool.Need(t, p.tools...)
 			m := &machine{t: t, kernos: m.kernos, env: m.env}
 			if m.listed(p.name) {
 				t.Fatal("it is there before it is registered")
@@ -318,6 +329,7 @@ func (m *machine) pipelined(p program) {
 
 // A program waits for the next daemon, serves again, and starts none itself: the test couldn't start one then.
 func TestHandlersSurviveTheDaemon(t *testing.T) {
+	needAll(t)
 	for wire, socket := range map[string]bool{"socket": true, "pipe": false} {
 		t.Run(wire, func(t *testing.T) {
 			m := start(t)
@@ -374,6 +386,7 @@ func (m *machine) ends(p program, why string) {
 
 // What waiting can't mend ends a program: here another program serves the type with another definition.
 func TestAWrongDefinitionEndsAHandler(t *testing.T) {
+	needAll(t)
 	m := start(t)
 	for _, p := range programs(t) {
 		other := m.command(m.kernos, "handle", p.name, "--kind", "query", "--input", `{"type":"array"}`, "--", "cat")
@@ -389,6 +402,7 @@ func TestAWrongDefinitionEndsAHandler(t *testing.T) {
 
 // A token that a server refuses ends a program, too.
 func TestARefusedTokenEndsAHandler(t *testing.T) {
+	needAll(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)
 		_, _ = io.WriteString(w, `{"code":401,"message":"The token isn't known"}`)
@@ -427,6 +441,7 @@ func TestAHandlerLeavesAloneWhatIsNoRequest(t *testing.T) {
 			continue // what handles it sees requests only
 		}
 		t.Run(p.name, func(t *testing.T) {
+			tool.Need(t, p.tools...)
 			m := &machine{t: t, env: env}
 			c, ended := m.run(p)
 			conn, err := listener.Accept()

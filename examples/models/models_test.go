@@ -13,6 +13,7 @@ import (
 	"kernos/daemon"
 	"kernos/daemon/daemontest"
 	"kernos/internal/testkit"
+	"kernos/internal/testkit/tool"
 	"kernos/message"
 )
 
@@ -35,6 +36,7 @@ func TestProgramsAreModels(t *testing.T) {
 	long := strings.Repeat("a long conversation ", 5000)
 	for model, command := range map[string][]string{"go": {program}, "python": {"python3", "python/model.py"}, "typescript": {"node", "typescript/model.mjs"}} {
 		t.Run(model, func(t *testing.T) {
+			tool.Need(t, tool.In(command[0])...)
 			c := exec.Command(command[0], command[1:]...)
 			c.Env, c.Stderr = env, new(testkit.Notes)
 			if err := c.Start(); err != nil {

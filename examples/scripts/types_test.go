@@ -12,18 +12,14 @@ import (
 
 	"kernos/capability/script"
 	"kernos/daemon"
+	"kernos/internal/testkit/tool"
 	"kernos/message"
 )
 
-// The compiler of TypeScript takes what kernos types prints of all syscalls, and the examples fit it. make npm installs it.
+// The compiler of TypeScript takes what kernos types prints of all syscalls, and the examples fit it.
 func TestTypes(t *testing.T) {
-	compiler, err := filepath.Abs("../../conformance/npm/node_modules/typescript/bin/tsc")
-	if err == nil {
-		_, err = os.Stat(compiler)
-	}
-	if err != nil {
-		t.Fatalf("%v; make npm installs it", err)
-	}
+	tool.Need(t, "node")
+	compiler := filepath.Join(tool.Modules(t), "typescript", "bin", "tsc")
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		file := filepath.Join(dir, name)

@@ -3,12 +3,13 @@ package archtest
 import (
 	"fmt"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 )
 
-// module is the path of this module.
-const module = "kernos"
+// module is the path of this module, which make module changes.
+var module = strings.TrimSuffix(reflect.TypeFor[step]().PkgPath(), "/internal/archtest")
 
 // A step is a set of packages that don't know each other: siblings. A package may import packages of lower floors, and
 // of lower steps of its own floor. A pattern with a star stands for all folders in its place that no step before has.
@@ -23,9 +24,9 @@ var floors = [...][]step{
 			"internal/jsonscan", "internal/jsonvalue", "internal/llama", "internal/llama/kernosdemo", "internal/mcp", "internal/nearest",
 			"internal/outbound", "internal/owned", "internal/patience", "internal/phrase", "internal/process", "internal/quantity", "internal/recent",
 			"internal/rootdir", "internal/sse", "internal/uri", "internal/visible",
-			"internal/testkit", "internal/testkit/browser", "internal/testkit/tty", "internal/testkit/wire", "console/build",
+			"internal/testkit", "internal/testkit/tool", "internal/testkit/tty", "internal/testkit/wire", "console/build",
 		},
-		{"internal/clientconfig", "internal/ranked", "internal/secret", "internal/when"},
+		{"internal/clientconfig", "internal/ranked", "internal/secret", "internal/when", "internal/testkit/browser", "internal/testkit/tool/setup"},
 		{"internal/sealed"},
 	},
 	1: {{"message", "schema", "store"}},
@@ -69,7 +70,8 @@ var floors = [...][]step{
 var pure = []string{"internal/jsonscan", "internal/sealed", "internal/secret", "internal/outbound", "message", "message/ndjson", "message/osevent"}
 
 // forTests lists the packages that tests import, and nothing else does.
-var forTests = []string{"store/storetest", "capability/model/modeltest", "daemon/daemontest", "capability/vfs/vfstest", "internal/testkit", "internal/testkit/tty", "internal/testkit/browser", "internal/testkit/wire", "kernel/kerneltest"}
+var forTests = []string{"store/storetest", "capability/model/modeltest", "daemon/daemontest", "capability/vfs/vfstest", "internal/testkit", "internal/testkit/tty", "internal/testkit/browser",
+	"internal/testkit/tool", "internal/testkit/tool/setup", "internal/testkit/wire", "kernel/kerneltest"}
 
 // place returns the floor of a package of this module, given by its folder, and its step there.
 func place(folder string) (floor, step int, ok bool) {

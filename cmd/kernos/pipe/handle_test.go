@@ -20,6 +20,7 @@ import (
 	"kernos/daemon"
 	"kernos/daemon/daemontest"
 	"kernos/internal/testkit"
+	"kernos/internal/testkit/tool"
 	"kernos/message"
 	"kernos/transport/unix"
 )
@@ -69,6 +70,7 @@ func (w *world) count(text string) int {
 // handle serves Test.Run with a script until the test ends, and waits until it is registered.
 func (w *world) handle(script string, change func(*handler)) (kill func()) {
 	w.t.Helper()
+	tool.Need(w.t, "bash")
 	socket, err := w.daemon.Home().Socket()
 	if err != nil {
 		w.t.Fatal(err)

