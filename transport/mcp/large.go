@@ -1,9 +1,12 @@
 package mcp
 
 import (
+	"encoding/json"
 	"strconv"
+	"strings"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/store/blobs"
@@ -59,6 +62,40 @@ func (x *exchange) appendLinks(dst []byte, large []kernel.Moved) []byte {
 		}
 	}
 	return dst
+}
+
+// withExcerpt returns the schema of a reply, or of a reference in its place, that allows the excerpt of a large one too.
+func withExcerpt(reply json.RawMessage) json.RawMessage {
+	all := jsonvalue.Members(reply)
+	forms := jsonvalue.Elements(all.Get("anyOf"))
+	for i, form := range forms {
+		if object := jsonvalue.Members(form); object != nil {
+			forms[i] = withBeginnings(object).Text()
+		}
+	}
+	if forms != nil {
+		all = all.Set("anyOf", jsonvalue.Marshal(forms))
+	}
+	return withBeginnings(all).Text()
+}
+
+// withBeginnings adds to the properties of an object what [kernel.Kernel.Excerpt] adds for those that point to blobs.
+func withBeginnings(object jsonvalue.Object) jsonvalue.Object {
+	text := json.RawMessage(`{"type":"string"}`)
+	properties := jsonvalue.Members(object.Get("properties"))
+	own := len(properties)
+	for _, p := range properties[:own] {
+		if name, ok := strings.CutSuffix(p.Name, "Ref"); ok && name != "" {
+			properties = properties.Set(name+"Beginning", text)
+		}
+	}
+	if len(properties) == own {
+		return object
+	}
+	if !properties.Has("note") {
+		properties = properties.Set("note", text)
+	}
+	return object.Set("properties", properties.Text())
 }
 
 // firstLinks is the revision of the protocol that has brought links.

@@ -102,6 +102,9 @@ func TestLargeReplies(t *testing.T) {
 				if want := fmt.Sprintf("%s has %d bytes, and %[1]sBeginning the first %[3]d; Blob.Read {ref: %[1]sRef, offset: %[3]d} reads on.", one.moved, len(one.content), len(begin)); note != want || len(begin) < 3900 || !strings.HasPrefix(one.content, begin) {
 					t.Errorf("%s: the note is %q, and the beginning %.50q", one.tool, note, begin)
 				}
+				if structured := string(got.Result.StructuredContent); !strings.Contains(structured, `"`+one.moved+`Beginning":"`) || !strings.Contains(structured, `"note":"`) {
+					t.Errorf("%s: clients that prefer what is structured lose the excerpt: %s", one.tool, structured)
+				}
 				for _, listed := range list.Result.Tools {
 					if listed.Title == string(one.tool) && listed.OutputSchema != nil {
 						if err := schema.Written(string(listed.OutputSchema)).Validate(got.Result.StructuredContent); err != nil {

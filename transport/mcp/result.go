@@ -77,8 +77,8 @@ func (x *exchange) sendResult(dst []byte) {
 }
 
 // appendResult appends the members of a result: what is shown of it as text, links to what isn't, and, if the list has said
-// what it looks like, data as it is. To other clients data would be the same once more, and those that prefer it would lose the
-// excerpt of a large one.
+// what it looks like, the same as JSON: clients that prefer that have the excerpt of a large result, too. To other clients it would
+// be the same once more.
 func (x *exchange) appendResult(dst, shown, data []byte, large []kernel.Moved, note string) []byte {
 	dst = append(dst, `"content":[`...)
 	dst = x.appendLinks(appendText(dst, shown), large)
@@ -86,6 +86,9 @@ func (x *exchange) appendResult(dst, shown, data []byte, large []kernel.Moved, n
 		dst = appendText(append(dst, ','), jsonscan.AppendQuoted(nil, "note: "+note))
 	}
 	dst = append(dst, ']')
+	if len(large) > 0 {
+		data = shown
+	}
 	if !x.choice.isCore() && (data[0] == '{' || x.client.modern) {
 		dst = jsonscan.AppendCompact(append(dst, `,"structuredContent":`...), data)
 	}

@@ -290,7 +290,7 @@ func (t *tool) append(dst []byte, caller principal.ID, modern, outputs bool) []b
 	says := output[0] == '{' && len(output) > len(`{}`) // true and {} describe nothing
 	if object := objectSchema(output); outputs && !t.content && s.Output != schema.Any && (object || modern && says) {
 		dst = append(dst, `,"outputSchema":{`...)
-		reply := s.Reply() // a large reply is a reference
+		reply := withExcerpt(s.Reply()) // a large reply is a reference
 		if object && jsonscan.Member(reply, "type") == nil {
 			dst = append(dst, `"type":"object",`...) // the stateful era wants it at the top
 		}
