@@ -173,7 +173,7 @@ func (t *transcript) message(m *entry) []string {
 	case "tool-results":
 		var lines []string
 		for _, r := range m.Results {
-			lines = append(lines, t.result(m, &r))
+			lines = append(lines, t.result(m, &r)...)
 		}
 		return lines
 	case "approval-request":
@@ -264,8 +264,11 @@ func (t *transcript) arguments(args json.RawMessage) (lines []string) {
 	return lines
 }
 
-// result returns the line of a result: what the call did, or why it has failed.
-func (t *transcript) result(m *entry, r *result) string {
+// mostOfResult is how many lines of a result are shown.
+const mostOfResult = 3
+
+// result returns the lines of a result: what the call did, or why it has failed.
+func (t *transcript) result(m *entry, r *result) []string {
 	s := t.screen
 	made := openCall{name: r.Name}
 	about := ""
@@ -291,7 +294,17 @@ func (t *transcript) result(m *entry, r *result) string {
 	if failed {
 		outcome = mark.Of[message.KindError]
 	}
-	return t.clip("  " + s.Paint(terminal.Style(outcome.Terminal), strings.TrimSpace(outcome.Sign+" "+about)) + " " + text)
+	sign := strings.TrimSpace(outcome.Sign + " " + about)
+	lines := strings.Split(terminal.Hang(text, terminal.Columns("  "+sign+" "), s.Width), "\n")
+	if len(lines) > mostOfResult {
+		lines = lines[:mostOfResult]
+		lines[mostOfResult-1] += " …"
+	}
+	lines[0] = "  " + s.Paint(terminal.Style(outcome.Terminal), sign) + " " + lines[0]
+	for i := range lines {
+		lines[i] = t.clip(lines[i])
+	}
+	return lines
 }
 
 // sentence reports the output of a call as the definition of its syscall does, also of one that Syscall.Call has made.

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"kernos/cmd/kernos/terminal"
@@ -25,6 +26,22 @@ func TestAResultIsOneSentence(t *testing.T) {
 		got := s.message(&entry{Type: "tool-results", Timestamp: 2, Results: []result{{CallID: "1", Name: c.name, Output: json.RawMessage(c.output)}}})
 		if len(got) != 1 || got[0] != "  ✓ 2ms "+c.want {
 			t.Errorf("%s %s: got %q, want %q", c.name, c.output, got, c.want)
+		}
+	}
+}
+
+// A long result goes on below its beginning, for three lines at most.
+func TestALongResultHasSeveralLines(t *testing.T) {
+	for words, want := range map[int]string{
+		4: "  ✓ 2ms one two three one two three one\n        two three one two three",
+		9: "  ✓ 2ms one two three one two three one\n        two three one two three one two\n        three one two three one two …",
+	} {
+		s := transcript{screen: &terminal.Screen{Width: 40}}
+		s.message(&entry{Type: "tool-calls", Calls: []call{{ID: "1", Name: "Own.Call"}}})
+		output, _ := json.Marshal(strings.Repeat("one two three ", words))
+		got := s.message(&entry{Type: "tool-results", Timestamp: 2, Results: []result{{CallID: "1", Name: "Own.Call", Output: output}}})
+		if strings.Join(got, "\n") != want {
+			t.Errorf("%d times: got %q, want %q", words, got, want)
 		}
 	}
 }
