@@ -4,7 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"kernos/kernel"
 	"kernos/kernel/kerneltest"
+	"kernos/kernel/principal"
 	"kernos/message"
 )
 
@@ -52,6 +54,22 @@ func TestVolatileMembersAreNotDifferences(t *testing.T) {
 	} {
 		if got := sameOutcome(volatile, []byte(was), []byte(now)); got != same {
 			t.Errorf("%s: %t", now, got)
+		}
+	}
+}
+
+// A caller that doesn't see everything isn't told that there is nothing.
+func TestAMissingWorkflowOfATokenMayBeHidden(t *testing.T) {
+	k := kerneltest.Of(t, nil, Module(shop(t), nil))
+	token := kernel.ActFor(t.Context(), kernel.From(kerneltest.Principal(t, "01", "ci", principal.Grant{Allow: []string{"*"}}), "ws"))
+	const note = "only what token ci may see was searched"
+	for _, name := range []message.Type{"Message.Graph", "Message.Replay"} {
+		ask := kerneltest.Query("ask", name, `{"correlation":"none-such"}`)
+		if got := kerneltest.Outcome(token, k, ask); !strings.Contains(string(got.Data), note) {
+			t.Errorf("%s of a token: got %s", name, got.Data)
+		}
+		if got := kerneltest.Outcome(t.Context(), k, ask); strings.Contains(string(got.Data), "only") {
+			t.Errorf("%s of the owner: got %s", name, got.Data)
 		}
 	}
 }

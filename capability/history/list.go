@@ -138,7 +138,7 @@ var list = kernel.DefineQuery[listInput, kernel.Raw](kernel.Definition{
 		Title: "List recorded messages",
 		Words: "log, history, audit, event, trace, journal, record, what happened, errors, failures, what went wrong, who did it, what happened today, " +
 			"recent messages, last errors, what did the agent do, who called what, show the log, latest activity, failed calls, what was done yesterday, " +
-			"which commands were run, messages since yesterday, who deleted this",
+			"which commands were run, messages since yesterday, who deleted this, why did it crash",
 		Arguments: []string{"filter"}, Errors: []kernel.ErrorDefinition{{Code: 422, When: "the cursor or a filter is invalid"}},
 	},
 	Journaled: kernel.Journaled{Answers: kernel.FromJournal, Redact: withoutQuery, Recording: kernel.InWorkflows},

@@ -55,7 +55,7 @@ func (r reader) graph(ctx context.Context, in graphInput) (kernel.Raw, error) {
 		return nil, message.Errorf(404, "Workflow not found: %s has no messages that acted for %s; leave out principal to draw all of it", name, message.Clip(strings.Join(of, ", "), 100))
 	}
 	if len(nodes) == 0 {
-		return nil, r.noWorkflow(name)
+		return nil, r.noWorkflow(ctx, name)
 	}
 	g := newGraph(nodes)
 	g.more, g.Narrowed = more, narrowed(ctx)

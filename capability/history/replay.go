@@ -140,7 +140,7 @@ func (r reader) resend(ctx context.Context, in *replayInput, stream *kernel.Stre
 		out.Messages++
 	}
 	if out.Messages == 0 {
-		return out, r.noWorkflow(in.CorrelationID)
+		return out, r.noWorkflow(ctx, in.CorrelationID)
 	}
 	if !older {
 		out.Next = aboutExecute
@@ -342,7 +342,7 @@ func (r reader) readRequests(ctx context.Context, in *replayInput) (requests []r
 			principal: e.Principal, name: e.Name, wire: e.Wire})
 	}
 	if !found {
-		return nil, false, r.noWorkflow(in.CorrelationID)
+		return nil, false, r.noWorkflow(ctx, in.CorrelationID)
 	}
 	return requests, more, nil
 }

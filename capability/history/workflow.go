@@ -54,8 +54,11 @@ func (r reader) workflow(ctx context.Context, f journal.Filter, brief bool) iter
 }
 
 // noWorkflow returns the error for a workflow of which there is nothing.
-func (r reader) noWorkflow(correlation string) error {
+func (r reader) noWorkflow(ctx context.Context, correlation string) error {
 	text := "no message in the journal has this correlation or this id"
+	if note := narrowed(ctx).Note; note != "" {
+		text += "; " + note + " was searched"
+	}
 	if missing, err := r.gap(0, 0); err == nil && missing != nil {
 		text += "; " + missing.String()
 	}

@@ -236,11 +236,13 @@ var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
 func (j *Jobs) list(ctx context.Context, in listInput) (listOutput, error) {
 	out := listOutput{Jobs: []Info{}, Narrowed: kernel.Narrow(ctx, (*principal.Principal).SeesAll)}
 	since := in.Since.Time(j.opts.Now().In(time.Local))
-	letter := byte(keySpec)
-	if in.Schedule {
-		letter = keySchedule
+	page := cursor.Page{Listing: 'j', Prefix: key(keySpec), Longest: 64, Cursor: in.Cursor, Limit: cmp.Or(in.Limit, 100), Looked: maxLooked}
+	switch {
+	case in.Schedule:
+		page.Prefix = key(keySchedule)
+	case in.Status == statusFailed, in.Status == statusCompleted: // few among many: the others aren't read
+		page.Prefix, page.Skip = key(keyState), func(state []byte) bool { return !in.Status.ends(state) }
 	}
-	page := cursor.Page{Listing: 'j', Prefix: key(letter), Longest: 64, Cursor: in.Cursor, Limit: cmp.Or(in.Limit, 100), Looked: maxLooked}
 	p := kernel.PrincipalOf(ctx)
 	var err error
 	out.Cursor, err = page.Each(ctx, j.opts.Store, func(id string) (bool, error) {

@@ -6,7 +6,10 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"kernos/capability/job"
 	"kernos/kernel/principal"
+	"kernos/message"
+	"kernos/store"
 )
 
 func TestShortIDs(t *testing.T) {
@@ -66,6 +69,28 @@ func TestAListHasPages(t *testing.T) {
 			}
 			if !slices.Equal(pages, want) {
 				t.Errorf("%s: the pages have %v jobs, want %v", filter, pages, want)
+			}
+		}
+	})
+}
+
+// One that has failed is found behind more jobs than a page looks at: they are passed over by their states.
+func TestAFailedJobIsFoundBehindManyOthers(t *testing.T) {
+	test(t, "in one page", func(t *testing.T, w *world) {
+		w.fail = func(string) error { return message.Errorf(418, "No") }
+		id := w.start(`{"name":"Test.Count","payload":{"key":"a"}}`)
+		w.wants("at once", id, "failed 418")
+		var b store.Batch
+		for i := range job.Looked + 1 {
+			job.AddCompleted(&b, fmt.Sprintf("Z%025d", i))
+		}
+		if _, err := w.store.Apply(&b); err != nil {
+			t.Fatal(err)
+		}
+		for filter, want := range map[string]string{`"status":"failed"`: id, `"status":"completed","limit":1`: fmt.Sprintf("Z%025d", job.Looked)} {
+			var out struct{ Jobs []info }
+			if w.must("Job.List", "{"+filter+"}", &out); len(out.Jobs) != 1 || out.Jobs[0].JobID != want {
+				t.Errorf("%s: %+v, want %s", filter, out.Jobs, want)
 			}
 		}
 	})

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
@@ -110,6 +111,11 @@ const (
 	statusCompleted Status = "completed"
 	statusFailed    Status = "failed"
 )
+
+// ends reports whether a state, as it is stored, is one of a job that has ended with this status.
+func (s Status) ends(stored []byte) bool {
+	return bytes.HasPrefix(stored, []byte(`{"status":"`+string(s)+`"`))
+}
 
 // A step is a stepInput as it is stored.
 type step struct {

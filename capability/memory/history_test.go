@@ -90,6 +90,13 @@ func TestAMissingKeyNamesNearOnes(t *testing.T) {
 	}
 }
 
+func TestASetNamesItsRevision(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.reply("Set", `{"key":"a","value":1,"withRevision":true}`, `{"success":true,"revision":1}`)
+	w.reply("Set", `{"key":"a","value":2,"withRevision":true}`, `{"success":true,"revision":2}`)
+	w.reply("Set", `{"key":"a","value":3,"withRevision":false}`, ok)
+}
+
 func TestMismatchSaysBothRevisions(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.refuse("Set", `{"key":"/a","value":1,"ifRevision":3}`, 409, "/a was expected at revision 3 and does not exist (revision 0)")

@@ -48,6 +48,8 @@ func (in *setInput) UnmarshalJSON(data []byte) (err error) {
 		case "ifRevision":
 			revision := uint64(integer(value))
 			in.IfRevision = &revision
+		case "withRevision":
+			in.WithRevision = value[0] == 't'
 		}
 	})
 	return err

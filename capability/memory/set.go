@@ -21,17 +21,18 @@ import (
 )
 
 type setInput struct {
-	Key        string               `json:"key" jsonschema_description:"Path in the memory namespace (e.g., '/notes/123', 'vault/api-key'). A leading slash is optional; no trailing slash, no '.' or '..', at most 512 bytes."`
-	Value      jsontext.Value       `json:"value,omitempty" jsonschema:"oneof_required=value" jsonschema_description:"Content to store: any JSON value, kept exactly as it is written. For encrypted storage, use the vault/* namespace with pwenc:v1:* format. Either this or valueRef."`
-	ValueRef   *message.BlobPointer `json:"valueRef,omitempty" jsonschema:"oneof_required=valueRef" jsonschema_description:"A pointer to the content if it is too large for a message: at most 64 MB. The media type of a data pointer says whether it is JSON; other content is stored as JSON if it parses, and as a string if it is UTF-8 text."`
-	As         string               `json:"as,omitempty" jsonschema:"enum=json,enum=text" jsonschema_description:"Treat the content behind valueRef as json or as text, regardless of its media type."`
-	TTL        when.Span            `json:"ttl,omitempty" jsonschema:"minimum=1,maximum=9007199254740991" jsonschema_description:"How long until the key expires: milliseconds, or a text such as 90s, 1h or 7 days. Without it, the key doesn't expire, even if it had a ttl before."`
-	IfRevision *uint64              `json:"ifRevision,omitempty" jsonschema:"minimum=0" jsonschema_description:"Store only if the key is at this revision; 0: only if it does not exist. Otherwise the reply is a 409 error. Memory.Get with withRevision returns the revision."`
+	Key          string               `json:"key" jsonschema_description:"Path in the memory namespace (e.g., '/notes/123', 'vault/api-key'). A leading slash is optional; no trailing slash, no '.' or '..', at most 512 bytes."`
+	Value        jsontext.Value       `json:"value,omitempty" jsonschema:"oneof_required=value" jsonschema_description:"Content to store: any JSON value, kept exactly as it is written. For encrypted storage, use the vault/* namespace with pwenc:v1:* format. Either this or valueRef."`
+	ValueRef     *message.BlobPointer `json:"valueRef,omitempty" jsonschema:"oneof_required=valueRef" jsonschema_description:"A pointer to the content if it is too large for a message: at most 64 MB. The media type of a data pointer says whether it is JSON; other content is stored as JSON if it parses, and as a string if it is UTF-8 text."`
+	As           string               `json:"as,omitempty" jsonschema:"enum=json,enum=text" jsonschema_description:"Treat the content behind valueRef as json or as text, regardless of its media type."`
+	TTL          when.Span            `json:"ttl,omitempty" jsonschema:"minimum=1,maximum=9007199254740991" jsonschema_description:"How long until the key expires: milliseconds, or a text such as 90s, 1h or 7 days. Without it, the key doesn't expire, even if it had a ttl before."`
+	IfRevision   *uint64              `json:"ifRevision,omitempty" jsonschema:"minimum=0" jsonschema_description:"Store only if the key is at this revision; 0: only if it does not exist. Otherwise the reply is a 409 error. Memory.Get with withRevision returns the revision."`
+	WithRevision bool                 `json:"withRevision,omitempty" jsonschema_description:"true: reply with the new revision, also without ifRevision."`
 }
 
 type setOutput struct {
 	Success  bool   `json:"success" jsonschema_description:"True: the value is stored and durable. A failure is an error message."`
-	Revision uint64 `json:"revision,omitzero" jsonschema_description:"The new revision of the key, if ifRevision was given."`
+	Revision uint64 `json:"revision,omitzero" jsonschema_description:"The new revision of the key, if ifRevision or withRevision was given."`
 	Note     string `json:"note,omitzero" jsonschema_description:"How to keep the value encrypted, if it sounds like a credential. It is stored as it is."`
 }
 
@@ -66,11 +67,12 @@ var success = kernel.Raw(`{"success":true}`)
 func (m *Memory) set(ctx context.Context, in setInput) (kernel.Raw, error) {
 	revision, err := m.write(ctx, &in, string(kernel.RequestOf(ctx).Metadata.ID))
 	sounds := err == nil && soundsSecret(&in, kernel.RequestOf(ctx).Data)
-	if in.IfRevision == nil && !sounds {
+	named := in.IfRevision != nil || in.WithRevision
+	if !named && !sounds {
 		return success, m.backend(err)
 	}
 	reply := []byte(`{"success":true`)
-	if in.IfRevision != nil {
+	if named {
 		reply = fmt.Appendf(reply, `,"revision":%d`, revision)
 	}
 	if sounds {

@@ -117,13 +117,19 @@ func TestMemoryIfVersion(t *testing.T) {
 func TestWritersOfOneValue(t *testing.T) {
 	w := newWorld(t, nil)
 	var all sync.WaitGroup
-	const writers = 4
-	for i := range writers {
-		all.Go(func() { w.command("VFS.Write", object{"uri": "os://memory/a", "content": fmt.Sprint(i)}) })
+	const writers, each = 64, 20
+	for range writers {
+		all.Go(func() {
+			for i := range each {
+				if _, err := w.call(message.KindCommand, "VFS.Write", object{"uri": "os://memory/a", "content": fmt.Sprint(i)}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
 	}
 	all.Wait()
-	if _, revision, _, err := w.memory.Get(t.Context(), "a"); err != nil || revision != writers {
-		t.Errorf("the key is at revision %d, %v; want %d", revision, err, writers)
+	if _, revision, _, err := w.memory.Get(t.Context(), "a"); err != nil || revision != writers*each {
+		t.Errorf("the key is at revision %d, %v; want %d", revision, err, writers*each)
 	}
 }
 

@@ -391,12 +391,15 @@ func wordsOf(text string) (words, shown []string) {
 }
 
 // split divides a text at characters that are neither letters nor digits, and before the capital letters of a
-// name in PascalCase: VFSRead is VFS and Read.
+// name in PascalCase: VFSRead is VFS and Read. Several of what has a short name are one word: APIs.
 func split(text string) (words []string) {
 	start, before := -1, ' ' // start of the word, and the character before
 	for i, r := range text {
 		inside := unicode.IsLetter(r) || unicode.IsDigit(r)
-		if start >= 0 && (!inside || unicode.IsUpper(r) && (!unicode.IsUpper(before) || smallFollows(text[i:]))) {
+		if start >= 0 && i-start > 1 && unicode.IsUpper(before) && lastS(text[i:]) {
+			inside = false
+		}
+		if start >= 0 && (!inside || unicode.IsUpper(r) && (!unicode.IsUpper(before) || smallFollows(text[i:]) && !lastS(text[i+utf8.RuneLen(r):]))) {
 			words, start = append(words, text[start:i]), -1
 		}
 		if inside && start < 0 {
@@ -408,6 +411,13 @@ func split(text string) (words []string) {
 		words = append(words, text[start:])
 	}
 	return words
+}
+
+// lastS reports whether a text begins with an s that ends a word, such as the one of AIs.
+func lastS(text string) bool {
+	after, ok := strings.CutPrefix(text, "s")
+	r, _ := utf8.DecodeRuneInString(after)
+	return ok && !unicode.IsLetter(r) && !unicode.IsDigit(r)
 }
 
 // smallFollows reports whether the second character of a text is a small letter.

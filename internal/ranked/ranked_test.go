@@ -12,6 +12,8 @@ func TestWords(t *testing.T) {
 		"Memory.Set":                {"memor", "set"},
 		"VFSRead os://a_b":          {"vfs", "read", "os", "b"},
 		"stores storing store":      {"stor", "stor", "stor"},
+		"AIs, APIs of VFSs":         {"ai", "api", "vfs"},
+		"LastIs AsMuch":             {"last", "much"},
 		"Searches the memories":     {"search", "memor"},
 		"what is it":                {"what", "is", "it"},
 		"pass":                      {"pass"},

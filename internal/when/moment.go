@@ -115,7 +115,7 @@ const maxText = 100
 
 // Parse reads a point in time: a date and a time of RFC 3339, the same without a zone, milliseconds since 1970, now,
 // "in 2 hours", "3 days ago", a length of time, today, tomorrow, yesterday or a day of the week, each with a time of day or
-// without one, or a time of day.
+// without one, or a time of day. An hour behind a day or "at" may stand alone: "tomorrow at 9".
 func Parse(text string) (m Moment, ok bool) {
 	text = strings.TrimSpace(text)
 	if text == "" || len(text) > maxText {
@@ -162,6 +162,7 @@ var days = map[string]int{"yesterday": -1, "today": 0, "tomorrow": 1}
 
 // parseDay reads a day with a time of day, or one of both.
 func parseDay(words []string) (m Moment, ok bool) {
+	at := slices.Contains(words, "at")
 	words = slices.DeleteFunc(words, func(w string) bool { return w == "at" || w == "on" })
 	var clock []string
 	for i := 0; i < len(words); i++ {
@@ -196,7 +197,10 @@ func parseDay(words []string) (m Moment, ok bool) {
 	if len(clock) == 0 {
 		return m, m.means != none
 	}
-	if m.clock, ok = parseClock(strings.Join(clock, "")); !ok {
+	if m.clock, ok = parseClock(strings.Join(clock, "")); !ok && (at || m.means != none) {
+		m.clock, ok = parseHour(strings.Join(clock, ""))
+	}
+	if !ok {
 		return m, false
 	}
 	switch m.means {
@@ -231,6 +235,17 @@ func parseClock(text string) (time.Duration, bool) {
 		}
 	}
 	return 0, false
+}
+
+var hours = []string{"one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"}
+
+// parseHour reads a whole hour, as it stands behind a day or "at": 9, 21, nine. It is one of 24.
+func parseHour(text string) (time.Duration, bool) {
+	if i := slices.Index(hours, text); i >= 0 {
+		return time.Duration(i+1) * time.Hour, true
+	}
+	t, err := time.Parse("15", text)
+	return sinceMidnight(t), err == nil
 }
 
 // OnWall returns what the clock shows, as a time of UTC.

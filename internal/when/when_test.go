@@ -37,6 +37,9 @@ func TestTimesAreRead(t *testing.T) {
 		"tomorrow 09:00": {"2026-11-20 09:00:00 CET", same}, "Tomorrow at 9am": {"2026-11-20 09:00:00 CET", same}, "9:15 pm tomorrow": {"2026-11-20 21:15:00 CET", same},
 		"today 18:00": {"2026-11-19 18:00:00 CET", same}, "yesterday 8:05:30.25": {"2026-11-18 08:05:30.25 CET", same}, "tomorrow noon": {"2026-11-20 12:00:00 CET", same},
 
+		"tomorrow at nine": {"2026-11-20 09:00:00 CET", same}, "tomorrow 9": {"2026-11-20 09:00:00 CET", same}, "at 9": {"2026-11-20 09:00:00 CET", "2026-11-19 09:00:00 CET"},
+		"friday at 21": {"2026-11-20 21:00:00 CET", "2026-11-13 21:00:00 CET"}, "2026-11-20 at twelve": {"2026-11-20 12:00:00 CET", same},
+
 		"monday": {"2026-11-23 00:00:00 CET", "2026-11-16 00:00:00 CET"}, "on Monday at 8:00": {"2026-11-23 08:00:00 CET", "2026-11-16 08:00:00 CET"},
 		"thursday": {"2026-11-26 00:00:00 CET", "2026-11-19 00:00:00 CET"}, "thu 18:00": {"2026-11-19 18:00:00 CET", "2026-11-12 18:00:00 CET"},
 		"next thursday 18:00": {"2026-11-26 18:00:00 CET", same}, "last thursday": {"2026-11-12 00:00:00 CET", same}, "next monday": {"2026-11-23 00:00:00 CET", same},
@@ -67,7 +70,7 @@ func TestTimesAreRead(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"", " ", "soon", "in", "ago", "in 8", "8", "in soon", "-1h", "in -1h", "in 2 hours ago", "25:00", "tomorrow 25:00", "13pm", "next", "next 9:00", "next tomorrow",
+		"", " ", "soon", "in", "ago", "in 8", "8", "in soon", "-1h", "in -1h", "in 2 hours ago", "25:00", "tomorrow 25:00", "tomorrow 25", "at 25", "nine", "on 9", "tomorrow thirteen", "13pm", "next", "next 9:00", "next tomorrow",
 		"today tomorrow", "monday friday", "2026-13-01", "2026-02-30", "2026-11-20T09", "1 2 hours", "in 200000 weeks", "99999999999999999999", "in a 5 m", strings.Repeat("1h", 60),
 		"tomorrow\x00", "at", "on", "now now", "TZ=UTC",
 	} {

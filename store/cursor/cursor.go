@@ -69,7 +69,12 @@ type Page struct {
 	Cursor  string // cursor of the previous page; "" means the first page
 	Limit   int    // how many names the page has at most
 	Looked  int    // how many names it looks at at most; such a page may be short, and has a cursor
+
+	Skip func(value []byte) bool // reports that a name isn't part of the listing, by its value; or nil
 }
+
+// skips is how many names are passed over by their values in the time in which one is looked at.
+const skips = 50
 
 // Each calls take with one name after another until the page is full. take reports whether the name is
 // part of the page, or returns [ErrEnd]. next is the cursor of the next page; "" means that it was the
@@ -84,18 +89,23 @@ func (p *Page) Each(ctx context.Context, s store.Reader, take func(name string) 
 	if last != "" {
 		keys.To = append(append([]byte(nil), p.Prefix...), last...)
 	}
-	taken, looked := 0, 0
+	taken, looked, most := 0, 0, p.Looked*skips
 	for e, err := range s.Scan(keys) {
 		if err != nil {
 			return "", err
 		}
-		if taken == p.Limit || looked == p.Looked {
+		if taken == p.Limit || looked >= most {
 			return New(p.Listing, last), nil
 		}
-		if looked++; looked%1000 == 0 && ctx.Err() != nil {
+		if looked%1000 == 0 && ctx.Err() != nil {
 			return "", ctx.Err()
 		}
 		last = string(e.Key[len(p.Prefix):])
+		if p.Skip != nil && p.Skip(e.Value) {
+			looked++
+			continue
+		}
+		looked += skips
 		ok, err := take(last)
 		if err == ErrEnd {
 			return "", nil

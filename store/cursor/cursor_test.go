@@ -48,8 +48,8 @@ func TestNumbers(t *testing.T) {
 func TestPages(t *testing.T) {
 	s := storetest.NewMemory()
 	var b store.Batch
-	for _, name := range []string{"1", "2", "3", "4", "5"} {
-		b.Set([]byte("n/"+name), nil)
+	for i, name := range []string{"1", "2", "3", "4", "5"} {
+		b.Set([]byte("n/"+name), []byte([]string{"odd", "even"}[i%2]))
 	}
 	b.Set([]byte("other"), nil)
 	if _, err := s.Apply(&b); err != nil {
@@ -66,6 +66,8 @@ func TestPages(t *testing.T) {
 		{what: "as many as there are", Page: cursor.Page{Limit: 5, Looked: 9}, want: "54321"},
 		{what: "some are left out", Page: cursor.Page{Limit: 2, Looked: 9}, leave: "42", want: "53 1"},
 		{what: "two are looked at", Page: cursor.Page{Limit: 9, Looked: 2}, leave: "54", want: " 32 1"},
+		{what: "some are passed over by their values", Page: cursor.Page{Limit: 2, Looked: 9, Skip: func(v []byte) bool { return string(v) == "even" }}, want: "53 1"},
+		{what: "one is looked at, and others are passed over", Page: cursor.Page{Limit: 9, Looked: 1, Skip: func(v []byte) bool { return string(v) == "even" }}, want: "5 3 1"},
 		{what: "it ends early", Page: cursor.Page{Limit: 2, Looked: 9}, end: "2", want: "54 3"},
 	} {
 		c.Listing, c.Prefix, c.Longest = 'n', []byte("n/"), 1

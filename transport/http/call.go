@@ -31,6 +31,7 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request) {
 	method := r.PathValue("module") + "_" + r.PathValue("method")
 	params, no := s.parameters(w, r)
 	if no != nil {
+		s.opts.RPC.Refused(r.Context(), method, &message.Error{Code: no.status, Message: no.text})
 		refuse(w, *no)
 		return
 	}

@@ -67,6 +67,7 @@ type siteOptions struct {
 	client   *http.Transport
 	syscalls []kernel.Syscall
 	memory   bool // no network, so that time can stand still
+	recorder kernel.Recorder
 }
 
 // open serves a kernel with the built-in syscalls and those of a test. It is stopped when the
@@ -74,7 +75,7 @@ type siteOptions struct {
 func open(t testing.TB, o siteOptions) *site {
 	t.Helper()
 	kept := kerneltest.NewBlobs(t)
-	k := kerneltest.Around(t, &kernel.Options{Blobs: kept}, introspect.Module, o.syscalls...)
+	k := kerneltest.Around(t, &kernel.Options{Blobs: kept, Recorder: o.recorder}, introspect.Module, o.syscalls...)
 	o.Blobs = kept.Dir
 	if o.client == nil {
 		o.client = new(http.Transport)

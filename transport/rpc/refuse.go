@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"context"
 	"slices"
 	"strings"
 
@@ -17,6 +18,15 @@ func (st *stream) refuse(code int, text string, g guidance) {
 	defer st.mu.Unlock()
 	st.guide(&g)
 	st.fail(e)
+}
+
+// Refused records a call of a method whose parameters can't be read, which isn't made.
+func (s *Service) Refused(ctx context.Context, method string, e *message.Error) {
+	st := &stream{svc: s, from: kernel.SenderIn(ctx), method: method}
+	if route, ok := s.k.Registry().LookupMethod(method); ok {
+		st.route = route
+	}
+	st.record(e)
 }
 
 // record records a call that doesn't become a message of the kernel, under the type that its method stands for. Methods of

@@ -165,10 +165,7 @@ func (v *values) entry(ctx context.Context, folder, name string, yield func(vfs.
 // maxInline is how long a text may be that is given to Memory.Set as it is.
 const maxInline = 8 << 10
 
-// attempts is how often a write is tried that others get in the way of.
-const attempts = 10
-
-// Write implements [vfs.Writer].
+// Write implements [vfs.Writer]. A writer that expects nothing has no condition, so that it waits for its turn where many write.
 func (v *values) Write(ctx context.Context, name string, data []byte, expect vfs.Expect) (string, error) {
 	if !utf8.Valid(data) {
 		return "", message.Errorf(422, "The memory holds text, and the content is not UTF-8: encode it, for example as base64")
@@ -177,7 +174,10 @@ func (v *values) Write(ctx context.Context, name string, data []byte, expect vfs
 	if err != nil {
 		return "", err
 	}
-	for try := 1; ; try++ {
+	if expect == "" {
+		return v.set(ctx, set)
+	}
+	for {
 		revision, actual, err := v.current(ctx, name)
 		if err != nil {
 			return "", err
@@ -185,10 +185,10 @@ func (v *values) Write(ctx context.Context, name string, data []byte, expect vfs
 		if err := expect.Check(actual); err != nil {
 			return "", err
 		}
-		set.IfRevision = revision
+		set.IfRevision = &revision
 		version, err := v.set(ctx, set)
-		if e, ok := errors.AsType[*message.Error](err); ok && e.Code == 409 && try < attempts {
-			continue // the file was changed meanwhile: look again
+		if e, ok := errors.AsType[*message.Error](err); ok && e.Code == 409 && ctx.Err() == nil {
+			continue // the file was changed meanwhile: the check has the words for that
 		}
 		return version, err
 	}
@@ -196,11 +196,12 @@ func (v *values) Write(ctx context.Context, name string, data []byte, expect vfs
 
 // setArguments are the arguments of Memory.Set.
 type setArguments struct {
-	Key        string               `json:"key"`
-	Value      *string              `json:"value,omitzero"`
-	As         string               `json:"as,omitzero"`
-	ValueRef   *message.BlobPointer `json:"valueRef,omitzero"`
-	IfRevision uint64               `json:"ifRevision"`
+	Key          string               `json:"key"`
+	Value        *string              `json:"value,omitzero"`
+	As           string               `json:"as,omitzero"`
+	ValueRef     *message.BlobPointer `json:"valueRef,omitzero"`
+	IfRevision   *uint64              `json:"ifRevision,omitzero"`
+	WithRevision bool                 `json:"withRevision"`
 }
 
 // arguments returns what gives Memory.Set a content. What may be a secret never goes to a blob:
@@ -208,7 +209,7 @@ type setArguments struct {
 func (v *values) arguments(ctx context.Context, name string, data []byte) (*setArguments, error) {
 	if len(data) <= maxInline || v.of.Secret(name) {
 		text := string(data)
-		return &setArguments{Key: name, Value: &text}, nil
+		return &setArguments{Key: name, Value: &text, WithRevision: true}, nil
 	}
 	if v.blobs == nil {
 		return nil, message.Errorf(413, "The content has %d bytes, and this kernel has no place for more than %d of a file in memory", len(data), maxInline)
@@ -217,7 +218,7 @@ func (v *values) arguments(ctx context.Context, name string, data []byte) (*setA
 	if err != nil {
 		return nil, err
 	}
-	return &setArguments{Key: name, As: "text", ValueRef: &p}, nil
+	return &setArguments{Key: name, As: "text", ValueRef: &p, WithRevision: true}, nil
 }
 
 // current returns the revision of a key, 0 if it is not there, and its version.
