@@ -25,7 +25,7 @@ ALONE     := internal/clientconfig internal/archtest internal/backoff internal/d
              internal/rootdir internal/uri internal/visible kernel/principal message message/osevent
 # and these only run programs that are built as they are shipped, without the race detector:
 ALONE     += docs examples/handlers
-RACED      = $(filter-out $(ALONE:%=kernos/%),$(shell $(GO) list $(PACKAGES)))
+RACED      = $(filter-out $(addprefix $(shell $(GO) list -m)/,$(ALONE)),$(shell $(GO) list $(PACKAGES)))
 
 # A test binary without debugging information is linked in half the time; stack traces have their
 # lines without it. make lint has vetted the code. Many tests wait for a process or a disk, so that

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -37,7 +38,8 @@ func TestAddingASyscall(t *testing.T) {
 		t.Fatal(err)
 	}
 	changed := strings.Replace(string(modules), "return []kernel.Module{\n", "return []kernel.Module{\n"+line, 1)
-	changed = strings.Replace(changed, "import (\n", "import (\n\t\"kernos/capability/dice\"\n", 1)
+	module := strings.TrimSuffix(reflect.TypeFor[reader]().PkgPath(), "/docs")
+	changed = strings.Replace(changed, "import (\n", "import (\n\t\""+module+"/capability/dice\"\n", 1)
 	if code == "" || line == "" || strings.Count(changed, "dice") != strings.Count(line, "dice")+1 {
 		t.Fatalf("the page or %s isn't as this test expects: %q, %q", list, code, line)
 	}
