@@ -10,7 +10,7 @@ TRAINTIME     ?= 290
 STEPS         ?= 4000
 
 # The packages whose tests take longest are named first, so that they don't end alone, after the others.
-LONGEST   := ./cmd/kernos ./conformance ./store/pebble ./conformance/console ./conformance/mcp ./internal/attack ./journal ./store/storetest
+LONGEST   := ./cmd/kernos ./conformance ./packaging ./store/pebble ./conformance/console ./conformance/mcp ./internal/attack ./journal ./store/storetest
 PACKAGES  := $(LONGEST) ./...
 
 # What the code is checked for beside the system that runs the tests.
@@ -24,7 +24,7 @@ ALONE     := internal/clientconfig internal/archtest internal/backoff internal/d
              internal/fence internal/llama internal/mcp internal/nearest internal/owned internal/quantity internal/recent \
              internal/rootdir internal/uri internal/visible kernel/principal message message/osevent
 # and these only run programs that are built as they are shipped, without the race detector:
-ALONE     += docs examples/handlers
+ALONE     += docs examples/handlers packaging
 RACED      = $(filter-out $(addprefix $(shell $(GO) list -m)/,$(ALONE)),$(shell $(GO) list $(PACKAGES)))
 
 # A test binary without debugging information is linked in half the time; stack traces have their
@@ -51,10 +51,10 @@ TESTED     = @skipped=$$(mktemp) && trap 'rm -f "$$skipped"' EXIT; ( export KERN
 
 .DEFAULT_GOAL := help
 
-.PHONY: help build install console fmt docs model embeddings module setup npm test quick lint race cover crash attack soak shells clients fuzz bench clean
+.PHONY: help build install release console fmt docs model embeddings module setup npm test quick lint race release-check cover crash attack soak shells clients fuzz bench clean
 
 help: ## Show this list
-	@awk 'BEGIN {FS = ":.*## "} /^##@ / {group = "\n" substr($$0, 5) "\n"} /^[a-z]+:.*## / {printf "%s", group; group = ""; printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@ / {group = "\n" substr($$0, 5) "\n"} /^[a-z-]+:.*## / {printf "%s", group; group = ""; printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##@ Build
 
@@ -63,6 +63,12 @@ build: ## Build bin/kernos
 
 install: ## Install kernos into $GOBIN
 	CGO_ENABLED=0 $(GO) install -trimpath ./cmd/kernos
+
+release: ## Make what people install, in bin/release, for PLATFORMS (all); with NPM_SCOPE=@owner also packages for a registry of npm
+	$(GO) run ./packaging -platforms '$(PLATFORMS)' -scope '$(NPM_SCOPE)'
+
+release-check: ## Make it twice for all platforms, the second time in another folder with an empty cache, and compare
+	$(GO) test -v -timeout 2h ./packaging -full
 
 module: ## Rename the module to MODULE, everywhere: make module MODULE=example.com/kernos
 	@test -n "$(MODULE)" || { echo "make module MODULE=example.com/kernos"; exit 2; }

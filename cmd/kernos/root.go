@@ -22,8 +22,11 @@ import (
 	"kernos/kernel"
 )
 
-// version is set when a release is built.
+// version is the version of Kernos; this is the only place that states it.
 var version = "0.20.0"
+
+// revision is the commit that make release was run on, which sets it when it links the program; "" in other builds.
+var revision string
 
 // commandGroups are the commands as the help text shows them. A command without a group comes last.
 var commandGroups = []struct {
@@ -34,7 +37,7 @@ var commandGroups = []struct {
 	{"Jobs", []string{"job"}},
 	{"Conversations and models", []string{"chat", "model", "session"}},
 	{"What happened", []string{"graph", "log", "replay", "search", "show", "watch"}},
-	{"The daemon", []string{"backup", "config", "console", "context", "doctor", "restart", "restore", "serve", "status", "stop", "token", "trust", "untrust"}},
+	{"The daemon", []string{"backup", "config", "console", "context", "doctor", "restart", "restore", "serve", "status", "stop", "token", "trust", "untrust", "upgrade"}},
 	{"Programs and code", []string{"convert", "handle", "mcp", "pipe", "register", "test", "types", "unregister", "versions"}},
 }
 
@@ -69,7 +72,7 @@ that isn't a terminal, and no command, means kernos pipe.`,
 	}
 	root.SetVersionTemplate("kernos {{.Version}}\n")
 	root.AddCommand(backupCommand(), callCommand(), chatCommand(), completionCommand(), configCommand(), consoleCommand(), contextCommand(), convertCommand(), describeCommand(), doctorCommand(),
-		handleCommand(), jobCommand(), lsCommand(), mcpCommand(), modelCommand(), pipeCommand(), restartCommand(), restoreCommand(), secretCommand(), serveCommand(), sessionCommand(), statusCommand(), stopCommand(), tokenCommand())
+		handleCommand(), jobCommand(), lsCommand(), mcpCommand(), modelCommand(), pipeCommand(), restartCommand(), restoreCommand(), secretCommand(), serveCommand(), sessionCommand(), statusCommand(), stopCommand(), tokenCommand(), upgradeCommand())
 	root.AddCommand(historyCommands()...)
 	root.AddCommand(documentCommands()...)
 	root.AddCommand(scriptCommands()...)
@@ -84,7 +87,7 @@ that isn't a terminal, and no command, means kernos pipe.`,
 			}
 		}
 		switch c.Name() {
-		case "serve", "convert":
+		case "serve", "convert", "upgrade":
 			concernsThisMachine(c, true)
 		case "config", "restart", "restore", "token":
 			concernsThisMachine(c, false)
@@ -265,6 +268,9 @@ func hasCommand(c *cobra.Command, name string) bool {
 }
 
 func fullVersion() string {
+	if revision != "" {
+		return version + " (" + revision + ")"
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return version

@@ -61,7 +61,7 @@ var floors = [...][]step{
 		{"sdk/*"},
 		{
 			"conformance", "conformance/console", "conformance/mcp", "internal/archtest", "internal/attack", "examples/*", "examples/*/*", "sdk",
-			"docs",
+			"docs", "packaging",
 		},
 	},
 }

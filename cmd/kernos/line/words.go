@@ -24,7 +24,6 @@ var Words = []struct {
 	{Word: "-v", Runs: []string{"--version"}, Alone: true},
 
 	{Word: "init", Means: "nothing has to be set up: the first call starts the daemon, and kernos model add connects a model"},
-	{Word: "upgrade", Means: "install the new version over the old one, then kernos restart runs it with the same state"},
 	{Word: "list", Means: "kernos ls lists the syscalls, and kernos MODULE list the things of a module, such as kernos memory list or kernos job list"},
 	{Word: "get", Means: "kernos memory get KEY reads a value, and kernos cat NAME writes a value or a file as it is"},
 }

@@ -42,10 +42,12 @@ func List() []Tool {
 		{Name: "bash", Debian: "bash", Homebrew: "bash", Why: "examples and completion", found: program("bash")},
 		{Name: "cc", Debian: "gcc libc6-dev", Why: "make race", found: program("cc")},
 		{Name: "curl", Debian: "curl", Homebrew: "curl", Why: "examples of HTTP", found: program("curl")},
+		{Name: "dpkg", Debian: "dpkg", Why: "the Debian package", found: onLinux(program("dpkg"))},
 		{Name: "jq", Debian: "jq", Homebrew: "jq", Why: "examples in the shell", found: program("jq")},
 		{Name: "python3", Debian: "python3", Homebrew: "python", Why: "the Python library and its examples", found: program("python3")},
 		{Name: "npm", Debian: "npm", Homebrew: "node", Why: "it installs the modules of npm", found: program("npm")},
 		{Name: "node", Debian: "nodejs", Homebrew: "node", Why: "the TypeScript library and its examples", found: node},
+		{Name: "unshare", Debian: "util-linux", Why: "packages in an empty root; the system must allow mounts", found: onLinux(enters)},
 		{Name: "npm modules", Why: "clients and suites that others wrote", found: modules},
 		{Name: "browser", Debian: unlessNPM("chromium"), Homebrew: unlessNPM("google-chrome"), Why: "the console", found: browser},
 	}
@@ -125,6 +127,25 @@ func program(name string) func() bool {
 		_, err := exec.LookPath(name)
 		return err == nil
 	}
+}
+
+// onLinux finds a tool that tests need only there.
+func onLinux(found func() bool) func() bool {
+	return func() bool { return runtime.GOOS != "linux" || found() }
+}
+
+// Enter returns the words before a command that is to have mounts of its own, which go with it.
+func Enter() []string {
+	if os.Geteuid() == 0 {
+		return []string{"unshare", "--mount"}
+	}
+	return []string{"unshare", "--mount", "--user", "--map-root-user"}
+}
+
+// enters reports whether the system lets this user mount something.
+func enters() bool {
+	command := append(Enter(), "mount", "--rbind", "/proc", "/proc")
+	return exec.Command(command[0], command[1:]...).Run() == nil
 }
 
 // oldestNode is the oldest version of Node.js that the tests run with.
