@@ -33,7 +33,7 @@ import (
 )
 
 func httpPage() string {
-	p := newPage("HTTP")
+	p := newSheet("HTTP")
 	p.paragraph(`The daemon serves HTTP at ` + "`" + daemon.DefaultAddress + "`" + `, and on its socket at the path that ` + "`kernos status`" + ` shows. A request over TCP needs a
 token, ` + "`Authorization: Bearer TOKEN`" + `, except for the paths that are open. ` + "`/openapi.json`" + ` describes all of it for programs, with
 a path for each syscall that the caller may call.`)
@@ -60,7 +60,7 @@ a path for each syscall that the caller may call.`)
 
 func limitsPage(t *testing.T) string {
 	t.Helper()
-	p := newPage("Limits")
+	p := newSheet("Limits")
 	p.paragraph("## Settings")
 	p.paragraph("These are defaults; [settings.md](settings.md) has the names in config.yaml.")
 	flags, rows := serveFlags(), [][]string(nil)
@@ -138,7 +138,7 @@ func duration(d time.Duration) string {
 
 func exitPage(t *testing.T) string {
 	t.Helper()
-	p := newPage("Exit statuses")
+	p := newSheet("Exit statuses")
 	p.paragraph("What `kernos` ends with. An error that has been printed is on standard error.")
 	rows := [][]string{{"0", "What was asked for is done."}}
 	for _, c := range constants(t, "internal/exit/exit.go", "Failure") {
@@ -204,7 +204,7 @@ func metricsPage(t *testing.T) string {
 	if len(names) < 30 {
 		t.Fatalf("only %d metrics:\n%s", len(names), text)
 	}
-	p := newPage("Metrics")
+	p := newSheet("Metrics")
 	p.paragraph("`GET /metrics` gives them in the text format of Prometheus, to callers that see the messages of all: the owner, and tokens with the preset viewer or console.")
 	var rows [][]string
 	for _, name := range names {

@@ -68,7 +68,7 @@ func short(text string) string {
 func settingsPage(t *testing.T) string {
 	t.Helper()
 	flags := serveFlags()
-	p := newPage("Settings")
+	p := newSheet("Settings")
 	p.paragraph(`A setting of the daemon is a flag of ` + "`kernos serve`" + `, or a variable, or a line of config.yaml in the home directory
 (` + "`$KERNOS_HOME`" + `, by default ` + "`~/.local/share/kernos`" + `). A flag comes before a variable, and a variable before the file. The name in config.yaml is
 that of the flag: ` + "`--journal-age 30d`, `KERNOS_JOURNAL_AGE=30d` and `journal-age: 30d`" + ` are the same. A setting with several values is a flag that

@@ -18,6 +18,7 @@ import (
 	"kernos/daemon"
 	"kernos/internal/jsonvalue"
 	"kernos/internal/testkit"
+	"kernos/internal/testkit/tool"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -34,13 +35,13 @@ func syscallPages(t *testing.T) map[string]string {
 	pages := make(map[string]string)
 	var rows [][]string
 	for _, n := range r.All().Namespaces() {
-		p := newPage(n.Name)
+		p := newSheet("Syscalls of " + n.Name)
 		p.paragraph("%s", n.Summary)
 		var listed [][]string
 		for _, method := range n.Methods {
 			name, summary := string(method.Type), method.Syscall.Summary
-			listed = append(listed, []string{"[" + name + "](#" + anchor(name) + ")", string(method.Syscall.Kind), summary})
-			rows = append(rows, []string{"[" + name + "](syscalls/" + n.Name + ".md#" + anchor(name) + ")", string(method.Syscall.Kind), summary})
+			listed = append(listed, []string{"[" + name + "](#" + slug(name) + ")", string(method.Syscall.Kind), summary})
+			rows = append(rows, []string{"[" + name + "](syscalls/" + n.Name + ".md#" + slug(name) + ")", string(method.Syscall.Kind), summary})
 		}
 		p.table([]string{"syscall", "kind", ""}, listed)
 		for _, method := range n.Methods {
@@ -48,7 +49,7 @@ func syscallPages(t *testing.T) map[string]string {
 		}
 		pages["syscalls/"+n.Name+".md"] = p.String()
 	}
-	p := newPage("Syscalls")
+	p := newSheet("Syscalls")
 	p.paragraph(`The %d syscalls of this version. Each has an example for a shell, for HTTP, and for the libraries in
 [sdk/](../../sdk), which have a client first:
 
@@ -70,13 +71,8 @@ and mounted servers add syscalls of their own, which `+"`kernos ls`"+` lists.`, 
 	return pages
 }
 
-// anchor returns the anchor of a heading, as GitHub makes it.
-func anchor(heading string) string {
-	return strings.ToLower(strings.NewReplacer(".", "", " ", "-").Replace(heading))
-}
-
 // syscall adds the description of a syscall.
-func (p *page) syscall(t *testing.T, r *kernel.Route) {
+func (p *sheet) syscall(t *testing.T, r *kernel.Route) {
 	t.Helper()
 	s := r.Syscall
 	p.paragraph("## %s", r.Type)
@@ -221,7 +217,7 @@ func kind(f *client.Field) string {
 }
 
 // examples adds the same call in four languages.
-func (p *page) examples(r *kernel.Route, example json.RawMessage) {
+func (p *sheet) examples(r *kernel.Route, example json.RawMessage) {
 	s := r.Syscall
 	method := &client.Method{
 		Module: r.Namespace, Name: r.Method, Field: *client.ReadField(s.Input.JSON()), Schema: s.Input.JSON(),
@@ -296,6 +292,7 @@ func quoted(text string) string { return string(jsonvalue.Marshal(text)) }
 
 // TestExamplesOfTheReferenceAreCode lets Python and Node.js parse the examples.
 func TestExamplesOfTheReferenceAreCode(t *testing.T) {
+	tool.Need(t, "python3", "node")
 	files, err := filepath.Glob("reference/syscalls/*.md")
 	if err != nil {
 		t.Fatal(err)
@@ -329,6 +326,7 @@ func TestExamplesOfTheReferenceAreCode(t *testing.T) {
 
 // TestExamplesOfTheReferenceRun types the examples of two syscalls, in each of the four languages.
 func TestExamplesOfTheReferenceRun(t *testing.T) {
+	tool.Need(t, "bash", "curl", "python3", "node")
 	r := &reader{t: t, kernos: filepath.Dir(testkit.Program(t, "kernos/cmd/kernos"))}
 	r.begin()
 	for _, c := range []struct{ file, name, prints string }{{"memory.md", "Memory.Set", "success"}, {"kernel.md", "Echo", "hello"}} {

@@ -15,7 +15,7 @@ import (
 )
 
 // generated is in each page that the test writes.
-const generated = "<!-- Written from the code by: go test ./docs -run TestReference -update -->\n"
+const generated = `[//]: # "Written from the code by: go test ./docs -run TestReference -update"` + "\n"
 
 // TestReference compares the pages of the reference with what the code has, and writes them with -update. What has no data
 // in the code is written by hand: wire.md and agents.md.
@@ -83,21 +83,21 @@ func difference(have, want string) string {
 	return fmt.Sprintf("it has %d lines, and should have %d", len(a), len(b))
 }
 
-// A page is text that grows.
-type page struct{ strings.Builder }
+// A sheet is a page that grows.
+type sheet struct{ strings.Builder }
 
-// newPage begins a generated page.
-func newPage(title string) *page {
-	p := new(page)
+// newSheet begins a generated page.
+func newSheet(title string) *sheet {
+	p := new(sheet)
 	p.WriteString("# " + title + "\n\n" + generated)
 	return p
 }
 
 // paragraph adds lines with an empty one before them.
-func (p *page) paragraph(format string, args ...any) { fmt.Fprintf(p, "\n"+format+"\n", args...) }
+func (p *sheet) paragraph(format string, args ...any) { fmt.Fprintf(p, "\n"+format+"\n", args...) }
 
 // table adds a table; nothing, if it has no rows.
-func (p *page) table(headings []string, rows [][]string) {
+func (p *sheet) table(headings []string, rows [][]string) {
 	if len(rows) == 0 {
 		return
 	}
