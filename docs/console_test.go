@@ -1,6 +1,6 @@
-// Package docs has the documentation. The test types the console examples of the README and of each
+// The test types the console examples of the README and of each
 // page into bash, and compares what is printed.
-package docs
+package docs_test
 
 import (
 	"bufio"

@@ -71,7 +71,7 @@ that isn't a terminal, and no command, means kernos pipe.`,
 		},
 	}
 	root.SetVersionTemplate("kernos {{.Version}}\n")
-	root.AddCommand(backupCommand(), callCommand(), chatCommand(), completionCommand(), configCommand(), consoleCommand(), contextCommand(), convertCommand(), describeCommand(), doctorCommand(),
+	root.AddCommand(backupCommand(), callCommand(), chatCommand(), completionCommand(), configCommand(), consoleCommand(), contextCommand(), convertCommand(), describeCommand(), docsCommand(), doctorCommand(),
 		handleCommand(), jobCommand(), lsCommand(), mcpCommand(), modelCommand(), pipeCommand(), restartCommand(), restoreCommand(), secretCommand(), serveCommand(), sessionCommand(), statusCommand(), stopCommand(), tokenCommand(), upgradeCommand())
 	root.AddCommand(historyCommands()...)
 	root.AddCommand(documentCommands()...)
@@ -225,8 +225,9 @@ func overview(w io.Writer) error {
   kernos memory set notes/1 --value milk   call Memory.Set
   kernos log                               see what has happened
 `), s.Explained(rows), s.Line(`
-kernos help explains the commands, kernos help COMMAND one of them, and
-kernos MODULE lists the methods of a module.`))
+kernos help explains the commands, kernos help COMMAND one of them,
+kernos MODULE lists the methods of a module, and kernos docs has the pages of
+the documentation.`))
 }
 
 // namespaces returns the built-in modules.

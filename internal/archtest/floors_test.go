@@ -24,7 +24,7 @@ var floors = [...][]step{
 			"internal/jsonscan", "internal/jsonvalue", "internal/llama", "internal/llama/kernosdemo", "internal/mcp", "internal/nearest",
 			"internal/outbound", "internal/owned", "internal/patience", "internal/phrase", "internal/process", "internal/quantity", "internal/recent",
 			"internal/rootdir", "internal/sse", "internal/uri", "internal/visible",
-			"internal/testkit", "internal/testkit/tool", "internal/testkit/tty", "internal/testkit/wire", "console/build",
+			"internal/testkit", "internal/testkit/tool", "internal/testkit/tty", "internal/testkit/wire", "console/build", "docs",
 		},
 		{"internal/clientconfig", "internal/ranked", "internal/secret", "internal/when", "internal/testkit/browser", "internal/testkit/tool/setup"},
 		{"internal/sealed"},
@@ -61,7 +61,7 @@ var floors = [...][]step{
 		{"sdk/*"},
 		{
 			"conformance", "conformance/console", "conformance/mcp", "internal/archtest", "internal/attack", "examples/*", "examples/*/*", "sdk",
-			"docs", "packaging",
+			"packaging",
 		},
 	},
 }

@@ -36,16 +36,16 @@ const TasksExtension = "io.modelcontextprotocol/tasks"
 
 // The codes of errors.
 const (
-	ParseError       = -32700
-	InvalidRequest   = -32600
-	MethodNotFound   = -32601
-	InvalidParams    = -32602
-	InternalError    = -32603
-	ResourceNotFound = -32002 // in the stateful era; later InvalidParams
+	ParseError       = -32700 // the message isn't JSON
+	InvalidRequest   = -32600 // the message is JSON, and no request
+	MethodNotFound   = -32601 // the method doesn't exist
+	InvalidParams    = -32602 // the parameters don't fit the method
+	InternalError    = -32603 // the request failed; data has the error of the syscall
+	ResourceNotFound = -32002 // the resource doesn't exist: in the stateful era; later InvalidParams
 
-	HeaderMismatch     = -32020
-	MissingCapability  = -32021
-	UnsupportedVersion = -32022
+	HeaderMismatch     = -32020 // a header of HTTP differs from the message
+	MissingCapability  = -32021 // the client hasn't declared what the answer needs
+	UnsupportedVersion = -32022 // the version of the protocol isn't served
 )
 
 // The members of _meta.

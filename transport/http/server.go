@@ -6,6 +6,7 @@
 //	GET  /v1/streams/{id}            server-sent events again, from where they broke off
 //	DELETE /v1/streams/{id}          the end of a stream
 //	GET  /v1/blobs/{id}              large data, whole or in part
+//	GET  /openapi.json               what there is, described: [Routes], and a path for each syscall
 //	GET  /openrpc.json               all methods, described
 //	GET  /healthz, /readyz           whether it lives, whether it serves
 //	GET  /metrics                    numbers, in the text format of Prometheus
@@ -168,13 +169,15 @@ type Server struct {
 	served atomic.Bool
 }
 
-// NewServer returns a server of a kernel. Nil options mean defaults.
-func NewServer(k *kernel.Kernel, opts *Options) *Server {
-	s := &Server{k: k}
-	if opts != nil {
-		s.opts = *opts
-	}
-	o := &s.opts
+// Defaults returns the options of a server for which none are set.
+func Defaults() Options {
+	var o Options
+	o.complete()
+	return o
+}
+
+// complete gives limits that aren't set their defaults.
+func (o *Options) complete() {
 	transport.Default(&o.MaxConnections, 4096)
 	transport.Default(&o.MaxUnadmitted, max(16, o.MaxConnections/8))
 	transport.Default(&o.UnadmittedTime, 5*time.Second)
@@ -186,6 +189,16 @@ func NewServer(k *kernel.Kernel, opts *Options) *Server {
 	transport.Default(&o.WriteTime, 30*time.Second)
 	transport.Default(&o.Idle, 2*time.Minute)
 	transport.Default(&o.Grace, 10*time.Second)
+}
+
+// NewServer returns a server of a kernel. Nil options mean defaults.
+func NewServer(k *kernel.Kernel, opts *Options) *Server {
+	s := &Server{k: k}
+	if opts != nil {
+		s.opts = *opts
+	}
+	o := &s.opts
+	o.complete()
 	if o.RPC == nil {
 		o.RPC = rpc.New(k, nil)
 	}

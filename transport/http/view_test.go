@@ -46,6 +46,7 @@ func TestACallerIsShownWhatItMayCall(t *testing.T) {
 	hashes := make(map[string]string)
 	for _, name := range []string{"all", "bank", "shop"} {
 		for _, c := range []struct{ method, path, body string }{
+			{"GET", "/openapi.json", ""},
 			{"GET", "/openrpc.json", ""},
 			{"POST", "/v1/call/service/schema", "[]"},
 			{"POST", "/v1/call/syscall/list", "{}"},

@@ -9,13 +9,13 @@ import (
 
 // The codes of JSON-RPC's own errors, and ours.
 const (
-	codeParse          = -32700
-	codeInvalidRequest = -32600
-	codeNoMethod       = -32601
-	codeInvalidParams  = -32602
-	codeTooMany        = -32005 // subscriptions
-	codeTooLarge       = -32003 // the response to a batch
-	codeNotKept        = -32001 // a stream that can't be resumed
+	codeParse          = -32700 // the frame isn't JSON
+	codeInvalidRequest = -32600 // the frame is JSON, and no request
+	codeNoMethod       = -32601 // no method of the service has the name that follows rpc.; another unknown method gets an error item
+	codeInvalidParams  = -32602 // the params are neither an object nor a list, or lack what the method of the service needs
+	codeTooMany        = -32005 // as many streams are open as a connection may have
+	codeTooLarge       = -32003 // the response to a batch would be too long
+	codeNotKept        = -32001 // a stream can't be resumed: its items are no longer kept
 )
 
 // failureNames are what programs call our errors. The others have theirs in JSON-RPC.

@@ -37,21 +37,37 @@ var lists = []string{"allow-host", "allow-origin", "fetch-allow", "fetch-deny", 
 // file is relative to that file, and in a variable to the working directory of the command.
 var paths = []string{"auth-key", "directory", "tls-cert", "tls-key", "token-file"}
 
-// otherVariables are not settings: commands use them, and handlers get KERNOS_SOCKET, or the
-// KERNOS_REQUEST_… variables from kernos handle.
-var otherVariables = []string{"KERNOS_CA_FILE", "KERNOS_CONTEXT", "KERNOS_HOME", "KERNOS_MODEL_SERVERS", "KERNOS_ORIGIN", "KERNOS_REQUEST_CORRELATION", "KERNOS_REQUEST_ID", "KERNOS_REQUEST_TYPE", "KERNOS_SOCKET", "KERNOS_TOKEN"}
+// A Variable is one of the environment that is not a setting of the daemon.
+type Variable struct{ Name, Meaning string }
 
-// variable returns the name of a setting in the environment.
-func variable(name string) string {
+// OtherVariables are those that commands use, and that handlers get.
+var OtherVariables = []Variable{
+	{"KERNOS_CA_FILE", "with `--server URL`: a file with the certificate, in PEM, that the server's is signed by"},
+	{"KERNOS_CONTEXT", "the context whose server commands use, as `--context` does; see `kernos context`"},
+	{"KERNOS_HOME", "the directory with the state, the token and config.yaml; by default `kernos` in `$XDG_DATA_HOME`, or `~/.local/share/kernos`"},
+	{"KERNOS_MODEL_SERVERS", "where `kernos chat` and `kernos model detect` look for servers of language models, as `NAME=HOST:PORT` with commas; `none` means nowhere"},
+	{"KERNOS_ORIGIN", "the origin of the kernel; each has its own state in the home"},
+	{"KERNOS_REQUEST_CORRELATION", "for a program of `kernos handle`: the workflow of the request"},
+	{"KERNOS_REQUEST_ID", "for a program of `kernos handle`: the id of the request"},
+	{"KERNOS_REQUEST_TYPE", "for a program of `kernos handle`: the type of the request"},
+	{"KERNOS_SOCKET", "the socket that the libraries connect to, in place of starting `kernos pipe`"},
+	{"KERNOS_TOKEN", "the token for a server: with `--server URL`, and for the libraries"},
+}
+
+// VariableOf returns the name of a setting in the environment.
+func VariableOf(name string) string {
 	return "KERNOS_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
 
 // WarnOfVariables warns of variables that look like settings and aren't.
 func WarnOfVariables(people io.Writer) {
 	const prefix = "KERNOS_"
-	known := slices.Clone(otherVariables)
+	var known []string
+	for _, v := range OtherVariables {
+		known = append(known, v.Name)
+	}
 	for _, name := range names {
-		known = append(known, variable(name))
+		known = append(known, VariableOf(name))
 	}
 	ends := make([]string, len(known)) // without the prefix, by which all are alike
 	for i, name := range known {
@@ -118,7 +134,7 @@ func complete(c *cobra.Command, environment func(string) string) (given map[stri
 			}
 			continue
 		}
-		values, source := []string{environment(variable(name))}, variable(name)
+		values, source := []string{environment(VariableOf(name))}, VariableOf(name)
 		if values[0] == "" {
 			line, ok := file[name]
 			if !ok {

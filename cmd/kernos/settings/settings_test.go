@@ -91,9 +91,9 @@ func TestVariablesThatAreNoSettingsAreTold(t *testing.T) {
 	t.Setenv("KERNOS_COLOUR", "red")
 	t.Setenv("KERNOS_EMPTY", "")
 	t.Setenv("KERNOS_IDLE", "1h")
-	for _, name := range otherVariables {
-		if name != "KERNOS_HOME" {
-			t.Setenv(name, "x")
+	for _, v := range OtherVariables {
+		if v.Name != "KERNOS_HOME" {
+			t.Setenv(v.Name, "x")
 		}
 	}
 	c := serveCommand()
@@ -118,7 +118,7 @@ func TestVariablesThatAreAskedForAreKnown(t *testing.T) {
 		}
 		text, err := os.ReadFile(name)
 		for _, m := range asked.FindAllStringSubmatch(string(text), -1) {
-			if found++; !slices.Contains(otherVariables, m[1]) {
+			if found++; !slices.ContainsFunc(OtherVariables, func(v Variable) bool { return v.Name == m[1] }) {
 				t.Errorf("%s asks for %s, which is not among those that are known", name, m[1])
 			}
 		}

@@ -12,7 +12,7 @@ import (
 // daemon serves.
 func IsSetting(assignment string) bool {
 	name, _, _ := strings.Cut(assignment, "=")
-	is := func(setting string) bool { return variable(setting) == name }
+	is := func(setting string) bool { return VariableOf(setting) == name }
 	return name == "SSH_AUTH_SOCK" || slices.ContainsFunc(names, is)
 }
 
