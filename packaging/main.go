@@ -91,11 +91,15 @@ func (s *source) release(out string, targets []platform, scope string) error {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return err
 	}
-	here, done, err := s.compile(thisPlatform)
+	programs, err := os.MkdirTemp("", "kernos-release")
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer func() { _ = os.RemoveAll(programs) }()
+	here, err := s.compile(programs, thisPlatform)
+	if err != nil {
+		return err
+	}
 	common, err := s.describe(here)
 	if err != nil {
 		return err
@@ -103,11 +107,9 @@ func (s *source) release(out string, targets []platform, scope string) error {
 	for _, p := range targets {
 		program := here
 		if p != thisPlatform {
-			var done func()
-			if program, done, err = s.compile(p); err != nil {
+			if program, err = s.compile(programs, p); err != nil {
 				return err
 			}
-			defer done()
 		}
 		if err := s.pack(out, p, program, common, scope); err != nil {
 			return fmt.Errorf("%s: %w", p, err)

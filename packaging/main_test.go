@@ -297,3 +297,19 @@ func versionOf(t *testing.T) string {
 	}
 	return string(v[1])
 }
+
+// What is in packaging/systemd is among the files of the Debian package.
+func TestUnitsBelongToTheDebianPackage(t *testing.T) {
+	s := here(t, t.TempDir())
+	if units, err := s.units(); err != nil || units != nil {
+		t.Errorf("without units: %v, %v", units, err)
+	}
+	unit := filepath.Join(s.dir, "packaging/systemd/kernos@.service")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(unit), 0o700), os.WriteFile(unit, []byte("[Service]\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	units, err := s.units()
+	if err != nil || len(units) != 1 || units[0].name != "usr/lib/systemd/system/kernos@.service" || units[0].mode != 0o644 || string(units[0].data) != "[Service]\n" {
+		t.Errorf("they are %v, %v", units, err)
+	}
+}

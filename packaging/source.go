@@ -72,27 +72,13 @@ func (p platform) variables() []string {
 	}
 }
 
-// compile builds the program for a platform, and returns its path and a function that removes it. Version control is left
-// out of it: the module's version that go derives from tags and changed files would change later, when a tag is set. The
-// commit is stated instead.
-func (s *source) compile(p platform) (program string, done func(), err error) {
-	dir, err := os.MkdirTemp("", "kernos-release")
-	if err != nil {
-		return "", nil, err
-	}
-	done = func() { _ = os.RemoveAll(dir) }
-	program = filepath.Join(dir, "kernos")
+// compile builds the program for a platform in a folder, and returns its path. Version control is left out of it: the
+// module's version that go derives from tags and changed files would change later, when a tag is set. The commit is stated
+// instead.
+func (s *source) compile(dir string, p platform) (program string, err error) {
+	program = filepath.Join(dir, p.String())
 	_, err = s.output(p.variables(), "go", "build", "-buildvcs=false", "-ldflags", "-s -w -buildid= -X main.revision="+s.revision, "-o", program, "./cmd/kernos")
-	if err != nil {
-		done()
-		return "", nil, err
-	}
-	return program, done, nil
-}
-
-// compileHere builds the program for this machine.
-func (s *source) compileHere() (program string, done func(), err error) {
-	return s.compile(thisPlatform)
+	return program, err
 }
 
 // A description is what the program says about itself.
