@@ -170,6 +170,17 @@ func (d *Documentation) Find(name string) *Page {
 	return nil
 }
 
+// Read returns the text of a page, or of the index, by the place of the file or by a topic.
+func (d *Documentation) Read(name string) (text string, ok bool) {
+	if name == indexFile || name == "" {
+		return d.Index, true
+	}
+	if p := d.Find(name); p != nil {
+		return p.Text, true
+	}
+	return "", false
+}
+
 // With returns the pages that have all of some words, those first of whose text they are the most.
 func (d *Documentation) With(words []string) []*Page {
 	score := make(map[*Page]float64)

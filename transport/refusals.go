@@ -31,6 +31,7 @@ func Refusals() []Refusal {
 		{"key_refused", 0, "The proof of a browser isn't valid, or has expired.", "Let the browser in again: `kernos console`."},
 		{"method_not_allowed", http.StatusMethodNotAllowed, "The path has no such method of HTTP.", "Use one that `Allow` names."},
 		{"no_such_blob", http.StatusNotFound, "No blob has this hash, or it isn't for this caller.", "Read the message that pointed to it again: a blob goes when nothing refers to it."},
+		{"no_such_page", http.StatusNotFound, "No page of the documentation is at this place.", "`/llms.txt` lists the pages."},
 		{"no_such_token", http.StatusNotFound, "`kernos mcp --as NAME` names a token that doesn't exist.", "`kernos token list` shows the names."},
 		{"no_token", http.StatusServiceUnavailable, "The file with the token can't be read, so that no request can be checked.", "Read the daemon's log."},
 		{"not_found", http.StatusNotFound, "There is no such path.", "See the routes of the server."},

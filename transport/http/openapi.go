@@ -17,7 +17,7 @@ func paths() jsonvalue.Object {
 		if route.Path == callPath {
 			continue
 		}
-		path := strings.TrimSuffix(route.Path, "{$}")
+		path := strings.ReplaceAll(strings.TrimSuffix(route.Path, "{$}"), "...}", "}")
 		item := jsonvalue.Members(all.Get(path))
 		for _, method := range route.described() {
 			item = item.Set(strings.ToLower(method), route.operation(method))
@@ -39,7 +39,7 @@ func (r *Route) described() []string {
 func (r *Route) operation(method string) json.RawMessage {
 	type parameter = map[string]any
 	type content = map[string]map[string]any
-	name := strings.NewReplacer("/{$}", "root", "{", "", "}", "", "/", "_", ".", "_", "-", "_").Replace(strings.Trim(r.Path, "/"))
+	name := strings.NewReplacer("/{$}", "root", "...}", "", "{", "", "}", "", "/", "_", ".", "_", "-", "_").Replace(strings.Trim(r.Path, "/"))
 	if name == "$" {
 		name = "root"
 	}
@@ -47,7 +47,7 @@ func (r *Route) operation(method string) json.RawMessage {
 	var parameters []parameter
 	for _, part := range strings.Split(r.Path, "/") {
 		if placeholder, ok := strings.CutPrefix(part, "{"); ok && part != "{$}" {
-			parameters = append(parameters, parameter{"name": strings.TrimSuffix(placeholder, "}"), "in": "path", "required": true, "schema": map[string]string{"type": "string"}})
+			parameters = append(parameters, parameter{"name": strings.TrimSuffix(strings.TrimSuffix(placeholder, "}"), "..."), "in": "path", "required": true, "schema": map[string]string{"type": "string"}})
 		}
 	}
 	for _, p := range r.Query {

@@ -38,7 +38,7 @@ func TestOpenAPIDescribesEachRoute(t *testing.T) {
 		t.Errorf("%d %.200s", b.status, b.body)
 	}
 	for _, r := range Routes() {
-		path := strings.TrimSuffix(strings.NewReplacer("{module}", "kernel", "{method}", "ping").Replace(r.Path), "{$}")
+		path := strings.TrimSuffix(strings.NewReplacer("{module}", "kernel", "{method}", "ping", "...}", "}").Replace(r.Path), "{$}")
 		for _, method := range r.described() {
 			if operation, ok := d.Paths[path][strings.ToLower(method)]; !ok || operation.OperationID == "" || len(operation.Responses) == 0 {
 				t.Errorf("%s %s isn't described", method, r.Path)
@@ -61,7 +61,7 @@ func TestOpenAPIDescribesEachRoute(t *testing.T) {
 				}
 				continue
 			}
-			if a := s.do(strings.ToUpper(method), strings.NewReplacer("{id}", "none").Replace(path), ""); a.name() == "method_not_allowed" {
+			if a := s.do(strings.ToUpper(method), strings.NewReplacer("{id}", "none", "{file}", "none.md").Replace(path), ""); a.name() == "method_not_allowed" {
 				t.Errorf("%s %s is described, and refused", method, path)
 			}
 		}

@@ -33,6 +33,8 @@ const (
 	jsonMedia   = "application/json"
 	ndjsonMedia = "application/x-ndjson"
 	eventsMedia = "text/event-stream"
+
+	markdownMedia = "text/markdown"
 )
 
 // callPath is the path of calls. The description of the server has the path of each syscall in its place.
@@ -61,6 +63,10 @@ func Routes() []Route {
 			Summary: "Describe the routes and what the caller may call, as OpenAPI 3.1."},
 		{Path: "/openrpc.json", Methods: read, Gives: jsonMedia, serve: (*Server).openRPC,
 			Summary: "Describe what the caller may call over a WebSocket, as OpenRPC."},
+		{Path: "/llms.txt", Methods: read, Gives: "text/plain", serve: (*Server).llms,
+			Summary: "List the pages of the documentation, for models."},
+		{Path: "/docs/{file...}", Methods: read, Gives: markdownMedia, serve: (*Server).docs,
+			Summary: "Read a page of the documentation, which /llms.txt lists."},
 		{Path: "/healthz", Methods: read, Gives: jsonMedia, Open: true, serve: (*Server).healthz,
 			Summary: "Report that the daemon lives."},
 		{Path: "/readyz", Methods: read, Gives: jsonMedia, Open: true, serve: (*Server).readyz,
@@ -117,7 +123,7 @@ func (r Route) handler(s *Server) http.HandlerFunc {
 
 func missing(w http.ResponseWriter, r *http.Request) {
 	refuse(w, refusal{404, "not_found", fmt.Sprintf(
-		"There is nothing at %s; there are /v1/messages, /v1/call/{module}/{method}, /v1/streams/{id}, /v1/blobs/{id}, /openapi.json, /openrpc.json, /healthz, /readyz, /metrics, /mcp, and a WebSocket at / and /ws",
+		"There is nothing at %s; there are /v1/messages, /v1/call/{module}/{method}, /v1/streams/{id}, /v1/blobs/{id}, /openapi.json, /openrpc.json, /llms.txt, /docs/, /healthz, /readyz, /metrics, /mcp, and a WebSocket at / and /ws",
 		message.Clip(r.URL.Path, 200))})
 }
 

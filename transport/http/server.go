@@ -8,6 +8,7 @@
 //	GET  /v1/blobs/{id}              large data, whole or in part
 //	GET  /openapi.json               what there is, described: [Routes], and a path for each syscall
 //	GET  /openrpc.json               all methods, described
+//	GET  /llms.txt, /docs/{file...}  the documentation
 //	GET  /healthz, /readyz           whether it lives, whether it serves
 //	GET  /metrics                    numbers, in the text format of Prometheus
 //	GET  /, /ws                      a WebSocket; / is the console for a browser

@@ -23,5 +23,9 @@ func resourceKinds() []resourceKind {
 			template: blobScheme + "{hash}{?offset,length}", name: "blob", description: "Large data, by its hash: whole, or a part from a byte on. _meta of a part has kernos/next, the offset of the next one, and kernos/size.",
 			matches: scheme(blobScheme), read: readBlob, fixed: true,
 		},
+		{
+			template: docsScheme + "{+file}", name: "documentation", description: "A page of the documentation of Kernos: its settings, syscalls, errors, and how to use them.", mimeType: markdown,
+			matches: scheme(docsScheme), read: readDocs, list: listDocs, complete: completeDocs, fixed: true,
+		},
 	}
 }

@@ -82,6 +82,7 @@ const (
 	messageScheme = "message://"
 	blobScheme    = "blob://"
 	skillScheme   = "skill://"
+	docsScheme    = "docs://"
 )
 
 const markdown = "text/markdown"
