@@ -90,6 +90,7 @@ func TestVariablesThatAreNoSettingsAreTold(t *testing.T) {
 	t.Setenv("KERNOS_AUTH_KEYS", "/none")
 	t.Setenv("KERNOS_COLOUR", "red")
 	t.Setenv("KERNOS_EMPTY", "")
+	t.Setenv("KERNOS_TEST_ALL", "1")
 	t.Setenv("KERNOS_IDLE", "1h")
 	for _, v := range OtherVariables {
 		if v.Name != "KERNOS_HOME" {
