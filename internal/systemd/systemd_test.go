@@ -148,7 +148,9 @@ func TestTakeFindsWhatSystemdPasses(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := service(t, c.files, c.env...)
-			same := func(got, want string) bool { return got == want || strings.HasSuffix(want, ": ") && strings.HasPrefix(got, want) }
+			same := func(got, want string) bool {
+				return got == want || strings.HasSuffix(want, ": ") && strings.HasPrefix(got, want)
+			}
 			if !slices.EqualFunc(got, c.want, same) {
 				t.Errorf("got %q\nwant %q", got, c.want)
 			}

@@ -79,7 +79,9 @@ func (f Facts) Whose() string {
 }
 
 // Words are the command of the service.
-func (f Facts) Words() []string { return append([]string{f.Program, "serve", "--service"}, f.Arguments...) }
+func (f Facts) Words() []string {
+	return append([]string{f.Program, "serve", "--service"}, f.Arguments...)
+}
 
 // Command is the command of the service as ExecStart has it.
 func (f Facts) Command() string {
