@@ -273,7 +273,7 @@ func (m *fakeSystemd) launch(name string) error {
 		m.mu.Unlock()
 		return err
 	}
-	c := exec.Command("/bin/sh", append([]string{"-c", `export LISTEN_PID=$$ WATCHDOG_PID=$$; exec "$@"`, "sh"}, words...)...)
+	c := exec.Command("sh", append([]string{"-c", `export LISTEN_PID=$$ WATCHDOG_PID=$$; exec "$@"`, "sh"}, words...)...)
 	c.ExtraFiles = []*os.File{m.sockets[name]} // the first one is descriptor 3
 	c.Env = append(slices.Clone(m.env), "LISTEN_FDS=1", "LISTEN_FDNAMES="+name+".socket", "NOTIFY_SOCKET="+notify, "WATCHDOG_USEC=20000")
 	for _, line := range settings["Environment"] {

@@ -29,9 +29,9 @@ func serviceCommand() *cobra.Command {
 stops. A service also starts at login, so that schedules run, and again when it fails.
 
 On Linux it is a systemd user unit with a socket: the first connection starts the daemon,
-systemd restarts one whose kernel doesn't answer any more, and its programs gain no rights. On macOS
-it is a launchd agent. Commands find it as they find any daemon, and start the
-service where they would have started a daemon of their own.
+systemd restarts one whose kernel doesn't answer any more, and what it starts gains no
+rights. On macOS it is a launchd agent. Commands find it as they find any daemon, and
+start the service where they would have started a daemon of their own.
 
 docs/SERVICE.md has more, and how to run Kernos on a server.`,
 		Example: "  kernos service install\n  kernos service status\n  kernos service logs --follow\n  kernos service uninstall",
@@ -56,7 +56,8 @@ the settings of config.yaml, and those of the flags, which are the flags of kern
 variables of the environment aren't settings of the service. The folder of the state
 (KERNOS_HOME), the origin and the PATH are those of this command.
 
-Flags with a credential are refused, since other users may read the files: credentials belong into config.yaml.
+Flags with a credential are refused, since other users may read the files: credentials
+belong into config.yaml.
 
 A service that is installed with other settings is replaced with --replace only.`,
 		Example: "  kernos service install\n  kernos service install --replace --journal-age 30d --addr 127.0.0.1:8000",
@@ -302,9 +303,9 @@ func serviceLogsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "logs",
 		Short: "Show what the service has logged",
-		Long: `Show the last lines that the service has logged: those that journalctl keeps, or on macOS those of the
-files beside the state. All of the daemon's log is also in log/kernos.log beside the
-state: JSON, one object per line.`,
+		Long: `Show the last lines that the service has logged: those that journalctl keeps, or on macOS
+those of the files beside the state. All of the daemon's log is also in log/kernos.log
+beside the state: JSON, one object per line.`,
 		Example: "  kernos service logs -n 20\n  kernos service logs --follow",
 		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -327,7 +328,7 @@ state: JSON, one object per line.`,
 			})
 		},
 	}
-	c.Flags().IntVarP(&lines, "lines", "n", lines, "how many lines to show")
+	c.Flags().IntVarP(&lines, "lines", "n", lines, "show the last `N` lines")
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "continue with what is logged from now on, until interrupted")
 	return c
 }

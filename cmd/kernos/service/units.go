@@ -136,7 +136,7 @@ func Packaged() map[string]string {
 	for path, name := range map[string]string{
 		"systemd/kernos.service": "kernos.service", "systemd/kernos.socket": "kernos.socket",
 		"systemd/kernos-backup.service": "kernos-backup.service", "systemd/kernos-backup.timer": "kernos-backup.timer",
-		"systemd/sysusers.d/kernos.conf": "sysusers.conf", "systemd/tmpfiles.d/kernos.conf": "tmpfiles.conf",
+		"sysusers.d/kernos.conf": "sysusers.conf", "tmpfiles.d/kernos.conf": "tmpfiles.conf",
 	} {
 		files[path] = f.render(name)
 	}
