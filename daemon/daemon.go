@@ -25,6 +25,7 @@
 //     starts them, and they end before it returns.
 //   - Looking at a folder of agents or skills, one per folder: the first MCP client that wants to hear of changes
 //     starts it, and it ends when the last one has left.
+//   - Asking the kernel for a sign of life, one: [Daemon.Alive] starts it, and it ends when the kernel answers.
 //   - Serving a kernel in this process, one: [NewLoopback] starts it, and it ends with [Loopback.Close].
 package daemon
 
@@ -32,6 +33,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"time"
@@ -151,6 +153,26 @@ func (d *Daemon) Call(ctx context.Context, request message.Message, event func(m
 		}
 	})
 	return outcome, nil
+}
+
+// Alive returns nil if the kernel answers before ctx is done, and otherwise why it doesn't. It isn't recorded.
+func (d *Daemon) Alive(ctx context.Context) error {
+	outcome := make(chan message.Message, 1)
+	go func() {
+		ping := message.Message{Kind: message.KindQuery, Type: message.Ping, Data: []byte(`{"payload":null}`)}
+		ping.Metadata.Repeated = true
+		answer, _ := d.Call(ctx, ping, nil) // its error is always nil
+		outcome <- answer
+	}()
+	select {
+	case answer := <-outcome:
+		if answer.Kind == message.KindError {
+			return answer.Failure()
+		}
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("the kernel doesn't answer: %w", context.Cause(ctx))
+	}
 }
 
 // ask calls a syscall for the principal of the context, and reads its reply.

@@ -169,12 +169,19 @@ type Socket struct {
 	// Info is what clients get to know about this process beside what the daemon knows: Dir, Args
 	// and Env, with which it can be started again.
 	Info unix.Info
+
+	// Listener is the socket that a service manager listens on for this daemon, at the path that follows from the home. It
+	// outlives the daemon. Nil means that the daemon makes the socket.
+	Listener *net.UnixListener
 }
 
 // Web serves HTTP and WebSockets.
 type Web struct {
 	// Address is the TCP address. "" means none: HTTP is served over the socket only.
 	Address string
+
+	// Listener is the TCP address that a service manager listens on for this daemon. It takes the place of Address.
+	Listener *net.TCPListener
 
 	// Optional leaves an Address that is in use, or a token that can't be written, with a
 	// warning. Otherwise Open fails.

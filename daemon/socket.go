@@ -32,6 +32,9 @@ func (d *Daemon) lockSocket() (*unix.Listener, error) {
 	for _, k := range d.opts.Socket.Keys {
 		info.Keys = append(info.Keys, ssh.FingerprintSHA256(k))
 	}
+	if l := d.opts.Socket.Listener; l != nil {
+		return unix.Adopt(l, own, info)
+	}
 	return unix.Listen(own, info)
 }
 

@@ -110,7 +110,10 @@ func (w *web) openTCP(d *Daemon, o *Web) error {
 			return &OptionError{"tls-cert", err}
 		}
 	}
-	tcp, err := net.ListenTCP("tcp", address)
+	tcp := o.Listener
+	if tcp == nil {
+		tcp, err = net.ListenTCP("tcp", address)
+	}
 	if err != nil {
 		err = &AddressError{Address: o.Address, Kernos: errors.Is(err, syscall.EADDRINUSE) && servedByKernos(address.String()), Err: err}
 		if o.Optional {

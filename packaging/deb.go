@@ -41,18 +41,20 @@ func (s *source) writeDeb(out string, p platform, program, notices []byte, commo
 	return os.WriteFile(filepath.Join(out, fmt.Sprintf("kernos_%s_%s.deb", common.version, p.processor)), data, 0o644)
 }
 
-// units returns the units of systemd in packaging/systemd, if there are any.
+// units returns what systemd needs for the service of a machine: units, a user and folders.
 func (s *source) units() (files []file, err error) {
-	found, err := filepath.Glob(filepath.Join(s.dir, "packaging", "systemd", "*.*"))
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range found {
-		text, err := os.ReadFile(name)
+	for _, folder := range [][2]string{{"systemd", "usr/lib/systemd/system"}, {"sysusers.d", "usr/lib/sysusers.d"}, {"tmpfiles.d", "usr/lib/tmpfiles.d"}} {
+		found, err := filepath.Glob(filepath.Join(s.dir, "packaging", folder[0], "*.*"))
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, file{"usr/lib/systemd/system/" + filepath.Base(name), 0o644, text})
+		for _, name := range found {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, file{folder[1] + "/" + filepath.Base(name), 0o644, text})
+		}
 	}
 	return files, nil
 }

@@ -24,7 +24,7 @@ import (
 // late, and answer a completion or a question for its status late.
 func TestMain(m *testing.M) {
 	patience.Stretch(20)
-	testscript.Main(tidy{m}, map[string]func(){"kernos": main, measured: measure})
+	testscript.Main(tidy{m}, map[string]func(){"kernos": main, measured: measure, "systemctl": systemctl})
 }
 
 // tidy are tests that leave no goroutine behind.

@@ -23,7 +23,7 @@ var floors = [...][]step{
 			"internal/backoff", "internal/durable", "internal/embed", "internal/embed/encoder", "internal/exit", "internal/fence",
 			"internal/jsonscan", "internal/jsonvalue", "internal/llama", "internal/llama/kernosdemo", "internal/mcp", "internal/nearest",
 			"internal/outbound", "internal/owned", "internal/patience", "internal/phrase", "internal/process", "internal/quantity", "internal/recent",
-			"internal/rootdir", "internal/sse", "internal/uri", "internal/visible",
+			"internal/rootdir", "internal/sse", "internal/systemd", "internal/uri", "internal/visible",
 			"internal/testkit", "internal/testkit/tool", "internal/testkit/tty", "internal/testkit/wire", "console/build", "docs",
 		},
 		{"internal/clientconfig", "internal/ranked", "internal/secret", "internal/when", "internal/testkit/browser", "internal/testkit/tool/setup"},
@@ -50,7 +50,7 @@ var floors = [...][]step{
 	7: {{"daemon"}, {"daemon/daemontest"}},
 	8: {
 		{"cmd/kernos/settings"},
-		{"cmd/kernos/terminal"},
+		{"cmd/kernos/service", "cmd/kernos/terminal"},
 		{"cmd/kernos/server"},
 		{"cmd/kernos/record"},
 		{"cmd/kernos/line"},

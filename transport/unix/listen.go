@@ -34,7 +34,19 @@ type Listener struct {
 // that serves it. Of any number of processes that do so at the same moment, exactly one
 // succeeds; the others get a *Running. A socket that a process has left behind is taken
 // over.
-func Listen(path string, info Info) (*Listener, error) {
+func Listen(path string, info Info) (*Listener, error) { return listen(path, info, nil) }
+
+// Adopt is Listen for a socket at path that a service manager listens on. The manager keeps it: it stays when the
+// listener is closed, and holds what connects after that for the next process.
+func Adopt(own *net.UnixListener, path string, info Info) (*Listener, error) {
+	if bound := own.Addr().String(); bound != path {
+		return nil, fmt.Errorf("the service manager listens on %s, and clients connect to %s: kernos service install writes the right path", bound, path)
+	}
+	return listen(path, info, own)
+}
+
+// listen serves a socket that is adopted, or makes one if adopted is nil.
+func listen(path string, info Info, adopted *net.UnixListener) (*Listener, error) {
 	if len(path) > maxPath {
 		return nil, fmt.Errorf("the path of a socket may have %d bytes, and %s has %d; use a shorter one", maxPath, path, len(path))
 	}
@@ -47,14 +59,21 @@ func Listen(path string, info Info) (*Listener, error) {
 		return nil, err
 	}
 	l := &Listener{path: path, info: info, lock: lock}
-	if err := l.begin(); err != nil {
+	if err := l.begin(adopted); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
 	return l, nil
 }
 
-// begin makes the socket. The lock is held.
-func (l *Listener) begin() error {
+// begin makes the socket, or takes over the one that is adopted. The lock is held.
+func (l *Listener) begin(adopted *net.UnixListener) (err error) {
+	if adopted != nil {
+		if err := l.introduce(); err != nil {
+			return err
+		}
+		l.socket, err = adoptSocket(adopted, l.path)
+		return err
+	}
 	// The lock file may have been swept away under a daemon that runs.
 	if c, err := net.Dial("unix", l.path); err == nil {
 		_ = c.Close()
@@ -63,7 +82,6 @@ func (l *Listener) begin() error {
 	if err := l.introduce(); err != nil {
 		return err
 	}
-	var err error
 	l.socket, err = bindSocket(l.path)
 	return err
 }

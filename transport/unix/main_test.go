@@ -58,7 +58,13 @@ func startAt(t testing.TB, path string, info Info, k *kernel.Kernel, opts *Optio
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &daemon{t: t, path: path, s: NewServer(k, opts), done: make(chan error, 1)}
+	return serveOn(t, l, k, opts, adjust...)
+}
+
+// serveOn starts a daemon on a socket that is there.
+func serveOn(t testing.TB, l *Listener, k *kernel.Kernel, opts *Options, adjust ...func(*Server)) *daemon {
+	t.Helper()
+	d := &daemon{t: t, path: l.Path(), s: NewServer(k, opts), done: make(chan error, 1)}
 	for _, f := range adjust {
 		f(d.s)
 	}

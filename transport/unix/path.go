@@ -31,8 +31,13 @@ func Path(home, origin string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("can't tell which daemon serves %s: %w", home, err)
 	}
+	return place(Name(home, origin)+".sock", os.Getenv("XDG_RUNTIME_DIR"), os.Getenv("TMPDIR"), "/tmp")
+}
+
+// Name returns what distinguishes the daemon of an origin of a home, given by its absolute path, from all others: 16 digits.
+func Name(home, origin string) string {
 	hash := sha256.Sum256([]byte(home + "\x00" + origin))
-	return place(hex.EncodeToString(hash[:8])+".sock", os.Getenv("XDG_RUNTIME_DIR"), os.Getenv("TMPDIR"), "/tmp")
+	return hex.EncodeToString(hash[:8])
 }
 
 // place returns the path of a socket in the first directory that will do.

@@ -19,7 +19,7 @@ import (
 
 // Serve accepts and serves connections until ctx is done. If something removes the socket's
 // name in the meantime, it is made again. Then it drains: it accepts nothing more and
-// withdraws the socket; it stops the kernel ([kernel.Kernel.Stop]); every connection stops
+// withdraws the socket, unless it was adopted; it stops the kernel ([kernel.Kernel.Stop]); every connection stops
 // reading, finishes what has begun, flushes, and gets a 503 with the reason. What takes
 // longer than the grace is cut.
 //
@@ -49,14 +49,20 @@ func (s *Server) Serve(ctx context.Context, l *Listener) error {
 	watched.Wait()
 	l.announceEnd()
 	l.socket.withdraw()
-	// No further connection can come. Those that were not accepted are refused.
-	_ = l.socket.current().SetDeadline(time.Now().Add(10 * time.Millisecond))
-	for conn, e := l.socket.accept(); e == nil; conn, e = l.socket.accept() {
-		s.refuseLate(conn)
+	if !l.socket.kept() { // what connects to one that is kept waits for the next daemon
+		s.refuseRest(l)
 	}
 	grace, cancel := context.WithTimeout(context.Background(), s.opts.Grace)
 	defer cancel()
 	return errors.Join(err, s.conns.Drain(grace))
+}
+
+// refuseRest refuses the connections that were not accepted. No further connection can come.
+func (s *Server) refuseRest(l *Listener) {
+	_ = l.socket.current().SetDeadline(time.Now().Add(10 * time.Millisecond))
+	for conn, err := l.socket.accept(); err == nil; conn, err = l.socket.accept() {
+		s.refuseLate(conn)
+	}
 }
 
 // begin checks what a programmer may have got wrong.

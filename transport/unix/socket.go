@@ -20,6 +20,7 @@ type socket struct {
 	alias    string     // another name; "" if there is none
 	listener *net.UnixListener
 	name     os.FileInfo // the socket's file
+	adopted  bool        // a service manager listens too, and keeps the socket
 	closed   bool
 }
 
@@ -31,6 +32,18 @@ func bindSocket(path string) (*socket, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// adoptSocket takes over a socket that a service manager listens on. Only its owner may connect.
+func adoptSocket(l *net.UnixListener, path string) (*socket, error) {
+	name, err := os.Lstat(path)
+	if err == nil {
+		err = os.Chmod(path, 0o600)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the socket of the service manager can't be taken over: %w", err)
+	}
+	return &socket{path: path, listener: l, name: name, adopted: true}, nil
 }
 
 // bind gives the socket the names that it lacks. Clients that have connected under an earlier one and were not
@@ -61,7 +74,7 @@ func (s *socket) bind() error {
 	if s.listener != nil {
 		_ = s.listener.Close()
 	}
-	s.listener, s.name = l, name
+	s.listener, s.name, s.adopted = l, name, false
 	return s.link()
 }
 
@@ -112,7 +125,7 @@ func (s *socket) named() bool {
 	return err == nil && os.SameFile(now, s.name)
 }
 
-// withdraw removes the names, so that clients no longer find the socket.
+// withdraw removes the names, so that clients no longer find the socket. One that a service manager keeps keeps its name.
 func (s *socket) withdraw() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,9 +133,16 @@ func (s *socket) withdraw() {
 	if s.alias != "" && s.linked() {
 		_ = os.Remove(s.alias)
 	}
-	if s.named() {
+	if s.named() && !s.adopted {
 		_ = os.Remove(s.path)
 	}
+}
+
+// kept reports whether a service manager keeps the socket.
+func (s *socket) kept() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.adopted
 }
 
 func (s *socket) close() error {

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"kernos/cmd/kernos/server"
+	"kernos/cmd/kernos/service"
 	"kernos/daemon"
 	"kernos/store"
 	"kernos/store/pebble"
@@ -52,7 +53,11 @@ func (p *pause) begin(ctx context.Context, report io.Writer) (release func(), er
 	said := ""
 	err = server.Retry(ctx, server.EndTime(), func(context.Context) (again bool, err error) {
 		p.begun = true
-		if said, err = p.Stop(ctx, server.EndTime()); err == nil {
+		said, err = p.Stop(ctx, server.EndTime())
+		if err == nil && p.Service().Installed() {
+			err = p.Service().Stop(ctx) // until end, a connection doesn't start it
+		}
+		if err == nil {
 			release, err = pebble.Lock(p.Store())
 			again = errors.Is(err, store.ErrInUse)
 		}
@@ -91,6 +96,9 @@ func (p *pause) end(report io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if s := p.Service(); s.Installed() {
+		return p.endService(ctx, s, report)
+	}
 	c, err := p.again()
 	if err != nil {
 		return err
@@ -105,6 +113,20 @@ func (p *pause) end(report io.Writer) error {
 	}
 	now, _ := unix.Inspect(p.Socket)
 	fmt.Fprintf(report, "the daemon runs again (process %d), %s\n", now.PID, how)
+	return nil
+}
+
+// endService starts the service again.
+func (p *pause) endService(ctx context.Context, s *service.Service, report io.Writer) error {
+	conn, err := p.ConnectOrStart(ctx)
+	if err == nil {
+		err = conn.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("the daemon did not start again: %w", err)
+	}
+	now, _ := unix.Inspect(p.Socket)
+	fmt.Fprintf(report, "the daemon runs again (process %d), as the service %s\n", now.PID, s.Name)
 	return nil
 }
 

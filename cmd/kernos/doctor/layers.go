@@ -45,6 +45,8 @@ func (d *doctor) checkSocket(ctx context.Context, path string) bool {
 			d.well("socket", "process %d, version %s, since %s, serves this home from another XDG_RUNTIME_DIR", info.PID, info.Version, info.Started.Local().Format(time.DateTime))
 		case running:
 			d.well("socket", "the daemon is process %d, version %s, since %s", info.PID, info.Version, info.Started.Local().Format(time.DateTime))
+		case d.Daemon.Asleep():
+			return d.unreached("socket", "any call starts the daemon; kernos service status shows how the service is doing", "the service of %s is installed, and its daemon isn't running", d.Daemon.Dir)
 		case dial(ctx, "unix", d.Daemon.Socket) == nil:
 			d.doubtful("socket", "keep what tidies temporary directories away from "+filepath.Dir(d.Daemon.Socket), "a daemon is running, and something has removed its lock file")
 		case hidden != nil:

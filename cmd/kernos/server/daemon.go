@@ -18,8 +18,8 @@
 //
 // # Goroutines
 //
-//   - Listening for signals, and returning unused memory to the system, one each: kernos serve starts them, and they
-//     end before it does.
+//   - Listening for signals, returning unused memory to the system, and reporting to systemd, one each: kernos serve starts
+//     them, and they end before it does.
 //   - Serving a kernel in this process, and its standard input, one each: kernos pipe --inline starts them. The input's
 //     ends with the process if it can't be interrupted.
 //   - What the end of a context causes: a daemon that is starting isn't waited for.
@@ -33,6 +33,7 @@ import (
 	"syscall"
 	"time"
 
+	"kernos/cmd/kernos/service"
 	"kernos/cmd/kernos/settings"
 	"kernos/daemon"
 	"kernos/internal/backoff"
@@ -81,6 +82,16 @@ func (d *Daemon) Inspect() (info unix.Info, running bool) {
 // IsElsewhere reports whether the daemon was started with another runtime directory than that of
 // this process.
 func (d *Daemon) IsElsewhere() bool { return d.Socket != d.own }
+
+// Service returns the service of the home, whether or not it is installed.
+func (d *Daemon) Service() *service.Service { return service.Of(d.Home) }
+
+// Asleep reports whether no daemon runs, and a connection would start the service of the home. A command that only wants to know
+// whether a daemon runs doesn't connect then.
+func (d *Daemon) Asleep() bool {
+	_, running := d.Inspect()
+	return !running && d.Service().Listens()
+}
 
 // ErrNotRunning is the error for a command that needs a daemon where none is running.
 var ErrNotRunning = errors.New("no daemon is running; kernos serve starts one, and so does a command that needs one")

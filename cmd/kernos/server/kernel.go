@@ -104,7 +104,9 @@ func (k *Kernel) open(ctx context.Context) (err error) {
 			return err == nil && k.conn == nil, err
 		})
 	} else {
-		err = s.reach(ctx, k.opts.Start, dial)
+		// A kernel in this process wouldn't have the settings of a service.
+		start := k.opts.Start || k.opts.InProcess != nil && s.Daemon.Service().Installed()
+		err = s.reach(ctx, start, dial)
 	}
 	switch {
 	case k.conn != nil:
@@ -141,6 +143,10 @@ func (k *Kernel) openInProcess(ctx context.Context) error {
 
 // openReadOnly connects to the daemon of this user, or to a kernel of the definitions if the daemon doesn't answer.
 func (k *Kernel) openReadOnly(ctx context.Context) (err error) {
+	if k.server.Daemon.Asleep() {
+		k.away = unreachable(ErrNotRunning)
+		return k.openDefinitions(ctx)
+	}
 	k.conn, err = k.server.dial(ctx)
 	if !isAway(err) && !isFull(err) {
 		return k.server.Explain(err)

@@ -27,14 +27,14 @@ const (
 func LogPath(h daemon.Home) string { return filepath.Join(h.State(), "log", "kernos.log") }
 
 // OpenLog opens the log of a daemon, which only its owner may read: JSON, one object per line,
-// in files that are replaced when they are large. Warnings and errors go to people as well,
+// in files that are replaced when they are large. What has the level shown goes to people as well,
 // unless that is nil. A log that can't be written doesn't keep a daemon from serving: all of it
 // goes to people, or to standard error, until the file can be opened. The caller closes it.
-func OpenLog(path string, level slog.Leveler, people io.Writer) *LogFile {
+func OpenLog(path string, level slog.Leveler, people io.Writer, shown slog.Leveler) *LogFile {
 	f := &LogFile{path: path, Place: path}
 	fallback := &fallbackLevel{file: f, level: level, opened: noLevel}
 	if people != nil {
-		fallback.opened = slog.LevelWarn
+		fallback.opened = shown
 	} else {
 		people = os.Stderr
 	}
@@ -57,12 +57,12 @@ const noLevel = slog.Level(math.MaxInt)
 type fallbackLevel struct {
 	file   *LogFile
 	level  slog.Leveler
-	opened slog.Level
+	opened slog.Leveler
 }
 
 func (l *fallbackLevel) Level() slog.Level {
 	if l.file.opened.Load() {
-		return l.opened
+		return l.opened.Level()
 	}
 	return l.level.Level()
 }

@@ -68,7 +68,7 @@ func TestALogGoesOnBehindALineThatIsNotWhole(t *testing.T) {
 	if err := os.WriteFile(path, []byte(`{"half":`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	file := OpenLog(path, slog.LevelInfo, nil)
+	file := OpenLog(path, slog.LevelInfo, nil, slog.LevelWarn)
 	file.Info("whole")
 	if err := file.Close(); err != nil {
 		t.Error(err)
@@ -96,7 +96,7 @@ func TestALogIsKeptInItsFileLater(t *testing.T) {
 	}
 	path := filepath.Join(dir, "kernos.log")
 	var people bytes.Buffer
-	file := OpenLog(path, slog.LevelInfo, &people)
+	file := OpenLog(path, slog.LevelInfo, &people, slog.LevelWarn)
 	if file.Place != "standard error" || !strings.Contains(people.String(), "can't be kept in a file") {
 		t.Errorf("it is in %s: %s", file.Place, &people)
 	}
@@ -175,7 +175,7 @@ func entries(t *testing.T, names []string) map[int]int {
 // A log that is large is replaced, nothing of it is lost on the way, and what is old goes.
 func TestTheLogIsReplacedWhenItIsLarge(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "log")
-	file := OpenLog(filepath.Join(dir, "kernos.log"), slog.LevelInfo, nil)
+	file := OpenLog(filepath.Join(dir, "kernos.log"), slog.LevelInfo, nil, slog.LevelWarn)
 	if file.Place != filepath.Join(dir, "kernos.log") {
 		t.Fatalf("the log is at %s", file.Place)
 	}

@@ -15,10 +15,12 @@ import (
 	"syscall"
 
 	"kernos/capability/crypto"
+	"kernos/cmd/kernos/service"
 	"kernos/cmd/kernos/settings"
 	"kernos/cmd/kernos/terminal"
 	"kernos/daemon"
 	"kernos/internal/exit"
+	"kernos/internal/systemd"
 	"kernos/transport/unix"
 )
 
@@ -37,16 +39,26 @@ func Serve(ctx context.Context, s *settings.Serve, stderr io.Writer) error {
 	if err := guardPath(); err != nil {
 		return err
 	}
+	manager, err := systemd.Take()
+	if err != nil {
+		return exit.Wrap(err)
+	}
+	if err := adopt(s, manager); err != nil {
+		return err
+	}
 	home, err := settings.UsableHome()
 	if err != nil {
 		return err
 	}
-	people := stderr
-	if s.Detached {
-		people = nil
-	}
 	s.Level = new(slog.LevelVar)
-	log := OpenLog(LogPath(home), s.Level, people)
+	people, shown := stderr, slog.Leveler(slog.LevelWarn)
+	switch {
+	case s.Detached:
+		people = nil
+	case manager != nil:
+		shown = s.Level // systemd keeps it
+	}
+	log := OpenLog(LogPath(home), s.Level, people, shown)
 	defer func() { _ = log.Close() }()
 	s.Log = log.Logger
 	if err := crypto.Harden(); err != nil {
@@ -61,6 +73,9 @@ func Serve(ctx context.Context, s *settings.Serve, stderr io.Writer) error {
 		if !running {
 			log.OnlyFile("can't start", err) // stderr gets the error anyway
 		}
+		if s := service.Of(home); running && s.Listens() {
+			err = fmt.Errorf("%w; the service %s is installed, and kernos service uninstall removes it", err, s.Name)
+		}
 		return settings.Explain(err)
 	}
 	ctx, stop := context.WithCancelCause(ctx)
@@ -71,6 +86,7 @@ func Serve(ctx context.Context, s *settings.Serve, stderr io.Writer) error {
 		case s := <-signals:
 			stop(fmt.Errorf("%v", s))
 		case <-d.ShutdownRequested():
+			stop(daemon.ErrShutdown)
 		case <-served:
 			return
 		}
@@ -84,9 +100,14 @@ func Serve(ctx context.Context, s *settings.Serve, stderr io.Writer) error {
 	if err != nil {
 		s.Log.Warn("the settings of this daemon can't be remembered, so one that comes back won't have them", "error", err)
 	}
-	if s.Detached {
+	switch {
+	case s.Detached:
 		ReportServing(stderr, notes)
-	} else {
+	case s.Service: // its standard error is kept, and the address of the console has a secret
+		for _, note := range notes {
+			s.Log.Info("note", "text", note)
+		}
+	default:
 		introduce(d, s, log.Place, stderr)
 		for _, note := range notes {
 			fmt.Fprintf(stderr, "kernos: %s\n", note)
@@ -95,15 +116,54 @@ func Serve(ctx context.Context, s *settings.Serve, stderr io.Writer) error {
 	idle, stopIdle := context.WithCancel(context.Background())
 	var memory sync.WaitGroup
 	memory.Go(func() { releaseMemory(idle, allocated, debug.FreeOSMemory) })
+	memory.Go(func() { converse(ctx, manager, d, s.Log) })
 	debug.FreeOSMemory() // opening the store took memory that is not needed again
 	err = errors.Join(d.Serve(ctx), d.Close())
 	close(served)
+	stop(nil)
 	stopIdle()
 	memory.Wait()
-	if !s.Detached && err == nil {
+	if !s.Detached && !s.Service && err == nil {
 		fmt.Fprintf(stderr, "kernos: stopped (%v)\n", cmp.Or(context.Cause(ctx), daemon.ErrShutdown))
 	}
 	return exit.Wrap(err)
+}
+
+// adopt gives a daemon the sockets that systemd listens on for it.
+func adopt(s *settings.Serve, manager *systemd.Manager) error {
+	if manager == nil {
+		return nil
+	}
+	s.Socket.Listener = manager.Unix
+	if manager.TCP == nil {
+		return nil
+	}
+	address := manager.TCP.Addr().String()
+	if s.Web.Address == "" {
+		return &exit.Error{Status: exit.Usage, Cause: fmt.Errorf("systemd passes %s, and the setting no-http serves no TCP address: remove one of them", address)}
+	}
+	s.Web.Listener, s.Web.Address, s.Web.Optional = manager.TCP, address, false
+	return nil
+}
+
+// converse tells systemd, until ctx is done, that the daemon serves and that its kernel answers, and then that it stops.
+func converse(ctx context.Context, manager *systemd.Manager, d *daemon.Daemon, log *slog.Logger) {
+	tell := func(state string) {
+		if err := manager.Notify(state); err != nil {
+			log.Warn("systemd doesn't hear of the daemon", "error", err)
+		}
+	}
+	select {
+	case <-d.Serving():
+	case <-ctx.Done():
+		return
+	}
+	tell("READY=1\nSTATUS=Serving " + strings.Join(d.URLs(), ", "))
+	manager.Watch(ctx, d.Alive, func(err error) {
+		log.Error("systemd gets no sign of life", "error", err)
+	})
+	<-ctx.Done()
+	tell("STOPPING=1\nSTATUS=Finishing what runs")
 }
 
 // introduce prints what is served, where, and how to end it.

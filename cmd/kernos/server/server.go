@@ -105,6 +105,9 @@ func signing(t client.Target) client.Target {
 // reach connects to the daemon of this user. One that is shutting down is left for the next, which reach waits for or,
 // with start, starts. If there is none, reach returns nil.
 func (s *Server) reach(ctx context.Context, start bool, dial func() error) error {
+	if !start && s.Daemon.Asleep() {
+		return nil
+	}
 	return Retry(ctx, EndTime(), func(context.Context) (again bool, err error) {
 		if err = dial(); !isAway(err) {
 			return false, err
@@ -201,7 +204,10 @@ func (s *Server) Silent(within time.Duration) error {
 
 // silent returns the error for a daemon that hasn't answered within some time.
 func (d *Daemon) silent(within time.Duration) error {
-	info, _ := unix.Inspect(d.Socket)
+	info, running := unix.Inspect(d.Socket)
+	if s := d.Service(); !running && s.Installed() {
+		return unreachable(fmt.Errorf("the service %s was started and does not answer within %v; kernos service status and kernos service logs show why", s.Name, within))
+	}
 	if info.Stopping {
 		return unreachable(fmt.Errorf("the daemon (process %d) is about to end: it finishes what runs, and takes nothing new", info.PID))
 	}

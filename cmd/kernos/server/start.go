@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 
+	"kernos/cmd/kernos/service"
 	"kernos/cmd/kernos/settings"
 	"kernos/internal/exit"
 	"kernos/internal/visible"
@@ -22,18 +23,26 @@ import (
 
 // find connects to the daemon. With start, the daemon is started if it isn't running; without it, the connection is nil then.
 func (d *Daemon) find(ctx context.Context, start bool) (*unix.Conn, error) {
-	if start {
-		return d.connectOrStart(ctx)
+	switch {
+	case start:
+		return d.ConnectOrStart(ctx)
+	case d.Asleep():
+		return nil, nil
 	}
 	return d.Connect(ctx)
 }
 
-// connectOrStart connects to the daemon, and starts it if it is not running. If several
+// ConnectOrStart connects to the daemon, and starts it if it is not running: the service of the home where one is
+// installed, and otherwise a daemon in the background. If several
 // processes do so at the same time, one of them starts it, and all connect to the same one.
-func (d *Daemon) connectOrStart(ctx context.Context) (conn *unix.Conn, err error) {
+func (d *Daemon) ConnectOrStart(ctx context.Context) (conn *unix.Conn, err error) {
 	err = Retry(ctx, EndTime()+StartTime(), func(context.Context) (again bool, err error) {
 		if conn, err = d.Connect(ctx); conn != nil || err != nil {
 			return false, err
+		}
+		if s := d.Service(); s.Installed() {
+			conn, err = d.startService(ctx, s)
+			return conn == nil && err == nil, err
 		}
 		text, late, err := d.start(ctx)
 		switch {
@@ -48,6 +57,24 @@ func (d *Daemon) connectOrStart(ctx context.Context) (conn *unix.Conn, err error
 		}
 		conn, err = d.Connect(ctx)
 		return conn == nil && err == nil, err
+	})
+	return conn, err
+}
+
+// startService starts the service of the home, and connects to its daemon.
+func (d *Daemon) startService(ctx context.Context, s *service.Service) (conn *unix.Conn, err error) {
+	starting, cancel := context.WithTimeout(ctx, StartTime())
+	defer cancel()
+	if err := s.Start(starting); err != nil && ctx.Err() == nil && starting.Err() != nil {
+		return nil, d.silent(StartTime())
+	} else if err != nil {
+		return nil, unreachable(err)
+	}
+	err = Retry(starting, StartTime(), func(ctx context.Context) (again bool, err error) {
+		if conn, err = d.Connect(ctx); conn == nil && err == nil {
+			return true, d.silent(StartTime())
+		}
+		return false, err
 	})
 	return conn, err
 }

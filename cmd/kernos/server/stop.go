@@ -51,6 +51,9 @@ func (s *Server) Stop(ctx context.Context, timeout time.Duration) (report string
 // Stop ends the daemon, and returns a sentence about what happened.
 func (d *Daemon) Stop(ctx context.Context, timeout time.Duration) (report string, err error) {
 	info, locked := unix.Inspect(d.Socket)
+	if !locked && d.Asleep() {
+		return "no daemon is running", nil
+	}
 	if !locked {
 		// The lock of a running daemon may have been deleted.
 		asking, cancel := context.WithTimeout(ctx, timeout)

@@ -146,6 +146,7 @@ type Serve struct {
 	daemon.Options
 	Detached bool // a client has started the daemon, and wants to know only whether it serves
 	Again    bool // it is to be the last daemon: the environment isn't asked for settings
+	Service  bool // a service manager has started the daemon, and keeps its standard error
 
 	authKey   string
 	noHTTP    bool
@@ -165,6 +166,8 @@ func AddServeFlags(c *cobra.Command) *Serve {
 	_ = f.MarkHidden("detached")
 	f.BoolVar(&s.Again, "again", false, "with the settings of the last daemon")
 	_ = f.MarkHidden("again")
+	f.BoolVar(&s.Service, "service", false, "as the service of a service manager")
+	_ = f.MarkHidden("service")
 	return s
 }
 
@@ -190,7 +193,12 @@ func (s *Serve) Complete(c *cobra.Command, version string) (err error) {
 	if s.given, _, err = complete(c, environment); err != nil {
 		return err
 	}
-	_, err = os.Stat(filepath.Join(home.State(), "log"))
+	return s.finish(home, version)
+}
+
+// finish makes options of the settings, and checks them.
+func (s *Serve) finish(home daemon.Home, version string) error {
+	_, err := os.Stat(filepath.Join(home.State(), "log"))
 	s.hadDaemon = err == nil
 	if s.noHTTP {
 		s.Web.Address = ""

@@ -33,11 +33,22 @@ func UsableHome() (daemon.Home, error) {
 	return h, err
 }
 
+// IsDefault reports whether a home is the one that a command has without KERNOS_HOME and KERNOS_ORIGIN.
+func IsDefault(h daemon.Home) bool {
+	dir, err := defaultDirectory()
+	return err == nil && filepath.Clean(dir) == h.Dir && h.Origin == store.DefaultOrigin
+}
+
 // homeDirectory returns the directory where kernos keeps its state.
 func homeDirectory() (string, error) {
 	if home := os.Getenv("KERNOS_HOME"); home != "" {
 		return home, nil
 	}
+	return defaultDirectory()
+}
+
+// defaultDirectory is homeDirectory without KERNOS_HOME.
+func defaultDirectory() (string, error) {
 	if data := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(data) {
 		return filepath.Join(data, "kernos"), nil
 	}
