@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -38,7 +39,7 @@ func TestAddingASyscall(t *testing.T) {
 		t.Fatal(err)
 	}
 	changed := strings.Replace(string(modules), "return []kernel.Module{\n", "return []kernel.Module{\n"+line, 1)
-	module := strings.TrimSuffix(reflect.TypeFor[reader]().PkgPath(), "/docs")
+	module := path.Dir(reflect.TypeFor[reader]().PkgPath())
 	changed = strings.Replace(changed, "import (\n", "import (\n\t\""+module+"/capability/dice\"\n", 1)
 	if code == "" || line == "" || strings.Count(changed, "dice") != strings.Count(line, "dice")+1 {
 		t.Fatalf("the page or %s isn't as this test expects: %q, %q", list, code, line)
