@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -69,20 +70,42 @@ var unitWords = map[string]string{
 	"millisecond": "ms", "second": "s", "sec": "s", "minute": "m", "min": "m", "hour": "h", "hr": "h", "day": "d", "week": "w",
 }
 
-// withoutWords writes units in words as letters: 1 hour and 30 minutes is 1h30m. What isn't a number with a unit stays as it is.
+// numberWords are the numbers in words that stand before a unit.
+var numberWords = map[string]string{
+	"a": "1", "an": "1", "one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9",
+	"ten": "10", "eleven": "11", "twelve": "12", "fifteen": "15", "twenty": "20", "thirty": "30", "forty": "40", "fifty": "50",
+}
+
+// halves writes half of a unit as a number: half an hour is 0.5 hour, an hour and a half is 1.5 hour.
+func halves(words []string) []string {
+	n := len(words)
+	switch last := n - 1; {
+	case n == 3 && words[0] == "half" && (words[1] == "a" || words[1] == "an"):
+		return []string{"0.5", words[2]}
+	case n == 5 && slices.Equal(words[2:], []string{"and", "a", "half"}):
+		return []string{cmp.Or(numberWords[words[0]], words[0]) + ".5", words[1]}
+	case n == 5 && slices.Equal(words[1:last], []string{"and", "a", "half"}):
+		return []string{cmp.Or(numberWords[words[0]], words[0]) + ".5", words[last]}
+	}
+	return words
+}
+
+// withoutWords writes numbers and units in words as digits and letters: an hour and 30 minutes is 1h30m. What isn't a number with
+// a unit stays as it is.
 func withoutWords(text string) string {
 	if !strings.Contains(text, " ") || strings.TrimSpace(text) != text {
 		return text
 	}
 	short := ""
-	words := strings.Fields(strings.ToLower(text))
+	words := halves(strings.Fields(strings.ToLower(text)))
 	for i, word := range words {
 		unit := func(i int) string { return unitWords[strings.TrimSuffix(words[i], "s")] }
 		digit := func(b byte) bool { return b >= '0' && b <= '9' || b == '.' }
+		if number := numberWords[word]; number != "" && i+1 < len(words) && unit(i+1) != "" {
+			word = number
+		}
 		switch {
 		case word == "and" && short != "":
-		case (word == "a" || word == "an") && i+1 < len(words) && unit(i+1) != "":
-			short += "1"
 		case short != "" && digit(short[len(short)-1]) && digit(word[0]):
 			return text // two numbers are not one
 		default:

@@ -115,7 +115,8 @@ const maxText = 100
 
 // Parse reads a point in time: a date and a time of RFC 3339, the same without a zone, milliseconds since 1970, now,
 // "in 2 hours", "3 days ago", a length of time, today, tomorrow, yesterday or a day of the week, each with a time of day or
-// without one, or a time of day. An hour behind a day or "at" may stand alone: "tomorrow at 9".
+// without one, or a time of day. An hour behind a day or "at" may stand alone: "tomorrow at 9". With a part of a day, it is one
+// of twelve: "tonight at 8".
 func Parse(text string) (m Moment, ok bool) {
 	text = strings.TrimSpace(text)
 	if text == "" || len(text) > maxText {
@@ -160,11 +161,33 @@ func parseSpan(words []string) (m Moment, ok bool) {
 
 var days = map[string]int{"yesterday": -1, "today": 0, "tomorrow": 1}
 
+// A part of a day is from an hour of it until another.
+type part struct{ from, until time.Duration }
+
+var parts = map[string]*part{
+	"morning": {0, 12 * time.Hour}, "afternoon": {12 * time.Hour, 18 * time.Hour},
+	"evening": {17 * time.Hour, 24 * time.Hour}, "night": {18 * time.Hour, 24 * time.Hour},
+}
+
+// withToday writes the parts of today as others are written: tonight is today night, and this evening is today evening.
+func withToday(words []string) []string {
+	for i, w := range words {
+		switch {
+		case w == "tonight":
+			return slices.Replace(slices.Clone(words), i, i+1, "today", "night")
+		case w == "this" && i+1 < len(words) && parts[words[i+1]] != nil:
+			return slices.Replace(slices.Clone(words), i, i+1, "today")
+		}
+	}
+	return words
+}
+
 // parseDay reads a day with a time of day, or one of both.
 func parseDay(words []string) (m Moment, ok bool) {
 	at := slices.Contains(words, "at")
-	words = slices.DeleteFunc(words, func(w string) bool { return w == "at" || w == "on" })
+	words = withToday(slices.DeleteFunc(words, func(w string) bool { return w == "at" || w == "on" }))
 	var clock []string
+	var within *part
 	for i := 0; i < len(words); i++ {
 		w := words[i]
 		n, isDay := days[w]
@@ -190,15 +213,21 @@ func parseDay(words []string) (m Moment, ok bool) {
 			m.means, m.weekday, m.side = onWeekday, weekday, side
 		case wrong == nil:
 			m.means, m.wall = onDate, date
+		case parts[w] != nil && m.means != none && within == nil:
+			within = parts[w]
 		default:
 			clock = append(clock, w)
 		}
 	}
 	if len(clock) == 0 {
-		return m, m.means != none
+		return m, m.means != none && within == nil // at which hour an evening begins isn't known
 	}
-	if m.clock, ok = parseClock(strings.Join(clock, "")); !ok && (at || m.means != none) {
-		m.clock, ok = parseHour(strings.Join(clock, ""))
+	shown := strings.Join(clock, "")
+	if m.clock, ok = parseClock(shown); !ok && (at || m.means != none) {
+		m.clock, ok = parseHour(shown)
+	}
+	if ok && within != nil {
+		m.clock, ok = within.hour(m.clock, strings.HasSuffix(shown, "am"))
 	}
 	if !ok {
 		return m, false
@@ -210,6 +239,14 @@ func parseDay(words []string) (m Moment, ok bool) {
 		m.wall = m.wall.Add(m.clock)
 	}
 	return m, true
+}
+
+// hour returns the time of day in a part of the day that a clock means, which may show twelve hours.
+func (p *part) hour(clock time.Duration, exact bool) (time.Duration, bool) {
+	if later := clock + 12*time.Hour; !exact && p.from <= later && later < p.until {
+		return later, true
+	}
+	return clock, p.from <= clock && clock < p.until
 }
 
 func weekdayOf(word string) (time.Weekday, bool) {

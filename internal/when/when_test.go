@@ -40,6 +40,14 @@ func TestTimesAreRead(t *testing.T) {
 		"tomorrow at nine": {"2026-11-20 09:00:00 CET", same}, "tomorrow 9": {"2026-11-20 09:00:00 CET", same}, "at 9": {"2026-11-20 09:00:00 CET", "2026-11-19 09:00:00 CET"},
 		"friday at 21": {"2026-11-20 21:00:00 CET", "2026-11-13 21:00:00 CET"}, "2026-11-20 at twelve": {"2026-11-20 12:00:00 CET", same},
 
+		"tonight at 8": {"2026-11-19 20:00:00 CET", same}, "8:30 this evening": {"2026-11-19 20:30:00 CET", same}, "tonight 23:00": {"2026-11-19 23:00:00 CET", same},
+		"tomorrow morning at nine": {"2026-11-20 09:00:00 CET", same}, "this morning at 9am": {"2026-11-19 09:00:00 CET", same}, "this afternoon at 12": {"2026-11-19 12:00:00 CET", same},
+		"monday afternoon at 3": {"2026-11-23 15:00:00 CET", "2026-11-16 15:00:00 CET"}, "2026-11-20 evening 9pm": {"2026-11-20 21:00:00 CET", same},
+		"yesterday night at 11": {"2026-11-18 23:00:00 CET", same}, "this morning at midnight": {"2026-11-19 00:00:00 CET", same},
+
+		"in half an hour": {"2026-11-19 11:00:15 CET", same}, "in an hour and a half": {"2026-11-19 12:00:15 CET", same}, "two and a half hours ago": {"2026-11-19 08:00:15 CET", same},
+		"in five minutes": {"2026-11-19 10:35:15 CET", same}, "in 1 hour and a half": {"2026-11-19 12:00:15 CET", same}, "half a day ago": {"2026-11-18 22:30:15 CET", same},
+
 		"monday": {"2026-11-23 00:00:00 CET", "2026-11-16 00:00:00 CET"}, "on Monday at 8:00": {"2026-11-23 08:00:00 CET", "2026-11-16 08:00:00 CET"},
 		"thursday": {"2026-11-26 00:00:00 CET", "2026-11-19 00:00:00 CET"}, "thu 18:00": {"2026-11-19 18:00:00 CET", "2026-11-12 18:00:00 CET"},
 		"next thursday 18:00": {"2026-11-26 18:00:00 CET", same}, "last thursday": {"2026-11-12 00:00:00 CET", same}, "next monday": {"2026-11-23 00:00:00 CET", same},
@@ -72,6 +80,8 @@ func TestTimesAreRead(t *testing.T) {
 	for _, text := range []string{
 		"", " ", "soon", "in", "ago", "in 8", "8", "in soon", "-1h", "in -1h", "in 2 hours ago", "25:00", "tomorrow 25:00", "tomorrow 25", "at 25", "nine", "on 9", "tomorrow thirteen", "13pm", "next", "next 9:00", "next tomorrow",
 		"today tomorrow", "monday friday", "2026-13-01", "2026-02-30", "2026-11-20T09", "1 2 hours", "in 200000 weeks", "99999999999999999999", "in a 5 m", strings.Repeat("1h", 60),
+		"tonight", "this evening", "this morning", "last week", "next week", "this week", "tonight at 1", "tonight at 12", "tonight at 8am", "this morning at 3pm", "tonight tonight at 8",
+		"evening at 8", "this monday", "this evening night at 8", "tomorrow tonight at 8", "in 1 two hours", "in half", "in half hour", "in a half", "in an hour and half", "in 1.5 and a half hours",
 		"tomorrow\x00", "at", "on", "now now", "TZ=UTC",
 	} {
 		if m, ok := when.Parse(text); ok && text != "8" {
