@@ -281,6 +281,32 @@ func TestAnUnknownNameGetsTheSameHintEverywhere(t *testing.T) {
 	}
 }
 
+// The names that callers guess for what a syscall is called with are read.
+func TestGuessedNamesAreRead(t *testing.T) {
+	d := daemontest.Serve(t, &daemon.Options{Home: t.TempDir()})
+	for _, c := range []struct {
+		kind    message.Kind
+		typ     message.Type
+		data    string
+		renamed string
+	}{
+		{message.KindQuery, "Syscall.Call", `{"syscall":"Ping","arguments":{"payload":1}}`, "'syscall' was read as 'type'; 'arguments' was read as 'data'"},
+		{message.KindQuery, "Syscall.Call", `{"name":"Ping","args":{"payload":1}}`, "'name' was read as 'type'; 'args' was read as 'data'"},
+		{message.KindQuery, "Syscall.Call", `{"type":"Ping","input":{"payload":1}}`, "'input' was read as 'data'"},
+		{message.KindQuery, "Syscall.Call", `{"type":"Ping","params":{"payload":1}}`, "'params' was read as 'data'"},
+		{message.KindCommand, "Job.Start", `{"syscall":"Echo","arguments":{"message":"a"}}`, "'syscall' was read as 'name'; 'arguments' was read as 'payload'"},
+		{message.KindCommand, "Job.Start", `{"steps":[{"id":"a","syscall":"Echo","args":{"message":"a"}}]}`, "'syscall' was read as 'name'; 'args' was read as 'payload'"},
+		{message.KindCommand, "VFS.Write", `{"path":"os://guessed.txt","text":"a"}`, "'path' was read as 'uri'; 'text' was read as 'content'"},
+	} {
+		m := query(c.typ, c.data)
+		m.Kind = c.kind
+		answer, err := d.Call(t.Context(), m, nil)
+		if err != nil || answer.Kind != message.KindReply || answer.Metadata.Extension("x-note") != c.renamed {
+			t.Errorf("%s %s: %+v, %v", c.typ, c.data, answer, err)
+		}
+	}
+}
+
 // A parameter that came under another name is read, and named in the answer, over every protocol.
 func TestAnswersNameRenamedParametersEverywhere(t *testing.T) {
 	d := daemontest.Serve(t, &daemon.Options{Home: t.TempDir(), Web: &daemon.Web{Address: "127.0.0.1:0", NoToken: true}})

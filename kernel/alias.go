@@ -22,7 +22,7 @@ func (k *Kernel) Meant(t message.Type, data []byte) (meant []byte, note string) 
 	if !ok || len(data) == 0 {
 		return data, ""
 	}
-	data, note, _ = s.meant(data)
+	data, note, _ = s.Reading(data)
 	if t != ThroughType {
 		return data, note
 	}
@@ -40,7 +40,7 @@ func (k *Kernel) Meant(t message.Type, data []byte) (meant []byte, note string) 
 // fit makes the data of a request what was meant, and returns the error if it doesn't fit its schema. All that follows sees
 // the request so: rights, reaches, records, redaction and idempotency.
 func (s *Syscall) fit(m *message.Message) error {
-	data, note, invalid := s.meant(m.Data)
+	data, note, invalid := s.Reading(m.Data)
 	if invalid != nil {
 		return invalidInput(invalid)
 	}
@@ -55,11 +55,12 @@ func (d *Definition) Wrong(data []byte) error {
 	return invalid
 }
 
-func (s *Syscall) meant(data json.RawMessage) (meant json.RawMessage, note string, invalid error) {
-	if s.Input == schema.Any {
+// Reading is [Kernel.Meant] for a definition alone. It also returns what is wrong besides.
+func (d *Definition) Reading(data json.RawMessage) (meant json.RawMessage, note string, invalid error) {
+	if d.Input == schema.Any {
 		return data, "", nil
 	}
-	meant, all, invalid := s.Input.Meant(data)
+	meant, all, invalid := d.Input.Meant(data)
 	notes := make([]string, len(all))
 	for i, r := range all {
 		notes[i] = "'" + r.From + "' was read as '" + r.To + "'"

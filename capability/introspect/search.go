@@ -67,8 +67,8 @@ func forWhom(caller *principal.Principal, s *kernel.Syscall) string {
 }
 
 type callInput struct {
-	Type message.Type   `json:"type" aliases:"name" jsonschema:"minLength=1,maxLength=256" jsonschema_description:"The syscall to call."`
-	Data jsontext.Value `json:"data,omitempty" aliases:"payload" jsonschema_description:"What it takes; Syscall.Describe has the schema. Default: {}."`
+	Type message.Type   `json:"type" aliases:"name,syscall" jsonschema:"minLength=1,maxLength=256" jsonschema_description:"The syscall to call."`
+	Data jsontext.Value `json:"data,omitempty" aliases:"payload,args,arguments,input,params" jsonschema_description:"What it takes; Syscall.Describe has the schema. Default: {}."`
 }
 
 // call is answered by the kernel: see [kernel.ThroughType].

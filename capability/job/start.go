@@ -19,8 +19,8 @@ import (
 )
 
 type startInput struct {
-	Name    message.Type   `json:"name,omitzero" aliases:"type" jsonschema:"oneof_required=name,maxLength=256" jsonschema_description:"The syscall to run. Instead of it, steps can be given."`
-	Payload jsontext.Value `json:"payload,omitzero" aliases:"data" jsonschema_description:"The data of the syscall; {} if it is left out."`
+	Name    message.Type   `json:"name,omitzero" aliases:"type,syscall" jsonschema:"oneof_required=name,maxLength=256" jsonschema_description:"The syscall to run. Instead of it, steps can be given."`
+	Payload jsontext.Value `json:"payload,omitzero" aliases:"data,args,arguments,input,params" jsonschema_description:"The data of the syscall; {} if it is left out."`
 	Steps   []stepInput    `json:"steps,omitzero" jsonschema:"oneof_required=steps,maxItems=200" jsonschema_description:"Several syscalls, each of which runs once to its end. Those that don't need each other run side by side."`
 
 	Timeout when.Span  `json:"timeout,omitzero" jsonschema_description:"How long an attempt may take: milliseconds, or a text such as 90s or 2h. Default: an hour, and for code its limits.time."`
@@ -223,8 +223,8 @@ func (j *Jobs) unique(b *store.Batch, s *spec) (*record, error) {
 
 type stepInput struct {
 	ID        string         `json:"id" jsonschema:"minLength=1,maxLength=64,pattern=^[A-Za-z0-9_-]+$" jsonschema_description:"The name of the step: letters, digits, _ and -."`
-	Name      message.Type   `json:"name" aliases:"type" jsonschema:"maxLength=256" jsonschema_description:"The syscall to run."`
-	Payload   jsontext.Value `json:"payload,omitzero" aliases:"data" jsonschema_description:"Its data. {\"$from\": \"fetch.body\"} stands for a part of the result of the step fetch, which is then needed."`
+	Name      message.Type   `json:"name" aliases:"type,syscall" jsonschema:"maxLength=256" jsonschema_description:"The syscall to run."`
+	Payload   jsontext.Value `json:"payload,omitzero" aliases:"data,args,arguments,input,params" jsonschema_description:"Its data. {\"$from\": \"fetch.body\"} stands for a part of the result of the step fetch, which is then needed."`
 	Needs     []string       `json:"needs,omitzero" jsonschema:"maxItems=200" jsonschema_description:"The steps that have to be done before."`
 	Retry     *retryInput    `json:"retry,omitzero" jsonschema_description:"What to do about an attempt that fails. Default: that of the job."`
 	OnFailure string         `json:"onFailure,omitzero" jsonschema:"enum=fail,enum=continue,default=fail" jsonschema_description:"fail: the job has failed, and no other step begins. continue: the job continues; the result of the step is null."`

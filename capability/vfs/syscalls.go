@@ -98,7 +98,7 @@ func milliseconds(t time.Time) int64 {
 
 type writeInput struct {
 	URI        string               `json:"uri" aliases:"path" jsonschema:"minLength=1" jsonschema_description:"File to write, for example os://memory/notes/today.md. Directories above it are made."`
-	Content    *string              `json:"content,omitempty" jsonschema:"oneof_required=content" jsonschema_description:"The new content. Either this or contentRef."`
+	Content    *string              `json:"content,omitempty" aliases:"text" jsonschema:"oneof_required=content" jsonschema_description:"The new content. Either this or contentRef."`
 	ContentRef *message.BlobPointer `json:"contentRef,omitempty" jsonschema:"oneof_required=contentRef" jsonschema_description:"A pointer to the new content, if it is binary or too large for a message: at most 64 MB."`
 	IfVersion  string               `json:"ifVersion,omitempty" jsonschema_description:"Write only if the file has this version, which VFS.Read returns; none: only if it does not exist. Otherwise the reply is a 409 error."`
 }

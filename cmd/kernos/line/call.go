@@ -152,7 +152,7 @@ func (c *call) shows() bool { return c.DryRun || c.Given("as") }
 // dispatch checks the parameters, and then sends the call, or shows it, or starts a job that makes it.
 func (c *call) dispatch(ctx context.Context, params json.RawMessage) (err error) {
 	if c.method != nil {
-		if err := c.method.Validate(params); err != nil {
+		if params, err = c.read(params); err != nil {
 			return c.invalid(params, err)
 		}
 	}
@@ -179,6 +179,22 @@ func (c *call) dispatch(ctx context.Context, params json.RawMessage) (err error)
 		return err
 	}
 	return c.send(ctx, params)
+}
+
+// read checks the parameters. Those of a syscall of the kernel that came under another name get their own, as the kernel reads
+// them; the schemas that servers list have one name for each.
+func (c *call) read(params json.RawMessage) (json.RawMessage, error) {
+	err := c.method.Validate(params)
+	route, ok := builtIn(c.fullName())
+	if err == nil || !ok {
+		return params, err
+	}
+	meant, note, invalid := route.Syscall.Reading(params)
+	if invalid != nil || c.method.Validate(meant) != nil {
+		return params, err
+	}
+	c.screen.Remark(note)
+	return meant, nil
 }
 
 // open connects to a kernel that takes calls.
