@@ -149,7 +149,7 @@ func (c catalog) describeAll(ctx context.Context, names []string) (kernel.Raw, e
 			if e, _ := message.ErrorOf(err); failed == nil {
 				failed = e
 			} else {
-				failed = message.Errorf(failed.Code, "%s; %s", failed.Message, e.Message)
+				failed = message.Errorf(failed.Code, "%s; %s", strings.TrimSuffix(failed.Message, "."), e.Message)
 			}
 			continue
 		}
