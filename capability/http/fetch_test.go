@@ -16,7 +16,9 @@ import (
 
 	"kernos/capability/http"
 	"kernos/internal/outbound"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
+	"kernos/schema"
 )
 
 func TestEveryStatusIsAReply(t *testing.T) {
@@ -392,5 +394,16 @@ func TestRetriesOnlyWhatMayBeRepeated(t *testing.T) {
 				t.Errorf("%s with %d retries: got %s", method, asked, a.text)
 			}
 		}
+	}
+}
+
+// Where a fetch is stood in for by an example of its reply, it has succeeded.
+func TestTheExampleOfAReplyIsASuccess(t *testing.T) {
+	fetch, ok := kerneltest.Of(t, nil, http.Module(http.Options{})).Registry().Lookup("Http.Fetch")
+	if !ok {
+		t.Fatal("there is no Http.Fetch")
+	}
+	if example, ok := schema.ExampleOf(fetch.Output); !ok || string(example) != `{"status":200}` {
+		t.Errorf("got %s, %t", example, ok)
 	}
 }

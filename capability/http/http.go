@@ -178,7 +178,7 @@ const (
 	outputSchema = `{
 		"type": "object",
 		"properties": {
-			"status": {"type": "number", "description": "HTTP status code. 200-299 = success, 400-499 = client error, 500-599 = server error"},
+			"status": {"type": "number", "examples": [200], "description": "HTTP status code. 200-299 = success, 400-499 = client error, 500-599 = server error"},
 			"headers": {"type": "object", "description": "Response headers as key-value pairs"},
 			"body": {"type": "string", "description": "Response body, if it is text and fits into the reply, a line of 16384 bytes. Otherwise there is bodyRef."},
 			"bodyRef": {
