@@ -1,9 +1,11 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
+	"kernos/internal/jsonscan"
 	"kernos/journal"
 	"kernos/message"
 )
@@ -58,14 +60,22 @@ func (r reader) wholeID(ctx context.Context, text string, to *string) error {
 // maxClimb is how many causes are followed to the message that began a workflow.
 const maxClimb = 64
 
-// workflowOf returns the name of the workflow that a text means: a correlation, or the id of any
-// message of the workflow, which may be in its short form.
+// workflowOf returns the name of the workflow that a text means: a correlation, the id of any
+// message of the workflow, which may be in its short form, or the id of a job.
 func (r reader) workflowOf(ctx context.Context, text string) (name string, err error) {
 	if err := r.wholeID(ctx, text, &name); err != nil {
 		return "", err
 	}
 	for range maxClimb {
 		e, err := r.entry(ctx, message.ID(name))
+		if isNotFound(err) && name == text {
+			begun, err := r.begunBy(ctx, text)
+			if err != nil || begun == "" {
+				return name, err
+			}
+			name = begun
+			continue
+		}
 		if isNotFound(err) {
 			return name, nil
 		}
@@ -93,4 +103,23 @@ func (r reader) workflowOf(ctx context.Context, text string) (name string, err e
 		}
 	}
 	return name, nil
+}
+
+// begunBy returns the workflow of a job, or the message that began it. It is "" if the text is a workflow itself, or no job's id. The
+// reply of Job.Start names a job, and so does the event of each run of it.
+func (r reader) begunBy(ctx context.Context, text string) (string, error) {
+	own := ownOf(ctx)
+	named, _, err := r.journal.List(ctx, journal.Query{Filter: journal.Filter{Correlation: text, Whole: true, Own: own}, Limit: 1, Brief: true})
+	if err != nil || len(named) > 0 {
+		return "", err
+	}
+	jobs := journal.Filter{Type: "Job.Start,Job.Started", Kinds: []message.Kind{message.KindReply, message.KindEvent}, Words: []string{text}, Own: own}
+	entries, _, err := r.journal.List(ctx, journal.Query{Filter: jobs, Reverse: true, Limit: 100})
+	for i := range entries {
+		m := &entries[i].Message
+		if jsonscan.Unquote(jsonscan.Member(m.Data, "jobId")) == text {
+			return cmp.Or(m.Metadata.Correlation, string(m.Metadata.Causation)), err
+		}
+	}
+	return "", err
 }

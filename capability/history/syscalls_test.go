@@ -84,7 +84,7 @@ func TestSyscallsAnswer(t *testing.T) {
 		{"Message.Search", `{"query":"a","cursor":"czEwMDAwIDEgMSAxIDA"}`, `422 Schema validation failed: cursor: a search returns its best 10000 messages only; add words, or narrow it with since, type or kind`},
 		{"Event.Search", `{"query":"declined","limit":10}`, `{"events":[{"type":"error","name":"Card.Charge","payload":{"message":"Card declined","code":"INVALID_INPUT","details":{"status":402}},"metadata":{"id":"c2","timestamp":1735000000000,"correlation":"w","causation":"c1"}}],"scores":[0.3333],"why":[{}],"total":1}`},
 		{"Event.Search", `{"query":"nothing of the kind","limit":10}`, `{"events":[],"scores":[],"why":[],"total":0}`},
-		{"Message.Graph", `{"correlationId":"nope"}`, `404 Workflow not found: nope (no message in the journal has this correlation or this id)`},
+		{"Message.Graph", `{"correlationId":"nope"}`, `404 Workflow not found: nope (no message and no job in the journal has this correlation or this id)`},
 		{"Message.Graph", `{"correlationId":"x3","format":"tree"}`, `"▶ Other.Run  1970-01-01 00:00:03.002Z  x1\n├─ ◆ Other.Ran  +1ms  x2\n└─ ✓ reply  2ms  x3\n"`},
 		{"Message.Graph", `{"correlationId":"x2","format":"tree"}`, `"▶ Other.Run  1970-01-01 00:00:03.002Z  x1\n├─ ◆ Other.Ran  +1ms  x2\n└─ ✓ reply  2ms  x3\n"`},
 		{"Message.List", `{"kind":["error","event"],"type":"Stock.*,Card.*"}`, `{"messages":[` + e1 + "," + c2 + `]}`},
@@ -111,7 +111,7 @@ func TestSyscallsAnswer(t *testing.T) {
 		{"Message.Replay", `{"correlationId":"x…3"}`, `{"messages":3,"next":"` + aboutExecute + `"}`},
 		{"Message.Replay", `{"correlationId":"w","execute":true}`, `422 Schema validation failed: execute: running commands again changes things, which a query may not do; send Message.Replay with kind command (over JSON-RPC, "kind":"command" stands beside params)`},
 		{"Message.Replay", `{"correlationId":"w","queries":true}`, `422 Schema validation failed: queries: nothing is run without execute; add execute, or leave queries out`},
-		{"Event.Replay", `{"correlationId":"nope"}`, `404 Workflow not found: nope (no message in the journal has this correlation or this id)`},
+		{"Event.Replay", `{"correlationId":"nope"}`, `404 Workflow not found: nope (no message and no job in the journal has this correlation or this id)`},
 	} {
 		_, got := kerneltest.Exchange(k, kerneltest.Query("ask", c.name, c.data))
 		if text := answered(got); text != c.want || got.Type != c.name {
@@ -164,7 +164,7 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 		}
 	}
 	_, got := kerneltest.Exchange(k, kerneltest.Query("ask", "Message.Graph", `{"correlationId":"nope"}`))
-	const want = "404 Workflow not found: nope (no message in the journal has this correlation or this id; it has dropped the 5 messages that were recorded until 1970-01-01T00:00:00Z; 2 messages from 1970-01-01T00:00:01Z to 1970-01-01T00:00:01Z were not recorded because the store did not take them)"
+	const want = "404 Workflow not found: nope (no message and no job in the journal has this correlation or this id; it has dropped the 5 messages that were recorded until 1970-01-01T00:00:00Z; 2 messages from 1970-01-01T00:00:01Z to 1970-01-01T00:00:01Z were not recorded because the store did not take them)"
 	if text := answered(got); text != want {
 		t.Errorf("got %s", text)
 	}

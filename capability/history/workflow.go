@@ -11,7 +11,7 @@ import (
 
 // chosen is the part of an input that selects a workflow.
 type chosen struct {
-	Correlation   string `json:"correlation,omitempty" jsonschema:"minLength=1,maxLength=256,oneof_required=correlation" jsonschema_description:"The workflow: metadata.correlation of its messages, or the id of any of them."`
+	Correlation   string `json:"correlation,omitempty" jsonschema:"minLength=1,maxLength=256,oneof_required=correlation" jsonschema_description:"The workflow: metadata.correlation of its messages, or the id of any of them, or of a job."`
 	CorrelationID string `json:"correlationId,omitempty" jsonschema:"minLength=1,maxLength=256,oneof_required=correlationId" jsonschema_description:"Another name for correlation."`
 }
 
@@ -55,7 +55,7 @@ func (r reader) workflow(ctx context.Context, f journal.Filter, brief bool) iter
 
 // noWorkflow returns the error for a workflow of which there is nothing.
 func (r reader) noWorkflow(ctx context.Context, correlation string) error {
-	text := "no message in the journal has this correlation or this id"
+	text := "no message and no job in the journal has this correlation or this id"
 	if note := narrowed(ctx).Note; note != "" {
 		text += "; " + note + " was searched"
 	}
