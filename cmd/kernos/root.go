@@ -154,7 +154,7 @@ func helpCommand() *cobra.Command {
 			case target.Annotations[line.ModuleCommand] != "":
 				return line.Call(c, slices.Concat([]string{target.Name()}, rest, []string{"--help"}))
 			}
-			return fmt.Errorf("%s has no command %q; see %s --help", target.CommandPath(), rest[0], target.CommandPath())
+			return unknownWord(target, rest[0], "see "+target.CommandPath()+" --help")
 		},
 		ValidArgsFunction: func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 			var found []string
@@ -208,7 +208,11 @@ func ownCommands(c *cobra.Command, args []string) error {
 		names = append(names, known.Name())
 	}
 	hint := cmp.Or(nearest.Hint(args[0], names), "there are "+strings.Join(names, ", "))
-	return fmt.Errorf("%s has no command %q; %s", c.CommandPath(), args[0], hint)
+	return unknownWord(c, args[0], hint)
+}
+
+func unknownWord(c *cobra.Command, word, hint string) error {
+	return &exit.Error{Status: exit.Unknown, Cause: fmt.Errorf("%s has no command %q; %s", c.CommandPath(), word, hint)}
 }
 
 // overview prints what fits a small terminal: the names of all commands and modules.
