@@ -27,7 +27,7 @@ type filter struct {
 	Correlation   string         `json:"correlation,omitempty" jsonschema:"maxLength=256" jsonschema_description:"Only messages of this workflow: metadata.correlation."`
 	CorrelationID string         `json:"correlationId,omitempty" jsonschema:"maxLength=256" jsonschema_description:"Another name for correlation."`
 	Causation     string         `json:"causation,omitempty" jsonschema:"maxLength=256" jsonschema_description:"Only messages that the message with this id caused: its answer, events, calls."`
-	Kind          jsontext.Value `json:"kind,omitempty" jsonschema:"oneof_type=string;array" jsonschema_description:"Only messages of this kind: command, query, event, reply or error. Several: a list of those, or one text with commas."`
+	Kind          jsontext.Value `json:"kind,omitempty" jsonschema:"oneof_type=string;array" jsonschema_description:"Only messages of this kind: command, query, event, reply or error. What calls no syscall isn't recorded. Several: a list of those, or one text with commas."`
 	Type          jsontext.Value `json:"type,omitempty" jsonschema:"oneof_type=string;array" jsonschema_description:"Only messages of this type (Memory.Set), of a domain (Memory.*), or of an action (*.Set). Several: a list of those, or one text with commas."`
 	Since         when.Back      `json:"since,omitzero" jsonschema_description:"Only messages recorded at this time or later: milliseconds since 1970, a time such as 2026-01-31T12:00:00Z, today, yesterday 18:00, or how long ago, such as 90s, 1h or 3 days ago."`
 	Until         when.Back      `json:"until,omitzero" jsonschema_description:"Only messages recorded before this time, written as since is."`

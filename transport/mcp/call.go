@@ -100,7 +100,7 @@ func callTool(x *exchange) {
 	x.run(m, x.emit)
 }
 
-// refuse answers a call of a tool that doesn't become a message, and records it.
+// refuse answers a call of a tool, or a request that stands for a call, that doesn't become a message, and records it.
 func (x *exchange) refuse(t message.Type, f *jsonrpc.Failure) {
 	m := message.Message{Kind: message.KindQuery, Type: t, Data: emptyObject}
 	if s, ok := x.s.k.Registry().Lookup(t); ok {

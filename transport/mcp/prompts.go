@@ -105,7 +105,7 @@ func getPrompt(x *exchange) {
 		x.fail(x.failedCall(err))
 		return
 	case i < 0:
-		x.fail(jsonrpc.Invalid("Unknown prompt: " + message.Clip(name, 100) + "; prompts/list names those that exist"))
+		x.refuse("Content.Hydrate", jsonrpc.Invalid("Unknown prompt: "+message.Clip(name, 100)+"; prompts/list names those that exist"))
 		return
 	case all[i].from != "":
 		arguments := json.RawMessage(jsonscan.Member(x.Params, "arguments"))

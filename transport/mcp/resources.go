@@ -212,12 +212,12 @@ func readResource(x *exchange) {
 	}
 	uri, bad := x.text("uri")
 	if bad != nil {
-		x.fail(bad)
+		x.refuse("VFS.Read", bad)
 		return
 	}
 	kind := x.s.kindOf(uri)
 	if kind == nil {
-		x.fail(x.noResource(uri, "Resource not found"))
+		x.refuse("VFS.Read", x.noResource(uri, "Resource not found"))
 		return
 	}
 	all, err := kind.read(x, uri)

@@ -139,6 +139,9 @@ func (c *conn) write(frame []byte) {
 func (c *conn) begin(dst []byte, r *request, t *task) []byte {
 	switch {
 	case r.bad != nil:
+		if r.bad.code == codeInvalidParams {
+			c.svc.Refused(c.ctx, r.method, &message.Error{Code: 422, Message: r.bad.text})
+		}
 		if r.id == nil {
 			return dst
 		}
