@@ -27,7 +27,7 @@ type setInput struct {
 	As           string               `json:"as,omitempty" jsonschema:"enum=json,enum=text" jsonschema_description:"Treat the content behind valueRef as json or as text, regardless of its media type."`
 	TTL          when.Span            `json:"ttl,omitempty" jsonschema:"minimum=1,maximum=9007199254740991" jsonschema_description:"How long until the key expires: milliseconds, or a text such as 90s, 1h or 7 days. Without it, the key doesn't expire, even if it had a ttl before."`
 	IfRevision   *uint64              `json:"ifRevision,omitempty" jsonschema:"minimum=0" jsonschema_description:"Store only if the key is at this revision; 0: only if it does not exist. Otherwise the reply is a 409 error. Memory.Get with withRevision returns the revision."`
-	WithRevision bool                 `json:"withRevision,omitempty" jsonschema_description:"true: reply with the new revision, also without ifRevision."`
+	WithRevision bool                 `json:"withRevision,omitempty" jsonschema_description:"Reply with the new revision."`
 }
 
 type setOutput struct {
