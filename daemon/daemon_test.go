@@ -2,6 +2,7 @@ package daemon_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -278,6 +279,40 @@ func TestAnUnknownNameGetsTheSameHintEverywhere(t *testing.T) {
 		if err := errors.Join(err, response.Body.Close()); err != nil || !strings.Contains(string(text), hint) {
 			t.Errorf("%s: %s, %v", path, text, err)
 		}
+	}
+}
+
+// A value of the memory that sounds like a credential is stored as it is, with the same word about it in whichever way it was written.
+func TestACredentialThatIsWrittenAsAFileHasANote(t *testing.T) {
+	d := daemontest.Serve(t, &daemon.Options{Home: t.TempDir()})
+	note := func(typ message.Type, data string) string {
+		t.Helper()
+		m := query(typ, data)
+		m.Kind = message.KindCommand
+		answer, err := d.Call(t.Context(), m, nil)
+		var out struct{ Note string }
+		if err != nil || answer.Kind != message.KindReply || json.Unmarshal(answer.Data, &out) != nil {
+			t.Fatalf("%s %s: %+v, %v", typ, data, answer, err)
+		}
+		return out.Note
+	}
+	want := note("Memory.Set", `{"key":"bank-password","value":"swordfish"}`)
+	if want == "" {
+		t.Fatal("Memory.Set has no word about a credential")
+	}
+	for data, want := range map[string]string{
+		`{"uri":"os://memory/bank-password","content":"swordfish"}`:         want,
+		`{"path":"os://memory/notes/1","text":"password: swordfish"}`:       want,
+		`{"uri":"os://memory/notes/passwords","content":"changed often"}`:   "",
+		`{"uri":"os://notes/bank-password","content":"a file on the disk"}`: "",
+	} {
+		if got := note("VFS.Write", data); got != want {
+			t.Errorf("%s: the note is %q, want %q", data, got, want)
+		}
+	}
+	answer, err := d.Call(t.Context(), query("Memory.Get", `{"key":"bank-password"}`), nil)
+	if err != nil || string(answer.Data) != `"swordfish"` {
+		t.Errorf("it is stored as %s, %v", answer.Data, err)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
 	"kernos/kernel"
 )
 
@@ -68,6 +70,16 @@ func (m *Memory) List(ctx context.Context, folder, from string, limit int, recur
 func (m *Memory) Secret(key string) bool {
 	k, err := parseKey(key)
 	return err != nil || k.space() == vault
+}
+
+// Sounds returns the note of Memory.Set about a text under a key: "" if it doesn't sound like a credential.
+func (m *Memory) Sounds(key, text string) string {
+	value := jsonscan.AppendQuoted(nil, text)
+	request := jsonvalue.Object{}.Set("key", jsonscan.AppendQuoted(nil, key)).Set("value", value).Text()
+	if !soundsSecret(&setInput{Key: key, Value: value}, request) {
+		return ""
+	}
+	return soundsLikeACredential
 }
 
 // Put stages a value of a key in the call of ctx, whose definition names Memory.Changed. It fails as

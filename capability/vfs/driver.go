@@ -100,7 +100,11 @@ type Place struct {
 
 // A SecretChecker is a driver under some of whose names secrets may be written by mistake.
 type SecretChecker interface {
+	// Secret reports whether what is written under a name may be a secret, which must not be recorded.
 	Secret(name string) bool
+
+	// Sounds returns how to keep a content encrypted, if it is stored as it is and sounds like a credential, and "" otherwise.
+	Sounds(name string, data []byte) string
 }
 
 // Expect is what the version of a file must be for it to be written: "" means any, and

@@ -107,6 +107,7 @@ type writeOutput struct {
 	URI     string `json:"uri" jsonschema_description:"The absolute URI of the file, which is on disk."`
 	Size    int64  `json:"size" jsonschema_description:"Bytes that were written."`
 	Version string `json:"version,omitzero" jsonschema_description:"The new version; left out if another writer has changed the file since."`
+	Note    string `json:"note,omitzero" jsonschema_description:"How to keep the content encrypted, if it is a value of the memory and sounds like a credential. It is stored as it is."`
 }
 
 var write = kernel.DefineCommand[writeInput, writeOutput](kernel.Definition{
@@ -117,7 +118,7 @@ var write = kernel.DefineCommand[writeInput, writeOutput](kernel.Definition{
 		Title: "Write a file",
 		Words: "save, create a file, new file, text file, file, fs, filesystem, disk, path, document, touch, create a document, put text into a file, " +
 			"change a file, edit a file, overwrite a file, store this in a file, save as a file, make a text file, update a document",
-		Stdin: "content", Result: "Wrote {uri} ({size} bytes)",
+		Stdin: "content", Result: "Wrote {uri} ({size} bytes)[. {note}]",
 		Arguments: []string{"uri", "content"},
 		Errors: []kernel.ErrorDefinition{
 			{Code: 403, When: "the mount can't be written"},
@@ -151,7 +152,11 @@ func (t *Tree) writeCall(ctx context.Context, in writeInput) (writeOutput, error
 		return writeOutput{}, err
 	}
 	info, err := t.Write(ctx, at.uri, data, Expect(in.IfVersion))
-	return writeOutput{URI: info.URI, Size: info.Size, Version: info.Version}, err
+	out := writeOutput{URI: info.URI, Size: info.Size, Version: info.Version}
+	if s, ok := at.mount.Driver.(SecretChecker); ok && err == nil {
+		out.Note = s.Sounds(at.name, data)
+	}
+	return out, err
 }
 
 // redact returns the data of a write as it may be recorded: without its content, if that may

@@ -41,6 +41,14 @@ func (v *values) String() string { return "memory" }
 // Secret implements [vfs.SecretChecker].
 func (v *values) Secret(name string) bool { return v.of.Secret(name) }
 
+// Sounds implements [vfs.SecretChecker]. What goes to a blob isn't judged, as by Memory.Set.
+func (v *values) Sounds(name string, data []byte) string {
+	if len(data) > maxInline {
+		return ""
+	}
+	return v.of.Sounds(name, string(data))
+}
+
 func (v *values) Read(ctx context.Context, name string) (vfs.File, error) {
 	text, revision, updated, err := v.of.Get(ctx, name)
 	if err != nil {
