@@ -132,7 +132,7 @@ func TestMemoryOfAToken(t *testing.T) {
 
 	// A key that isn't there names near ones that the caller reaches, and no others.
 	w.call(t, nil, "Memory.Set", `{"key":"notez/milk","value":1}`, "success")
-	w.call(t, nil, "Memory.Get", `{"key":"notes/milk"}`, "did you mean notez/milk?")
+	w.call(t, nil, "Memory.Get", `{"key":"notey/milk"}`, "did you mean notez/milk?")
 	for what, data := range map[message.Type]string{"Memory.Get": `{"key":"notes/milk"}`, "VFS.Read": `{"uri":"os://memory/notes/milk"}`, "Memory.Restore": `{"key":"notes/milk","revision":1}`} {
 		if text := w.call(t, p, what, data, "404"); strings.Contains(text, "notez") {
 			t.Errorf("%s names a key that the caller doesn't reach: %s", what, text)

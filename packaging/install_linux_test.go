@@ -66,6 +66,17 @@ func TestDpkgInstallsAndRemovesThePackage(t *testing.T) {
 	want := `drwxr-xr-x usr
 drwxr-xr-x usr/bin
 -rwxr-xr-x usr/bin/kernos
+drwxr-xr-x usr/lib
+drwxr-xr-x usr/lib/systemd
+drwxr-xr-x usr/lib/systemd/system
+-rw-r--r-- usr/lib/systemd/system/kernos-backup.service
+-rw-r--r-- usr/lib/systemd/system/kernos-backup.timer
+-rw-r--r-- usr/lib/systemd/system/kernos.service
+-rw-r--r-- usr/lib/systemd/system/kernos.socket
+drwxr-xr-x usr/lib/sysusers.d
+-rw-r--r-- usr/lib/sysusers.d/kernos.conf
+drwxr-xr-x usr/lib/tmpfiles.d
+-rw-r--r-- usr/lib/tmpfiles.d/kernos.conf
 drwxr-xr-x usr/share
 drwxr-xr-x usr/share/bash-completion
 drwxr-xr-x usr/share/bash-completion/completions

@@ -43,7 +43,7 @@ func TestCompletionInBash(t *testing.T) {
 		want string
 	}{
 		{"kernos mem", "memory"},
-		{"kernos do", "doctor"},
+		{"kernos do", "docs,doctor"},
 		{"kernos memory ", "delete,get,history,increment,list,restore,search,set"},
 		{"kernos memory s", "search,set"},
 		{"kernos memory set --valueRef.s", "--valueRef.scheme"},
