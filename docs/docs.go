@@ -12,6 +12,7 @@ import (
 	"embed"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -181,25 +182,63 @@ func (d *Documentation) Read(name string) (text string, ok bool) {
 	return "", false
 }
 
-// With returns the pages that have all of some words, those first of whose text they are the most.
+// With returns the pages that have all of some words. Those that are about the words come first: they have them in their
+// title, in their line of the index, or in what heads a part of them.
 func (d *Documentation) With(words []string) []*Page {
-	score := make(map[*Page]float64)
-	var found []*Page
-	for _, p := range d.Pages {
-		text, title := strings.ToLower(p.Text), strings.ToLower(p.Title)
-		all := len(words) > 0
-		for _, word := range words {
-			word = strings.ToLower(word)
-			n := strings.Count(text, word)
-			all = all && n > 0
-			score[p] += float64(n)/float64(len(text)) + float64(strings.Count(title, word))
-		}
-		if all {
-			found = append(found, p)
+	if len(words) == 0 {
+		return nil
+	}
+	index := make(map[*Page]string)
+	for _, s := range d.Sections {
+		for _, e := range s.Entries {
+			index[e.Page] += "\n" + e.Title + " " + e.About
 		}
 	}
+	score := make(map[*Page]float64)
+	for _, p := range d.Pages {
+		score[p] = 0
+	}
+	for _, word := range words {
+		forms := formsOf(word)
+		for p := range score {
+			n := len(forms.FindAllStringIndex(p.Text, -1))
+			if n == 0 {
+				delete(score, p)
+				continue
+			}
+			score[p] += float64(n) / float64(len(p.Text))
+			for _, about := range []string{p.Title + index[p], headsOf(p)} {
+				if forms.MatchString(about) {
+					score[p]++
+				}
+			}
+		}
+	}
+	found := slices.DeleteFunc(slices.Clone(d.Pages), func(p *Page) bool { return score[p] == 0 })
 	slices.SortStableFunc(found, func(a, b *Page) int { return cmp.Compare(score[b], score[a]) })
 	return found
+}
+
+// formsOf finds a word in a text, in any of its regular forms: seal in sealed, and LAN not in language.
+func formsOf(word string) *regexp.Regexp {
+	return regexp.MustCompile(`(?i)(^|[^\pL\pN])` + regexp.QuoteMeta(word) + `(s|d|es|ed|ing)?([^\pL\pN]|$)`)
+}
+
+// headsOf returns the lines of a page that say what follows: headings, and what is bold at the beginning of a row.
+func headsOf(p *Page) string {
+	if !strings.HasSuffix(p.File, ".md") {
+		return ""
+	}
+	var heads strings.Builder
+	for line := range strings.Lines(p.Text) {
+		row, bold := strings.CutPrefix(line, "| **")
+		if cell, _, _ := strings.Cut(row, "|"); bold {
+			heads.WriteString(cell + "\n")
+		} else if strings.HasPrefix(line, "#") {
+			heads.WriteString(line)
+		}
+	}
+	return heads.String()
 }
 
 // summary is what Kernos is, in one sentence.

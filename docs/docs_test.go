@@ -60,10 +60,39 @@ func TestTheIndexIsRead(t *testing.T) {
 	}
 }
 
+// What people ask for leads to the page that answers it, and comes first.
 func TestPagesAreFoundByWords(t *testing.T) {
-	pages := docs.All().With([]string{"KERNOS_JOURNAL_AGE", "variable"})
-	if len(pages) == 0 || pages[0].Topic != "settings" {
-		t.Errorf("pages with the words: %v", pages)
+	for words, topic := range map[string]string{
+		"KERNOS_JOURNAL_AGE variable": "settings",
+		"409":                         "errors",
+		"revoke":                      "access",
+		"upgrade":                     "backup",
+		"move":                        "backup",
+		"reverse proxy":               "tls",
+		"LAN":                         "tls",
+		"port":                        "tls",
+		"seal key":                    "secrets",
+		"ollama":                      "model",
+		"cost":                        "model",
+		"reminder":                    "notifications",
+		"webhook":                     "notifications",
+		"idempotency":                 "durability",
+		"journal":                     "clean-up",
+		"prune":                       "clean-up",
+		"who did":                     "why-failed",
+		"where data":                  "backup",
+		"npx":                         "install",
+		"docker":                      "install",
+		"python":                      "handlers",
+		"read-only":                   "access",
+		"telemetry":                   "security",
+	} {
+		pages := docs.All().With(strings.Fields(words))
+		if len(pages) == 0 {
+			t.Errorf("no page has the words %s", words)
+		} else if pages[0].Topic != topic {
+			t.Errorf("%s leads to %s, want %s", words, pages[0].Topic, topic)
+		}
 	}
 	if pages := docs.All().With([]string{"settings", "xyzzyplugh"}); len(pages) != 0 {
 		t.Errorf("%d pages have a word that none has", len(pages))

@@ -75,7 +75,8 @@ that of the flag: ` + "`--journal-age 30d`, `KERNOS_JOURNAL_AGE=30d` and `journa
 is repeated, a variable with commas, and a list in config.yaml. [config.yaml](config.yaml) has all of them with their defaults.
 
 ` + "`kernos config`" + ` shows the settings that the daemon has, and where each comes from. A daemon that a command starts has the settings of the last
-` + "`kernos serve`" + `, without those for one run and without those that open a door; config.yaml is for what is to stay.`)
+` + "`kernos serve`" + `, without those for one run and without those that open a door; config.yaml is for what is to stay. If a line of
+config.yaml seems to have no effect, ` + "`kernos config`" + ` names what comes before it; ` + "`kernos serve`" + ` without flags forgets those of the last one.`)
 	for _, g := range settings.ServeGroups {
 		p.paragraph("## %s", g.Title)
 		var rows [][]string

@@ -24,7 +24,7 @@ func Codes() []Code {
 			"Use the method that the error names."},
 		{408, "Timeout of the request", "A request or a line was begun and not ended in time, or a connection was silent for too long.",
 			"Connect again, and send whole lines; see the settings `idle` and `line-time`."},
-		{409, "Conflict", "What the change was made for is no longer as it was: another revision or version, a name that is taken, a state that doesn't allow it.",
+		{409, "Conflict", "What the change was made for is no longer as it was: another revision or version, a name that is taken, a state that doesn't allow it. Of a job that a crash has interrupted: whether its call had its effect isn't known.",
 			"Read again, and decide again. The same call with nothing changed fails again."},
 		{410, "Gone", "A stream or its items are no longer kept, so that it can't be resumed.",
 			"Look up the outcome with `kernos show ID`, or make a new call with the same idempotency key."},

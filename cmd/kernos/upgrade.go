@@ -64,9 +64,17 @@ func findInstallation(root, program string, released bool) installed {
 		return installed{"checkout", "built in a checkout of the source:", []string{"cd " + checkout, "git pull", "make build", "bin/" + restart}}
 	case released:
 		return installed{"archive", "which comes from an archive. With the one of the new version:",
-			[]string{"tar xzf kernos-NEW.tar.gz", "mv kernos-NEW/kernos " + program, restart}}
+			[]string{"tar xzf kernos-NEW.tar.gz", sudo(program) + "install kernos-NEW/kernos " + program, restart}}
 	}
 	return installed{"go", "which Go has installed. In a checkout of the source:", []string{"git pull", "make install", restart}}
+}
+
+// sudo returns what a command that replaces a program begins with: folders of the system belong to root.
+func sudo(program string) string {
+	if strings.HasPrefix(program, "/usr/") || strings.HasPrefix(program, "/opt/") {
+		return "sudo "
+	}
+	return ""
 }
 
 // npmInstall returns the command that replaces the package with a program in it. The folder of a project has a

@@ -16,7 +16,8 @@ func TestAnInstallationIsKnownByItsPlace(t *testing.T) {
 		way      string
 		commands string
 	}{
-		"archive":            {nil, "/usr/local/bin/kernos", true, "archive", "mv kernos-NEW/kernos /usr/local/bin/kernos"},
+		"archive":            {nil, "/usr/local/bin/kernos", true, "archive", "\nsudo install kernos-NEW/kernos /usr/local/bin/kernos\n"},
+		"archive, at home":   {nil, "/home/ada/bin/kernos", true, "archive", "\ninstall kernos-NEW/kernos /home/ada/bin/kernos\n"},
 		"Debian package":     {map[string]string{"var/lib/dpkg/info/kernos.list": "/.\n/usr/bin/kernos\n"}, "/usr/bin/kernos", true, "deb", "sudo apt install ./kernos_NEW.deb"},
 		"beside the package": {map[string]string{"var/lib/dpkg/info/kernos.list": "/.\n/usr/bin/kernos\n"}, "/usr/local/bin/kernos", true, "archive", "/usr/local/bin/kernos"},
 		"npm, in a project":  {map[string]string{"home/ada/p/package.json": "{}"}, "/home/ada/p/node_modules/Kernos/kernos", true, "npm", "npm install --prefix /home/ada/p ./kernos-NEW.tar.gz"},
