@@ -128,7 +128,7 @@ type publicError interface {
 //	one that has a Public     what that returns, and known is false: its own text may have more
 //	anything else             500 without its text, and known is false
 //
-// The text of an error that is not known belongs into the operator's log only.
+// The text of an error that is not known belongs in the operator's log only.
 func ErrorOf(err error) (e *Error, known bool) {
 	e, ours := errors.AsType[*Error](err)
 	switch {

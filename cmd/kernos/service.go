@@ -57,7 +57,7 @@ variables of the environment aren't settings of the service. The folder of the s
 (KERNOS_HOME), the origin and the PATH are those of this command.
 
 Flags with a credential are refused, since other users may read the files: credentials
-belong into config.yaml.
+belong in config.yaml.
 
 A service that is installed with other settings is replaced with --replace only.`,
 		Example: "  kernos service install\n  kernos service install --replace --journal-age 30d --addr 127.0.0.1:8000",

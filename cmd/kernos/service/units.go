@@ -62,7 +62,7 @@ func (f *Facts) check() error {
 // Origin is the first line of each file.
 func (f Facts) Origin() string {
 	if f.System {
-		return "Made from cmd/kernos/service/units; a change belongs into systemctl edit."
+		return "Made from cmd/kernos/service/units; a change belongs in systemctl edit."
 	}
 	return written + " from the settings that it was given; kernos service uninstall removes it."
 }
