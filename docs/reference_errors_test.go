@@ -21,7 +21,7 @@ import (
 func errorsPage(t *testing.T) string {
 	t.Helper()
 	p := newSheet("Errors")
-	p.paragraph(`An error is ` + "`{code, message, cause?}`" + `, the same over every wire: the code is a status as those of HTTP, the message is for a person to
+	p.paragraph(`An error is ` + "`{code, message, cause?}`" + `, the same over every wire: the code is an HTTP status, the message is for a person to
 read, and the cause is the error that made it happen. Programs decide by the code. The page of a syscall says which conditions give which code.`)
 	p.paragraph("## Codes")
 	var rows [][]string

@@ -71,7 +71,7 @@ func settingsPage(t *testing.T) string {
 	p := newSheet("Settings")
 	p.paragraph(`A setting of the daemon is a flag of ` + "`kernos serve`" + `, or a variable, or a line of config.yaml in the home directory
 (` + "`$KERNOS_HOME`" + `, by default ` + "`~/.local/share/kernos`" + `). A flag comes before a variable, and a variable before the file. The name in config.yaml is
-that of the flag: ` + "`--journal-age 30d`, `KERNOS_JOURNAL_AGE=30d` and `journal-age: 30d`" + ` are the same. A setting with several values is a flag that
+the flag's name: ` + "`--journal-age 30d`, `KERNOS_JOURNAL_AGE=30d` and `journal-age: 30d`" + ` are the same. A setting with several values is a flag that
 is repeated, a variable with commas, and a list in config.yaml. [config.yaml](config.yaml) has all of them with their defaults.
 
 ` + "`kernos config`" + ` shows the settings that the daemon has, and where each comes from. A daemon that a command starts has the settings of the last

@@ -52,7 +52,7 @@ func serviceInstallCommand() *cobra.Command {
 		Use:   "install",
 		Short: "Install the daemon as a service of this user, and start it",
 		Long: `Write the files of the service, end a daemon that is running, and start the service. It has
-the settings of config.yaml, and those of the flags, which are the flags of kernos serve;
+the settings of config.yaml and of the flags, which are the flags of kernos serve;
 variables of the environment aren't settings of the service. The folder of the state
 (KERNOS_HOME), the origin and the PATH are those of this command.
 
@@ -303,8 +303,8 @@ func serviceLogsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "logs",
 		Short: "Show what the service has logged",
-		Long: `Show the last lines that the service has logged: those that journalctl keeps, or on macOS
-those of the files beside the state. All of the daemon's log is also in log/kernos.log
+		Long: `Show the last lines that the service has logged, from journalctl, or on macOS from the files
+beside the state. All of the daemon's log is also in log/kernos.log
 beside the state: JSON, one object per line.`,
 		Example: "  kernos service logs -n 20\n  kernos service logs --follow",
 		Args:    noArguments,

@@ -24,7 +24,7 @@ const (
 	openAPIError = `{"description":"What failed, and what to do.","content":{"application/json":{"schema":{"$ref":"#/components/schemas/` + errorName + `"}}}}`
 	errorName    = "Kernos.Error" // no name of a type in Go
 	errorSchema  = `{"type":"object","properties":{` +
-		`"code":{"type":"integer","minimum":400,"maximum":599,"description":"A status as those of HTTP."},` +
+		`"code":{"type":"integer","minimum":400,"maximum":599,"description":"An HTTP status."},` +
 		`"message":{"type":"string","description":"What happened, for a person to read."},` +
 		`"name":{"type":"string","description":"The kind of the error, for programs, if it has a name."},` +
 		`"cause":{"$ref":"#/components/schemas/` + errorName + `"},` +
