@@ -113,13 +113,21 @@ func (r reader) begunBy(ctx context.Context, text string) (string, error) {
 	if err != nil || len(named) > 0 {
 		return "", err
 	}
-	jobs := journal.Filter{Type: "Job.Start,Job.Started", Kinds: []message.Kind{message.KindReply, message.KindEvent}, Words: []string{text}, Own: own}
-	entries, _, err := r.journal.List(ctx, journal.Query{Filter: jobs, Reverse: true, Limit: 100})
-	for i := range entries {
-		m := &entries[i].Message
-		if jsonscan.Unquote(jsonscan.Member(m.Data, "jobId")) == text {
-			return cmp.Or(m.Metadata.Correlation, string(m.Metadata.Causation)), err
+	for _, f := range []journal.Filter{
+		{Type: "Job.Start", Kinds: []message.Kind{message.KindReply}},
+		{Type: "Job.Started", Kinds: []message.Kind{message.KindEvent}},
+	} { // one type each, which has an index
+		f.Words, f.Own = []string{text}, own
+		entries, _, err := r.journal.List(ctx, journal.Query{Filter: f, Reverse: true, Limit: 100})
+		for i := range entries {
+			m := &entries[i].Message
+			if jsonscan.Unquote(jsonscan.Member(m.Data, "jobId")) == text {
+				return cmp.Or(m.Metadata.Correlation, string(m.Metadata.Causation)), err
+			}
+		}
+		if err != nil {
+			return "", err
 		}
 	}
-	return "", err
+	return "", nil
 }
