@@ -1,0 +1,56 @@
+// Package replicated is the engine for more than one machine: a store in a directory, as package pebble has it, beside a
+// log that the servers of a cluster keep.
+package replicated
+
+import (
+	"context"
+
+	"kernos/store"
+)
+
+// A Log has what the owners of an origin have changed, in order. Whatever it has accepted, a majority of its servers
+// have on disk. It is safe for concurrent use.
+type Log interface {
+	// Append adds an entry after the one with the sequence after, which is 0 for the first entry, and returns the
+	// entry's sequence. If it isn't known whether the servers took the entry, Append finds out before it does
+	// anything else: the error is [ErrDeposed] if another entry follows after, and that of ctx if ctx was done
+	// before the outcome was known.
+	Append(ctx context.Context, after uint64, e Entry) (sequence uint64, err error)
+
+	// Last returns the last entry without its groups. An empty log has one with the sequence 0.
+	Last(ctx context.Context) (Entry, error)
+
+	// Follow calls each with the entries after a sequence, in order, and waits for more until ctx is done or each
+	// returns an error, which Follow returns. An entry's groups are valid until each returns. What fails meanwhile on
+	// the way to the servers is repeated.
+	Follow(ctx context.Context, after uint64, each func(Entry) error) error
+}
+
+// An Entry of a log is a number of groups of batches, or the beginning of an epoch, which has no groups.
+type Entry struct {
+	Sequence uint64   // the place in the log; sequences grow, and may leave numbers out
+	Epoch    uint64   // counts the owners
+	First    uint64   // the number of the first group; of the first one to come, if there are no groups
+	Groups   [][]byte // changes in the form of the engine
+}
+
+// Begins reports whether the entry is the beginning of an epoch.
+func (e *Entry) Begins() bool { return len(e.Groups) == 0 }
+
+// Next returns the number of the first group after the entry.
+func (e *Entry) Next() uint64 { return e.First + uint64(len(e.Groups)) }
+
+// A Lease is the right to answer for an origin without asking the log.
+type Lease interface {
+	// Holds returns nil while no other node can be the owner, and otherwise an error for the caller.
+	Holds() error
+}
+
+// Errors that callers look for with errors.Is.
+var (
+	// ErrDeposed is the error of an owner that another node has taken the origin from.
+	ErrDeposed error = &store.Error{Code: 503, Text: "Another node owns this kernel now; try again"}
+
+	// ErrDiverged is the error of a copy that has what the log has lost.
+	ErrDiverged error = &store.Error{Code: 503, Text: "This copy has changes that were accepted, and that the log has lost"}
+)
