@@ -41,7 +41,9 @@ func (c *Copy) Follow(ctx context.Context) error { panic("to be written") }
 // earlier Own on this node was given, whatever became of that; and follows the log to there. The error is [ErrDeposed]
 // if the log has that epoch or a later one. The copy is owned until the Owner is closed; afterwards it can follow, or be owned again.
 // Ctx is for the call, not for the Owner.
-func (c *Copy) Own(ctx context.Context, epoch uint64, lease Lease) (*Owner, error) { panic("to be written") }
+func (c *Copy) Own(ctx context.Context, epoch uint64, lease Lease) (*Owner, error) {
+	panic("to be written")
+}
 
 // Position returns how far the copy is.
 func (c *Copy) Position() Position { panic("to be written") }
