@@ -125,7 +125,7 @@ func TestFollowRefuses(t *testing.T) {
 		"a length without text":  {append(bytes.Clone(header), kindSet, 200), ErrBody},
 		"a length without end":   {append(bytes.Clone(header), kindSet, 0xFF), ErrBody},
 		"a key without a value":  {append(bytes.Clone(header), kindSet, 1, 'm'), ErrBody},
-		"a length that is large": {append(bytes.Clone(header), kindSet, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1), ErrBody},
+		"a length that is large": {append(append(bytes.Clone(header), kindSet), "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01"...), ErrBody},
 	} {
 		if _, err := e.Follow([][]byte{c.body}, next); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
@@ -153,8 +153,8 @@ func (h *holding) Wait(uint64) error {
 	return store.ErrClosed
 }
 
-// Groups are taken back whatever is known about their keys without asking Pebble: from the cache, the filter of absent keys, and
-// the order of the journal.
+// Groups are taken back whatever is known about their keys without asking Pebble: from the cache, the filter of
+// absent keys, and the order of the journal.
 func TestRewind(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for round := range 20 {
@@ -228,7 +228,7 @@ func TestRewind(t *testing.T) {
 		if groups, err := again.Rewind(); err != nil || groups != 0 {
 			t.Errorf("%d groups were taken back twice, %v", groups, err)
 		}
-		own, err := again.db.NewIter(&crdb.IterOptions{LowerBound: []byte(undoPrefix), UpperBound: store.After([]byte(undoPrefix))})
+		own, err := again.db.NewIter(undoRecords())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -239,6 +239,11 @@ func TestRewind(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// undoRecords returns the range of all undo records.
+func undoRecords() *crdb.IterOptions {
+	return &crdb.IterOptions{LowerBound: []byte(undoPrefix), UpperBound: store.After([]byte(undoPrefix))}
 }
 
 // Undo records don't stay when their groups are accepted, and a store that was closed has none.
@@ -252,7 +257,7 @@ func TestUndoRecordsGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	e = mustOpen(t, "copy", &Options{FS: disk, Copy: true})
-	it, err := e.db.NewIter(&crdb.IterOptions{LowerBound: []byte(undoPrefix), UpperBound: store.After([]byte(undoPrefix))})
+	it, err := e.db.NewIter(undoRecords())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,8 @@ type Position struct {
 }
 
 // A Copy is what one node has of an origin: a directory, which follows the log, or whose owner writes into the log.
-// It is safe for concurrent use. It follows or is owned, one at a time: a second call returns an error with the code 409.
+// It is safe for concurrent use. It follows or is owned, one at a time: a second call returns an error with the code
+// 409.
 type Copy struct {
 	dir  string
 	log  Log
@@ -202,7 +203,8 @@ func (c *Copy) rewind(engine *pebble.Engine) error {
 	}
 	c.move(at)
 	if groups > 0 {
-		c.opts.Log.Info("dropped what the cluster's log has not accepted", "dir", c.dir, "groups", groups, "after", at.Accepted)
+		c.opts.Log.Info("dropped what the cluster's log has not accepted",
+			"dir", c.dir, "groups", groups, "after", at.Accepted)
 	}
 	return nil
 }
@@ -217,9 +219,11 @@ func next(e Entry) uint64 { return max(1, e.Next()) }
 
 // diverged returns the error for a copy that has what the log lacks.
 func (c *Copy) diverged(at pebble.Position, e Entry) error {
-	return store.Errorf(503, ErrDiverged, "The copy in %s has %d accepted groups of changes (epoch %d, up to entry %d), and the cluster's log lacks some of them: "+
-		"it has %d (epoch %d, entry %d). Nothing was changed. Bring back the servers or the stream that have them, and start this node again. "+
-		"Otherwise keep the copy with `kernos cluster leave`, and begin a new cluster with it; or move the directory away, and this node follows what the log has",
+	return store.Errorf(503, ErrDiverged, "The copy in %s has %d accepted groups of changes (epoch %d, up to entry %d), "+
+		"and the cluster's log lacks some of them: it has %d (epoch %d, entry %d). Nothing was changed. "+
+		"Bring back the servers or the stream that have them, and start this node again. "+
+		"Otherwise keep the copy with `kernos cluster leave`, and begin a new cluster with it; "+
+		"or move the directory away, and this node follows what the log has",
 		c.dir, at.Accepted, at.Epoch, at.Sequence, next(e)-1, e.Epoch, e.Sequence)
 }
 
@@ -286,7 +290,8 @@ func (c *Copy) take(ctx context.Context, engine *pebble.Engine, e Entry, to pebb
 	pauses := backoff.Backoff{First: 10 * time.Millisecond, Longest: time.Second}
 	for {
 		at, err := engine.Follow(e.Groups, to)
-		if err == nil || errors.Is(err, pebble.ErrBody) || errors.Is(err, pebble.ErrUnlinked) || errors.Is(err, store.ErrClosed) {
+		if err == nil || errors.Is(err, pebble.ErrBody) || errors.Is(err, pebble.ErrUnlinked) ||
+			errors.Is(err, store.ErrClosed) {
 			return at, err
 		}
 		if !pauses.Wait(ctx.Done()) {

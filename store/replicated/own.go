@@ -12,9 +12,9 @@ import (
 )
 
 // Own makes this node the owner. It begins the epoch, which must be larger than any before it, also than one that an
-// earlier Own on this node was given, whatever became of that; and follows the log to there. The error is [ErrDeposed]
-// if the log has that epoch or a later one. The copy is owned until the Owner is closed; afterwards it can follow, or be owned again.
-// Ctx is for the call, not for the Owner.
+// earlier Own on this node was given, whatever became of that; and follows the log to there. The error is
+// [ErrDeposed] if the log has that epoch or a later one. The copy is owned until the Owner is closed; afterwards it
+// can follow, or be owned again. Ctx is for the call, not for the Owner.
 //
 // A store that has been one of its own, and not a copy, begins a log: everything in it is appended first.
 func (c *Copy) Own(ctx context.Context, epoch uint64, lease Lease) (*Owner, error) {
@@ -80,8 +80,9 @@ func (c *Copy) lead(ctx context.Context, engine *pebble.Engine, epoch uint64) er
 // maxFounding is how many bytes of a store one group has when the store begins a log.
 const maxFounding = 512 << 10
 
-var errFounding = store.Errorf(503, nil, "The cluster's log has the beginning of the state of another node, whose start was interrupted: "+
-	"start that node again, or delete the stream")
+var errFounding = store.Errorf(503, nil,
+	"The cluster's log has the beginning of the state of another node, whose start was interrupted: "+
+		"start that node again, or delete the stream")
 
 // arrive brings the copy to the beginning of the epoch.
 func (c *Copy) arrive(ctx context.Context, engine *pebble.Engine, before, begin Entry) error {
@@ -99,8 +100,8 @@ func (c *Copy) arrive(ctx context.Context, engine *pebble.Engine, before, begin 
 	return c.follow(ctx, engine, begin.Sequence)
 }
 
-// found begins a log with what is in the store, if there is something. The entries have the epoch 0, and the last one of them has
-// no groups. Before that, no other node can own the origin, since it doesn't have the state.
+// found begins a log with what is in the store, if there is something. The entries have the epoch 0, and the last one
+// of them has no groups. Before that, no other node can own the origin, since it doesn't have the state.
 func (c *Copy) found(ctx context.Context, engine *pebble.Engine, last *Entry) error {
 	complete := last.Sequence == 0 || last.Begins()
 	_, there, err := engine.Position()
@@ -153,8 +154,8 @@ func (c *Copy) seed(ctx context.Context, engine *pebble.Engine, last *Entry) err
 	return nil
 }
 
-// An Owner is the store of an origin while this node owns the origin. A commit is decided when the directory and the log
-// have the batch. Barrier is the fence of reads: it fails while the lease doesn't hold and nothing is pending.
+// An Owner is the store of an origin while this node owns the origin. A commit is decided when the directory and the
+// log have the batch. Barrier is the fence of reads: it fails while the lease doesn't hold and nothing is pending.
 type Owner struct {
 	store.Store // the engine
 
@@ -193,8 +194,8 @@ func (o *Owner) Mark(ctx context.Context) (sequence uint64, err error) {
 	return m.sequence, nil
 }
 
-// Close waits until everything is accepted, 2 seconds at most (or CloseTimeout of the engine's options), and lets go of
-// the origin. What was not accepted then may be, or is dropped later; its commits have failed.
+// Close waits until everything is accepted, 2 seconds at most (or CloseTimeout of the engine's options), and lets go
+// of the origin. What was not accepted then may be, or is dropped later; its commits have failed.
 func (o *Owner) Close() error {
 	o.once.Do(func() {
 		patience := time.AfterFunc(o.copy.opts.Engine.CloseTimeout, o.cancel)

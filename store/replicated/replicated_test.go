@@ -106,7 +106,8 @@ func coded(err error, code int, words ...string) bool {
 	return true
 }
 
-// What the log has not accepted is dropped, exactly, whatever the batches were: the owner is cut off and closed, and follows again.
+// What the log has not accepted is dropped, exactly, whatever the batches were: the owner is cut off and closed, and
+// follows again.
 func TestTailIsDropped(t *testing.T) {
 	random := newRandom(t)
 	log := logtest.New()
@@ -162,8 +163,8 @@ func TestTailIsDropped(t *testing.T) {
 	t.Logf("%d groups dropped", dropped)
 }
 
-// The owner dies at any moment, with any part of what it wrote on its disk, and any part in the log. It comes back with what
-// the log has, no more and no less.
+// The owner dies at any moment, with any part of what it wrote on its disk, and any part in the log. It comes back
+// with what the log has, no more and no less.
 func TestCrash(t *testing.T) {
 	random := newRandom(t)
 	log := logtest.New()
@@ -322,7 +323,8 @@ func TestTakeovers(t *testing.T) {
 	}
 }
 
-// A commit that was taken by the log is acknowledged although the answer was lost, and one that was not taken as well, once it is.
+// A commit that was taken by the log is acknowledged although the answer was lost, and one that was not taken as
+// well, once it is.
 func TestLostAnswers(t *testing.T) {
 	for _, taken := range []bool{true, false} {
 		a := join(t, logtest.New())

@@ -50,7 +50,8 @@ func (k *Link) Resume() {
 	}
 }
 
-// Lose loses the answer to the next Append, which the log takes or doesn't get. The Append finds out when the link resumes.
+// Lose loses the answer to the next Append, which the log takes or doesn't get. The Append finds out when the link
+// resumes.
 func (k *Link) Lose(take bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
