@@ -65,14 +65,14 @@ func TestFollowWaitsForMore(t *testing.T) {
 	}
 }
 
-func TestOneOfTwoOwnersIsDeposed(t *testing.T) {
-	log := alone(t, Options{}).Log(origin)
-	after := mustAppend(t, log, 0, entry(1, 1, 0))
-	// Both begin the same epoch, so that their entries differ in nothing that a caller chose.
+func TestOneOwnerOfManyBeginsAnEpoch(t *testing.T) {
+	stream := alone(t, Options{})
+	after := mustAppend(t, stream.Log(origin), 0, entry(1, 1, 0))
+	// All begin the same epoch, so that their entries differ in nothing that a caller chose.
 	errs := make([]error, 8)
 	var wait sync.WaitGroup
 	for i := range errs {
-		wait.Go(func() { _, errs[i] = log.Append(patient(t), after, entry(2, 1, 0)) })
+		wait.Go(func() { _, errs[i] = stream.Log(origin).Append(patient(t), after, entry(2, 1, 0)) })
 	}
 	wait.Wait()
 	accepted := 0
