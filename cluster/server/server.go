@@ -13,9 +13,7 @@
 // leave the cluster when its clock is wrong. A server inside listens for no clients: connections are made within the
 // process. Each message is on the disk before a server confirms it.
 //
-// # Goroutines
-//
-// The server of NATS starts its own, and [Server.Stop] returns when these have ended. This package starts none.
+// The server of NATS has goroutines of its own, and [Server.Stop] returns when these have ended.
 package server
 
 import (

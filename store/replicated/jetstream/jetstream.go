@@ -27,10 +27,8 @@
 // with an earlier message than expected isn't deposition, and what has to be the last message is confirmed by a
 // majority ([Stream.Confirm]).
 //
-// # Goroutines
-//
-// This package starts none. The client of NATS starts a few for each connection, and for each call of Follow or Watch,
-// which end with them.
+// The client of NATS has goroutines of its own for each connection, and for each call of Follow or Watch. They end with
+// these.
 package jetstream
 
 import (
