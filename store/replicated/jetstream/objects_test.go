@@ -56,7 +56,10 @@ func TestObjectsAreReadAsTheyWereWritten(t *testing.T) {
 
 func TestANameKeepsItsObject(t *testing.T) {
 	objects := alone(t, Options{}).Objects()
-	put := func(data string) error { _, err := objects.Put(patient(t), "name", strings.NewReader(data)); return err }
+	put := func(data string) error {
+		_, err := objects.Put(patient(t), "name", strings.NewReader(data))
+		return err
+	}
 	var wait sync.WaitGroup
 	for range 4 { // with the same bytes
 		wait.Go(func() {
