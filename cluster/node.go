@@ -67,6 +67,7 @@ type Node struct {
 	seen     sight
 	changed  chan struct{} // closed when another node owns
 	owning   bool          // this node owns, or is about to
+	gone     bool          // it has said goodbye
 	store    owned         // while the kernel runs
 	epoch    uint64        // the largest that this node has tried to own
 	behind   uint64        // than the owner
@@ -194,9 +195,10 @@ func (n *Node) tell() {
 
 // goodbye tells the other nodes that this one stops.
 func (n *Node) goodbye() {
-	s := n.sign()
-	s.Role = Away
-	n.say(s)
+	n.mu.Lock()
+	n.gone = true
+	n.mu.Unlock()
+	n.announce()
 }
 
 // fail ends Run with an error.

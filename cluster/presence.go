@@ -106,9 +106,12 @@ func (n *Node) sign() sign {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.owning {
+	switch {
+	case n.gone:
+		s.Role = Away
+	case n.owning:
 		s.Role = Owner
-	} else {
+	default:
 		s.Behind = n.behind
 		if s.Running < n.retry {
 			s.Unable = n.unable
