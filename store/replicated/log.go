@@ -19,7 +19,8 @@ type Log interface {
 	// one before it, and no groups (see Entry), so an entry that is found is the appended one only if it is after after.
 	Append(ctx context.Context, after uint64, e Entry) (sequence uint64, err error)
 
-	// Last returns the last entry without its groups. An empty log has one with the sequence 0.
+	// Last returns the last entry. Its groups are nil, but as many as it has, so that Next can be asked. The entry of an
+	// empty log is the zero value.
 	Last(ctx context.Context) (Entry, error)
 
 	// Follow calls each with the entries after a sequence, in order, and waits for more until ctx is done or each
@@ -30,7 +31,8 @@ type Log interface {
 
 // An Entry of a log is a number of groups of batches. An entry without groups is the beginning of its epoch or, later in
 // the epoch, a mark, at which copies are compared. Groups are counted from 1, and an entry's first one follows the
-// last one before it, whatever the epochs.
+// last one before it, whatever the epochs. Entries of the epoch 0 come before all others: they are the state of a store on one
+// machine that has become the first copy.
 type Entry struct {
 	Sequence uint64   // the place in the log; sequences grow, and may leave numbers out
 	Epoch    uint64   // counts the owners
