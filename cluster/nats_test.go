@@ -123,7 +123,7 @@ func TestOnAServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := &fakeNode{link: log.link(name)}
+		f := &fakeNode{link: log.link(name), done: make(chan struct{})}
 		f.copy = &fakeCopy{fakeLink: f.link}
 		if f.Node, err = open(Options{Name: name, Lease: 3 * time.Second, Own: func(ctx context.Context, _ store.Store) error {
 			<-ctx.Done()
@@ -134,7 +134,7 @@ func TestOnAServer(t *testing.T) {
 		f.on(stream)
 		ctx, cancel := context.WithCancel(t.Context())
 		f.vanish = cancel
-		go func() { f.err = f.Run(ctx) }()
+		go f.run(ctx)
 		nodes = append(nodes, f)
 	}
 	t.Cleanup(func() { end(nodes...) })
