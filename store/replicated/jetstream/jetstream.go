@@ -27,14 +27,13 @@
 // with an earlier message than expected isn't deposition, and what has to be the last message is confirmed by a
 // majority ([Stream.Confirm]).
 //
-// # Goroutines
-//
-// This package starts none. The client of NATS starts a few for each connection, and for each call of Follow or Watch,
-// which end with them.
+// The client of NATS has goroutines of its own for each connection, and for each call of Follow or Watch. They end with
+// these.
 package jetstream
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -80,6 +79,9 @@ func Open(ctx context.Context, nc *nats.Conn, o Options) (*Stream, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if v := nc.ConnectedServerVersion(); older(v) {
+		return nil, fmt.Errorf("the NATS server %s has the version %s; Kernos needs 2.12 or later", nc.ConnectedServerName(), v)
+	}
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return nil, err
@@ -122,6 +124,14 @@ func Open(ctx context.Context, nc *nats.Conn, o Options) (*Stream, error) {
 	return s, nil
 }
 
+// older reports whether a server lacks what this package asks of it: an expectation about another subject, and the
+// comparison of concurrent publishes, which is correct since then. An unknown version isn't older.
+func older(version string) bool {
+	var major, minor int
+	n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor)
+	return n == 2 && (major < 2 || major == 2 && minor < 12)
+}
+
 // Name returns the name of the stream, such as KERNOS.
 func (s *Stream) Name() string { return s.options.Name }
 
@@ -150,7 +160,7 @@ func (s *Stream) Conn() *nats.Conn { return s.nc }
 
 // Log returns the log of an origin.
 func (s *Stream) Log(origin store.Origin) replicated.Log {
-	return &originLog{stream: s, subject: s.Subject("origin", origin.Folder())}
+	return &originLog{stream: s, subject: s.Subject("origin", origin.Folder()), writer: rand.Text()}
 }
 
 // Objects returns the object store beside the stream.

@@ -16,6 +16,7 @@ import (
 type originLog struct {
 	stream  *Stream
 	subject string
+	writer  string // tells the entries of this value from the entries of other ones
 }
 
 // headers is what the headers of an entry have at most, in bytes, with what the server counts to the message.
@@ -25,6 +26,8 @@ const headers = 1 << 10
 func (l *originLog) Append(ctx context.Context, after uint64, e replicated.Entry) (uint64, error) {
 	data := body(e.Groups)
 	m := &nats.Msg{Subject: l.subject, Header: headerOf(e, data), Data: data}
+	// The same entry after the same sequence is the same message, also if a caller appends it again.
+	m.Header.Set(headerID, l.writer+" "+m.Header.Get(headerEntry))
 	if len(data) > l.stream.largest()-headers {
 		name := fmt.Sprintf("entry/%s/%d/%d/%s", l.subject, e.Epoch, e.First, rand.Text())
 		if _, err := l.stream.objects.Put(ctx, name, bytes.NewReader(data)); err != nil {
@@ -46,7 +49,10 @@ func (l *originLog) Last(ctx context.Context) (replicated.Entry, error) {
 	if err != nil || m.Sequence == 0 {
 		return replicated.Entry{}, err
 	}
-	e, _, _, err := entryOf(m)
+	e, count, _, err := entryOf(m)
+	if count > 0 {
+		e.Groups = make([][]byte, count)
+	}
 	return e, err
 }
 

@@ -27,7 +27,7 @@ func TestWhatIsAppendedIsFollowed(t *testing.T) {
 		want[i].Sequence = after
 	}
 	last := want[len(want)-1]
-	last.Groups = nil
+	last.Groups = make([][]byte, len(last.Groups))
 	if got, err := log.Last(patient(t)); err != nil || !reflect.DeepEqual(got, last) {
 		t.Errorf("the last entry: %+v, %v", got, err)
 	}
@@ -65,14 +65,14 @@ func TestFollowWaitsForMore(t *testing.T) {
 	}
 }
 
-func TestOneOfTwoOwnersIsDeposed(t *testing.T) {
-	log := alone(t, Options{}).Log(origin)
-	after := mustAppend(t, log, 0, entry(1, 1, 0))
-	// Both begin the same epoch, so that their entries differ in nothing that a caller chose.
+func TestOneOwnerOfManyBeginsAnEpoch(t *testing.T) {
+	stream := alone(t, Options{})
+	after := mustAppend(t, stream.Log(origin), 0, entry(1, 1, 0))
+	// All begin the same epoch, so that their entries differ in nothing that a caller chose.
 	errs := make([]error, 8)
 	var wait sync.WaitGroup
 	for i := range errs {
-		wait.Go(func() { _, errs[i] = log.Append(patient(t), after, entry(2, 1, 0)) })
+		wait.Go(func() { _, errs[i] = stream.Log(origin).Append(patient(t), after, entry(2, 1, 0)) })
 	}
 	wait.Wait()
 	accepted := 0
@@ -178,5 +178,26 @@ func TestBodiesThatAreDamagedAreRefused(t *testing.T) {
 	m.Header.Set(headerEntry, "3 7")
 	if _, _, _, err := entryOf(m); !errors.Is(err, errDamaged) {
 		t.Error("a header that is cut off is accepted")
+	}
+}
+
+func TestAnEntryThatIsAppendedAgainIsTheSame(t *testing.T) {
+	stream := alone(t, Options{})
+	log := stream.Log(origin)
+	first := mustAppend(t, log, 0, entry(1, 1, 0))
+	if again := mustAppend(t, log, 0, entry(1, 1, 0)); again != first {
+		t.Errorf("the entry is at %d, and at %d", first, again)
+	}
+	mark := mustAppend(t, log, first, entry(1, 1, 0))
+	if again := mustAppend(t, log, first, entry(1, 1, 0)); again != mark || mark == first {
+		t.Errorf("the second entry is at %d and at %d, after %d", mark, again, first)
+	}
+	for _, e := range []replicated.Entry{entry(1, 1, 1), entry(2, 1, 0), entry(1, 2, 0)} {
+		if _, err := log.Append(patient(t), first, e); !errors.Is(err, replicated.ErrDeposed) {
+			t.Errorf("%+v: %v; want ErrDeposed", e, err)
+		}
+	}
+	if _, err := stream.Log(origin).Append(patient(t), first, entry(1, 1, 0)); !errors.Is(err, replicated.ErrDeposed) {
+		t.Errorf("another owner: %v; want ErrDeposed", err)
 	}
 }

@@ -36,6 +36,7 @@ const (
 const (
 	codeWrongLast  = 10071 // the text names the last sequence
 	codeConcurrent = 10164 // another message of the subject is on its way
+	codeNotStored  = 10077 // storing it failed
 )
 
 // after returns the sequence of the message before this one on its subject.
@@ -127,19 +128,41 @@ func (p *place) Publish(ctx context.Context, m *nats.Msg, after uint64) (sequenc
 		}
 		return 0, &Conflict{Sequence: last}
 	}
-	return 0, fmt.Errorf("the servers refused the message: %s (%d)", ack.Error.Description, ack.Error.Number)
+	return 0, &refusal{ack.Error.Number, ack.Error.Description}
 }
 
+// A refusal is the answer of servers that don't take a message.
+type refusal struct {
+	number int
+	text   string
+}
+
+func (r *refusal) Error() string {
+	return fmt.Sprintf("the servers refused the message: %s (%d)", r.text, r.number)
+}
+
+// sure reports whether none of the servers has the message. If storing it failed, some may have it.
+func (r *refusal) sure() bool { return r.number != codeNotStored }
+
+// refusals is how often the servers may refuse a message before [Stream.Add] gives up.
+const refusals = 4
+
 // Add publishes a message like [Stream.Publish], and repeats it until its outcome is known or ctx is done. The error is
-// a [Conflict] if another message follows after, one that wraps [ErrUnknown] if ctx was done first, and
-// [replicated.ErrDiverged] if the stream has lost the message that it should follow.
+// a [Conflict] if another message follows after, one that wraps [ErrUnknown] if ctx was done first,
+// [replicated.ErrDiverged] if the stream has lost the message that it should follow, and any other one if the servers
+// refuse the message.
+//
+// The message gets a random header Kernos-Id, unless it has one. With the same one, a message that was added before
+// after the same sequence isn't added again.
 func (p *place) Add(ctx context.Context, m *nats.Msg, after uint64) (sequence uint64, err error) {
 	if m.Header == nil {
 		m.Header = make(nats.Header)
 	}
-	id := rand.Text()
-	m.Header.Set(headerID, id)
-	pauses, patience, earlier, warned := pauses(), attempt, 0, time.Now()
+	if m.Header.Get(headerID) == "" {
+		m.Header.Set(headerID, rand.Text())
+	}
+	pauses, patience, warned := pauses(), attempt, time.Now()
+	unsure, refused, earlier := false, 0, 0
 	for {
 		attempt, cancel := context.WithTimeout(ctx, patience)
 		sequence, err := p.Publish(attempt, m, after)
@@ -154,18 +177,26 @@ func (p *place) Add(ctx context.Context, m *nats.Msg, after uint64) (sequence ui
 		switch {
 		case lookup != nil:
 			err = errors.Join(err, lookup)
-		case next.Sequence > after && next.Header.Get(headerID) == id:
+		case next.Sequence > after && next.Header.Get(headerID) == m.Header.Get(headerID):
 			return next.Sequence, nil
 		case next.Sequence > after:
 			return 0, &Conflict{Sequence: next.Sequence}
 		}
-		if conflict := (*Conflict)(nil); errors.As(err, &conflict) && conflict.Sequence < after {
+		conflict, refusal := (*Conflict)(nil), (*refusal)(nil)
+		switch {
+		case errors.As(err, &conflict) && conflict.Sequence < after:
 			if earlier++; earlier >= 3 { // else it may be a leader that was cut off
 				if last, err := p.Confirm(ctx, m.Subject); err == nil && last.Sequence < after {
 					return 0, fmt.Errorf("%w: %s ends with the sequence %d, and this node knows of %d",
 						replicated.ErrDiverged, m.Subject, last.Sequence, after)
 				}
 			}
+		case errors.As(err, &refusal) && refusal.sure() && lookup == nil:
+			if refused++; refused >= refusals && !unsure {
+				return 0, err
+			}
+		case errors.Is(err, ErrUnknown), errors.As(err, &refusal):
+			unsure = true
 		}
 		if p.nc.IsClosed() {
 			return 0, fmt.Errorf("%w: %w", ErrUnknown, nats.ErrConnectionClosed)

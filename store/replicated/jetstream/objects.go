@@ -124,7 +124,9 @@ func same(info *jetstream.ObjectInfo, r io.Reader) (int64, error) {
 }
 
 // digest returns a digest as descriptions have it.
-func digest(sum hash.Hash) string { return "SHA-256=" + base64.URLEncoding.EncodeToString(sum.Sum(nil)) }
+func digest(sum hash.Hash) string {
+	return "SHA-256=" + base64.URLEncoding.EncodeToString(sum.Sum(nil))
+}
 
 // write writes the pieces of an object.
 func (o *Objects) write(ctx context.Context, id string, r io.Reader) (size int64, count int, err error) {
