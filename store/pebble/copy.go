@@ -120,22 +120,22 @@ func (e *Engine) alone(f func() error) error {
 	return e.readError(f())
 }
 
-// Follow applies groups that were accepted, in one step with the position after them. It doesn't wait for the disk, since the log has
-// them. An error means that nothing was applied.
-func (e *Engine) Follow(bodies [][]byte, at Position) error {
-	return e.alone(func() error {
+// ErrUnlinked is the error of groups that don't follow what a copy has.
+var ErrUnlinked = errors.New("a group doesn't follow the one before it")
+
+// Follow applies groups that were accepted, in one step with the position after them, which it returns with its link. It doesn't
+// wait for the disk, since the log has them. An error means that nothing was applied: [ErrUnlinked], ErrBody, or one that may go away.
+func (e *Engine) Follow(bodies [][]byte, at Position) (Position, error) {
+	err := e.alone(func() error {
+		before, _, err := readPosition(e.dir, e.db)
+		if err != nil {
+			return err
+		}
+		at.Link = before.Link
 		b := e.db.NewBatch()
 		defer func() { _ = b.Close() }()
 		for i, body := range bodies {
-			err := parseBody(e.opts.schema.version, body, func(kind byte, key, value []byte) error {
-				switch kind {
-				case kindSet:
-					return b.Set(key, value, nil)
-				case kindDelete:
-					return b.Delete(key, nil)
-				}
-				return b.DeleteRange(key, value, nil)
-			})
+			err := e.unpack(b, body, &at)
 			if _, known := errors.AsType[*store.Error](err); errors.Is(err, ErrBody) && !known {
 				number := at.Number - uint64(len(bodies)-i) + 1
 				return store.Errorf(500, err, "Group %d of the cluster's log can't be read; nothing was changed in %s", number, e.dir)
@@ -150,6 +150,28 @@ func (e *Engine) Follow(bodies [][]byte, at Position) error {
 		e.memtable.used.Add(int64(b.Len()) + perEntry*int64(b.Count()))
 		return b.Commit(crdb.NoSync)
 	})
+	return at, err
+}
+
+// unpack adds the changes of a body to a batch, if the body follows the one at a position.
+func (e *Engine) unpack(b *crdb.Batch, body []byte, at *Position) error {
+	form, link, changes, err := parseHead(e.opts.schema.version, body)
+	if err != nil {
+		return err
+	}
+	if begins := form == foundForm; begins && at.Epoch > 0 || !begins && link != at.Link {
+		return ErrUnlinked
+	}
+	at.Link = Link(body)
+	return parseChanges(changes, func(kind byte, key, value []byte) error {
+		switch kind {
+		case kindSet:
+			return b.Set(key, value, nil)
+		case kindDelete:
+			return b.Delete(key, nil)
+		}
+		return b.DeleteRange(key, value, nil)
+	})
 }
 
 // Lead begins an epoch: from here on the engine is the store of the origin's owner. The copy has no tail.
@@ -163,7 +185,7 @@ func (e *Engine) Lead(to Publisher) error {
 			e.lease, err = readLease(e.dir, e.db)
 		}
 		e.revision = e.lease
-		e.publishing = &publishing{to: to, epoch: at.Epoch, number: at.Number}
+		e.publishing = &publishing{to: to, at: at, number: at.Number, link: at.Link}
 		return err
 	})
 }
@@ -206,21 +228,21 @@ func (e *Engine) settleLast() {
 
 func (e *Engine) settle(sync *crdb.WriteOptions) error {
 	p := e.publishing
-	at := Position{Epoch: p.epoch, Number: p.number}
-	if at.Accepted, at.Sequence = p.to.Accepted(); at.Accepted != at.Number {
-		return nil
-	}
 	b := e.db.NewBatch()
 	defer func() { _ = b.Close() }()
-	n := p.forget(b, at.Accepted)
-	p.stored = at.encode(p.stored)
+	n := p.advance(b)
+	if p.at.Accepted != p.number {
+		return nil
+	}
+	p.at.Number = p.number
+	p.stored = p.at.encode(p.stored)
 	if err := b.Set([]byte(positionKey), p.stored, nil); err != nil {
 		return err
 	}
 	if err := b.Commit(sync); err != nil {
 		return err
 	}
-	p.undo = p.undo[:copy(p.undo, p.undo[n:])]
+	p.sent = p.sent[:copy(p.sent, p.sent[n:])]
 	return nil
 }
 
@@ -250,7 +272,7 @@ func (e *Engine) Bodies(size int) iter.Seq2[[]byte, error] {
 			yield(nil, err)
 			return
 		}
-		body := appendDeleteRange(newBody(version, 0), []byte{1}, afterAll[:])
+		body := appendDeleteRange(newBody(foundForm, version, 0, size), []byte{1}, afterAll[:])
 		if lease != nil {
 			body = appendSet(body, []byte(revisionKey), lease)
 		}
@@ -266,7 +288,7 @@ func (e *Engine) Bodies(size int) iter.Seq2[[]byte, error] {
 				if !yield(body, nil) {
 					return
 				}
-				body = newBody(version, size)
+				body = newBody(bodyForm, version, Link(body), size)
 			}
 		}
 		yield(body, nil)

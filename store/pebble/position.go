@@ -3,6 +3,7 @@ package pebble
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"slices"
 
 	crdb "github.com/cockroachdb/pebble/v2"
@@ -22,6 +23,7 @@ type Position struct {
 	Sequence uint64 // the sequence of that entry
 	Accepted uint64 // the number of the last group up to that entry
 	Number   uint64 // the number of the last group in the copy
+	Link     uint32 // the link of the group Accepted
 }
 
 // positionForm is the first byte of a stored position.
@@ -29,7 +31,7 @@ const positionForm = 1
 
 func (p Position) encode(to []byte) []byte {
 	to = append(to[:0], positionForm)
-	for _, n := range [...]uint64{p.Epoch, p.Sequence, p.Accepted, p.Number} {
+	for _, n := range [...]uint64{p.Epoch, p.Sequence, p.Accepted, p.Number, uint64(p.Link)} {
 		to = binary.AppendUvarint(to, n)
 	}
 	return to
@@ -40,16 +42,18 @@ func parsePosition(stored []byte) (p Position, ok bool) {
 		return p, false
 	}
 	rest := stored[1:]
-	for _, n := range []*uint64{&p.Epoch, &p.Sequence, &p.Accepted, &p.Number} {
+	var link uint64
+	for _, n := range []*uint64{&p.Epoch, &p.Sequence, &p.Accepted, &p.Number, &link} {
 		v, size := binary.Uvarint(rest)
 		if size <= 0 {
 			return Position{}, false
 		}
 		*n, rest = v, rest[size:]
 	}
-	if len(rest) > 0 || p.Accepted > p.Number {
+	if len(rest) > 0 || p.Accepted > p.Number || link > math.MaxUint32 {
 		return Position{}, false
 	}
+	p.Link = uint32(link)
 	return p, true
 }
 

@@ -38,9 +38,10 @@ const (
 // large batch. It is given to Pebble when it was accepted.
 type publishing struct {
 	to     Publisher
-	epoch  uint64
 	number uint64   // of the last group
-	undo   []uint64 // the groups that the store has undo records of
+	link   uint32   // of the last group
+	sent   []sent   // the groups with undo records
+	at     Position // the last one that was written
 	record []byte   // the undo record of the group that Pebble is being given
 	stored []byte   // the position
 
@@ -49,6 +50,12 @@ type publishing struct {
 	last [256][]byte
 
 	before []prior // what the batch that is being applied replaces; guarded by applyLock
+}
+
+// A sent is a group that was published, and has an undo record.
+type sent struct {
+	number uint64
+	link   uint32
 }
 
 // A prior is what is known about a key that a batch changes, without asking Pebble.
@@ -89,7 +96,8 @@ func (e *Engine) lookBack(b *store.Batch) {
 func (e *Engine) giveAndPublish(g *group) error {
 	p := e.publishing
 	number := p.number + 1
-	body := bodyOf(e.opts.schema.version, g.batch)
+	body := bodyOf(e.opts.schema.version, p.link, g.batch)
+	link := Link(body)
 	first := g.first
 	if !first {
 		// What can't be read can't be put back.
@@ -105,13 +113,14 @@ func (e *Engine) giveAndPublish(g *group) error {
 			return err
 		}
 	}
-	at := Position{Epoch: p.epoch, Number: number}
-	at.Accepted, at.Sequence = p.to.Accepted()
-	forgotten := p.forget(g.batch, at.Accepted)
-	if !first {
+	forgotten := p.advance(g.batch)
+	p.at.Number = number
+	if first {
+		p.at.Link = link
+	} else {
 		_ = g.batch.Set(undoKey(number), p.record, nil)
 	}
-	p.stored = at.encode(p.stored)
+	p.stored = p.at.encode(p.stored)
 	_ = g.batch.Set([]byte(positionKey), p.stored, nil)
 
 	err := e.db.ApplyNoSyncWait(g.batch, crdb.Sync)
@@ -122,10 +131,10 @@ func (e *Engine) giveAndPublish(g *group) error {
 		}
 		return e.readError(err)
 	}
-	p.number, g.number = number, number
-	p.undo = p.undo[:copy(p.undo, p.undo[forgotten:])]
+	p.number, p.link, g.number = number, link, number
+	p.sent = p.sent[:copy(p.sent, p.sent[forgotten:])]
 	if !first {
-		p.undo = append(p.undo, number)
+		p.sent = append(p.sent, sent{number, link})
 		p.to.Publish(number, body)
 	}
 	if cap(p.record) > maxGroup {
@@ -135,11 +144,13 @@ func (e *Engine) giveAndPublish(g *group) error {
 	return nil
 }
 
-// forget deletes the undo records of accepted groups, and returns how many there are.
-func (p *publishing) forget(b *crdb.Batch, accepted uint64) (n int) {
-	for ; n < len(p.undo) && p.undo[n] <= accepted; n++ {
+// advance notes how far the groups are accepted, deletes their undo records, and returns how many there are.
+func (p *publishing) advance(b *crdb.Batch) (n int) {
+	p.at.Accepted, p.at.Sequence = p.to.Accepted()
+	for ; n < len(p.sent) && p.sent[n].number <= p.at.Accepted; n++ {
 		// A record is set once, so that it can leave Pebble's table in memory without a trace.
-		_ = b.SingleDelete(undoKey(p.undo[n]), nil)
+		_ = b.SingleDelete(undoKey(p.sent[n].number), nil)
+		p.at.Link = p.sent[n].link
 	}
 	return n
 }

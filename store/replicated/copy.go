@@ -41,7 +41,12 @@ func (o *Options) defaults() Options {
 }
 
 // A Position is how far a copy is.
-type Position = pebble.Position
+type Position struct {
+	Epoch    uint64 // the epoch of the last entry that the copy has
+	Sequence uint64 // the sequence of that entry, which is known to be accepted
+	Accepted uint64 // the number of the last group that is known to be accepted
+	Number   uint64 // the number of the last group in the copy
+}
 
 // A Copy is what one node has of an origin: a directory, which follows the log, or whose owner writes into the log.
 // It is safe for concurrent use. It follows or is owned, one at a time: a second call returns an error with the code 409.
@@ -86,10 +91,10 @@ func (c *Copy) open() (*pebble.Engine, error) {
 	return engine, nil
 }
 
-func (c *Copy) move(to Position) {
+func (c *Copy) move(to pebble.Position) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.position = to
+	c.position = Position{to.Epoch, to.Sequence, to.Accepted, to.Number}
 }
 
 // Position returns how far the copy is.
@@ -200,7 +205,7 @@ func (c *Copy) rewind(engine *pebble.Engine) error {
 }
 
 // levels reports whether an entry is the one that a position is at.
-func levels(at Position, e Entry) bool {
+func levels(at pebble.Position, e Entry) bool {
 	return e.Sequence == at.Sequence && e.Epoch == at.Epoch && next(e) == at.Accepted+1
 }
 
@@ -208,7 +213,7 @@ func levels(at Position, e Entry) bool {
 func next(e Entry) uint64 { return max(1, e.Next()) }
 
 // diverged returns the error for a copy that has what the log lacks.
-func (c *Copy) diverged(at Position, e Entry) error {
+func (c *Copy) diverged(at pebble.Position, e Entry) error {
 	return store.Errorf(503, ErrDiverged, "The copy in %s has %d accepted groups of changes (epoch %d, up to entry %d), and the cluster's log lacks some of them: "+
 		"it has %d (epoch %d, entry %d). Nothing was changed. Bring back the servers or the stream that have them, and start this node again. "+
 		"Otherwise keep the copy with `kernos cluster leave`, and begin a new cluster with it; or move the directory away, and this node follows what the log has",
@@ -232,7 +237,7 @@ func (c *Copy) follow(ctx context.Context, engine *pebble.Engine, until uint64) 
 	err = c.log.Follow(ctx, at.Sequence-min(at.Sequence, 1), func(e Entry) error {
 		if !compared {
 			compared = true
-			if !levels(at, e) {
+			if !levels(at, e) || len(e.Groups) > 0 && pebble.Link(e.Groups[len(e.Groups)-1]) != at.Link {
 				return c.diverged(at, e)
 			}
 			return nil
@@ -243,8 +248,12 @@ func (c *Copy) follow(ctx context.Context, engine *pebble.Engine, until uint64) 
 		if e.First != at.Accepted+1 || e.Epoch < at.Epoch {
 			return c.diverged(at, e)
 		}
-		to := Position{Epoch: e.Epoch, Sequence: e.Sequence, Accepted: next(e) - 1, Number: next(e) - 1}
-		if err := c.take(ctx, engine, e, to); err != nil {
+		to := pebble.Position{Epoch: e.Epoch, Sequence: e.Sequence, Accepted: next(e) - 1, Number: next(e) - 1}
+		to, err := c.take(ctx, engine, e, to)
+		if errors.Is(err, pebble.ErrUnlinked) {
+			return c.diverged(at, e)
+		}
+		if err != nil {
 			return err
 		}
 		mark := e.Begins() && e.Epoch == at.Epoch && at.Epoch > 0
@@ -268,15 +277,15 @@ func (c *Copy) follow(ctx context.Context, engine *pebble.Engine, until uint64) 
 }
 
 // take applies an entry, as soon as the disk takes it.
-func (c *Copy) take(ctx context.Context, engine *pebble.Engine, e Entry, to Position) error {
+func (c *Copy) take(ctx context.Context, engine *pebble.Engine, e Entry, to pebble.Position) (pebble.Position, error) {
 	pauses := backoff.Backoff{First: 10 * time.Millisecond, Longest: time.Second}
 	for {
-		err := engine.Follow(e.Groups, to)
-		if err == nil || errors.Is(err, pebble.ErrBody) || errors.Is(err, store.ErrClosed) {
-			return err
+		at, err := engine.Follow(e.Groups, to)
+		if err == nil || errors.Is(err, pebble.ErrBody) || errors.Is(err, pebble.ErrUnlinked) || errors.Is(err, store.ErrClosed) {
+			return at, err
 		}
 		if !pauses.Wait(ctx.Done()) {
-			return fmt.Errorf("%w: %w", ctx.Err(), err)
+			return at, fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
 	}
 }

@@ -106,8 +106,10 @@ func (c *Copy) seed(ctx context.Context, engine *pebble.Engine, last *Entry) err
 		*last = e
 		return err
 	}
+	var link uint32
 	for body, err := range engine.Bodies(maxFounding) {
 		if err == nil {
+			link = pebble.Link(body)
 			err = add(body)
 		}
 		if err != nil {
@@ -117,7 +119,7 @@ func (c *Copy) seed(ctx context.Context, engine *pebble.Engine, last *Entry) err
 	if err := add(); err != nil {
 		return err
 	}
-	at := Position{Sequence: last.Sequence, Accepted: next(*last) - 1, Number: next(*last) - 1}
+	at := pebble.Position{Sequence: last.Sequence, Accepted: next(*last) - 1, Number: next(*last) - 1, Link: link}
 	if err := engine.Place(at); err != nil {
 		return err
 	}
