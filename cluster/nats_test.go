@@ -2,10 +2,12 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"kernos/cluster/clustertest"
 	"kernos/internal/testkit"
 	"kernos/store"
+	"kernos/store/replicated"
 	"kernos/store/replicated/jetstream"
 )
 
@@ -105,12 +108,39 @@ func (p *proxy) cut(cut bool) {
 	}
 }
 
-// L1: three nodes on a server of NATS, whose owner is cut off, and then hands over.
+// A noted copy notes the leases of its owners.
+type noted struct {
+	local
+	*fakeLink
+}
+
+func (c noted) Own(ctx context.Context, epoch uint64, l replicated.Lease) (owned, error) {
+	o, err := c.local.Own(ctx, epoch, l)
+	if err == nil {
+		c.set(func() { c.leases = append(c.leases, namedLease{c.node, epoch, l}) })
+	}
+	return o, err
+}
+
+// L1: three nodes with copies on a server of NATS, whose owner is cut off, and then hands over.
 func TestOnAServer(t *testing.T) {
 	servers := clustertest.Shared(t, 1)
-	log := newFakeServer()
+	notes := newFakeServer()
 	proxies := make(map[string]*proxy)
 	var nodes []*fakeNode
+	var keys, accepted atomic.Int64
+	writes := func() {
+		t.Helper()
+		enough := accepted.Load() + 20
+		testkit.Until(t, "the owner writes", func() bool { return accepted.Load() >= enough })
+	}
+	var written sync.Map // keys whose commits were accepted
+	note := new(testkit.Notes)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(note)
+		}
+	})
 	for _, name := range []string{"a", "b", "c"} {
 		p := newProxy(t, strings.TrimPrefix(servers.ServerURL(0), "nats://"))
 		proxies[name] = p
@@ -123,12 +153,29 @@ func TestOnAServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := &fakeNode{link: log.link(name), done: make(chan struct{})}
-		f.copy = &fakeCopy{fakeLink: f.link}
-		if f.Node, err = open(Options{Name: name, Lease: 3 * time.Second, Own: func(ctx context.Context, _ store.Store) error {
-			<-ctx.Done()
-			return nil
-		}}, f.copy, stream, wire{nc}, monotonic()); err != nil {
+		state, err := replicated.Open(t.TempDir(), stream.Log(store.DefaultOrigin), &replicated.Options{Log: note.Logger()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = state.Close() })
+		f := &fakeNode{done: make(chan struct{})}
+		f.Node, err = open(Options{Name: name, Lease: 3 * time.Second, Log: note.Logger(), Own: func(ctx context.Context, s store.Store) error {
+			for sleep(ctx, 5*time.Millisecond) {
+				var b store.Batch
+				key := fmt.Sprint("m", keys.Add(1))
+				b.Set([]byte(key), []byte("x"))
+				if c, err := s.Apply(&b); err == nil {
+					c.Then(func(err error) {
+						if err == nil {
+							written.Store(key, true)
+							accepted.Add(1)
+						}
+					})
+				}
+			}
+			return s.Close()
+		}}, noted{local{state}, notes.link(name)}, stream, wire{nc}, monotonic())
+		if err != nil {
 			t.Fatal(err)
 		}
 		f.on(stream)
@@ -152,7 +199,7 @@ func TestOnAServer(t *testing.T) {
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		for {
-			if h := log.holders(); len(h) > 1 {
+			if h := notes.holders(); len(h) > 1 {
 				t.Errorf("leases of %v hold at once", h)
 			}
 			select {
@@ -165,6 +212,7 @@ func TestOnAServer(t *testing.T) {
 	defer watch.Wait()
 	defer close(done)
 
+	writes()
 	begin := time.Now()
 	proxies[owner.options.Name].cut(true)
 	next := ownerOf(t, others(nodes, owner)...)
@@ -172,6 +220,7 @@ func TestOnAServer(t *testing.T) {
 	if m, _ := owner.Owner(); !m.Self {
 		t.Error("the owner that was cut off closed its kernel before it could know")
 	}
+	writes()
 	proxies[owner.options.Name].cut(false)
 	testkit.Until(t, "the owner from before follows", func() bool {
 		m, _ := owner.Owner()
@@ -184,14 +233,28 @@ func TestOnAServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("moving took %v", time.Since(begin))
+	writes()
 	begin = time.Now()
 	if err := ownerOf(t, nodes...).Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	last := ownerOf(t, others(nodes, to)...)
 	t.Logf("stopping took %v", time.Since(begin))
+	writes()
 	c, err := last.Check(t.Context())
 	if err != nil || !c.Equal() || len(c.Nodes) != 3 {
 		t.Errorf("the comparison is %+v, %v", c, err)
 	}
+	count := 0
+	last.mu.Lock()
+	state := last.store
+	last.mu.Unlock()
+	written.Range(func(key, _ any) bool {
+		count++
+		if e, err := state.Get([]byte(key.(string))); err != nil || e.Revision == 0 {
+			t.Errorf("%s was accepted, and isn't there: %v", key, err)
+		}
+		return true
+	})
+	t.Logf("%d keys", count)
 }
