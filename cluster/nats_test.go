@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,7 +36,7 @@ type proxy struct {
 	conns []net.Conn
 }
 
-func newProxy(t *testing.T, server string) *proxy {
+func newProxy(t testing.TB, server string) *proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -126,8 +128,9 @@ func (c noted) Own(ctx context.Context, epoch uint64, l replicated.Lease) (owned
 
 // A site has what nodes on one server share.
 type site struct {
-	t       *testing.T
+	t       testing.TB
 	stream  string
+	lease   time.Duration
 	servers *clustertest.Servers
 	notes   *fakeServer // of leases
 	log     testkit.Notes
@@ -136,8 +139,11 @@ type site struct {
 	written sync.Map     // keys that were accepted
 }
 
-func newSite(t *testing.T, stream string) *site {
-	s := &site{t: t, stream: stream, servers: clustertest.Shared(t, 1), notes: newFakeServer()}
+// patient is a lease for machines that have much else to do.
+const patient = 3 * time.Second
+
+func newSite(t testing.TB, stream string, lease time.Duration) *site {
+	s := &site{t: t, lease: lease, stream: stream, servers: clustertest.Shared(t, 1), notes: newFakeServer()}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(s.log.String())
@@ -166,7 +172,7 @@ func (s *site) start(name, dir string) (*fakeNode, *proxy) {
 	}
 	s.t.Cleanup(func() { _ = state.Close() })
 	f := &fakeNode{done: make(chan struct{})}
-	o := Options{Name: name, Lease: 3 * time.Second, Log: log, Own: s.write}
+	o := Options{Name: name, Lease: s.lease, Log: log, Own: s.write}
 	if f.Node, err = open(o, noted{local{state}, s.notes.link(name)}, stream, wire{nc}, monotonic()); err != nil {
 		s.t.Fatal(err)
 	}
@@ -223,7 +229,7 @@ func (s *site) compare(owner *fakeNode, count int) {
 
 // A cluster begins with the state of a store that was none of a cluster; another such store can't join.
 func TestAStoreBecomesACopy(t *testing.T) {
-	s := newSite(t, "FOUNDERS")
+	s := newSite(t, "FOUNDERS", patient)
 	var dirs []string
 	for range 2 {
 		dir := t.TempDir()
@@ -261,7 +267,7 @@ func TestAStoreBecomesACopy(t *testing.T) {
 
 // L1: three nodes with copies on a server of NATS, whose owner is cut off, and then hands over.
 func TestOnAServer(t *testing.T) {
-	s := newSite(t, "OWNERS")
+	s := newSite(t, "OWNERS", patient)
 	proxies := make(map[string]*proxy)
 	var nodes []*fakeNode
 	for _, name := range []string{"a", "b", "c"} {
@@ -326,4 +332,33 @@ func TestOnAServer(t *testing.T) {
 	s.writes()
 	s.compare(last, 3)
 	t.Logf("%d keys", s.count.Load())
+}
+
+// BenchmarkTakeover measures how long it takes until another node's kernel runs once the owner is cut off.
+func BenchmarkTakeover(b *testing.B) {
+	s := newSite(b, "TAKEOVERS", DefaultLease)
+	proxies := make(map[string]*proxy)
+	var nodes []*fakeNode
+	for _, name := range []string{"a", "b", "c"} {
+		n, p := s.start(name, b.TempDir())
+		nodes, proxies[name] = append(nodes, n), p
+	}
+	var took []time.Duration
+	for b.Loop() {
+		owner := ownerOf(b, nodes...)
+		s.writes()
+		time.Sleep(rand.N(DefaultLease / renewals)) // cut off at any moment between two renewals
+		begin := time.Now()
+		proxies[owner.options.Name].cut(true)
+		next := ownerOf(b, others(nodes, owner)...)
+		took = append(took, time.Since(begin))
+		proxies[owner.options.Name].cut(false)
+		testkit.Until(b, "the owner from before follows", func() bool {
+			m, _ := owner.Owner()
+			return m.Name == next.options.Name && owner.sign().Role == Following
+		})
+	}
+	slices.Sort(took)
+	b.ReportMetric(took[len(took)/2].Seconds()*1000, "ms/median")
+	b.ReportMetric(took[len(took)-1].Seconds()*1000, "ms/longest")
 }

@@ -59,7 +59,7 @@ func (f *fakeNode) run(ctx context.Context) {
 }
 
 // ownerOf waits until a node owns whose kernel runs.
-func ownerOf(t *testing.T, nodes ...*fakeNode) *fakeNode {
+func ownerOf(t testing.TB, nodes ...*fakeNode) *fakeNode {
 	t.Helper()
 	for range 100_000 {
 		for _, n := range nodes {
