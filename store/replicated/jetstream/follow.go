@@ -24,7 +24,7 @@ const (
 // follow calls each with the messages of a subject after a sequence, until ctx is done or each returns an error. Each
 // message must name the one before it; if it doesn't, or if each returns errDamaged, other replicas are asked first.
 func (p *place) follow(ctx context.Context, subject string, after uint64, each func(Message) error) error {
-	tries := 0
+	tries, exact := 0, after == 0 // after may be a sequence between two messages
 	return p.sessions(ctx, func(ctx context.Context) error {
 		if after > 0 {
 			last, err := p.Confirm(ctx, subject)
@@ -42,12 +42,12 @@ func (p *place) follow(ctx context.Context, subject string, after uint64, each f
 			switch before, known := m.after(); {
 			case m.Sequence <= after:
 				return nil
-			case !known || before != after:
+			case !known || before > after || exact && before < after:
 				err = fmt.Errorf("%w: on %s, the sequence %d follows %d, and this copy ends with %d",
 					ErrGap, subject, m.Sequence, before, after)
 			default:
 				if err = each(m); err == nil {
-					after, tries = m.Sequence, 0
+					after, tries, exact = m.Sequence, 0, true
 					return nil
 				}
 			}
