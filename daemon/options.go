@@ -101,6 +101,10 @@ type Options struct {
 	// OpenStore opens another engine in a directory. Nil means Pebble.
 	OpenStore func(dir string) (store.Store, error)
 
+	// Fenced means that what the store shows can be lost until its barrier is reached: every answer waits for one. It is
+	// for a store that others have a copy of; see [kernel.Options].
+	Fenced bool
+
 	// StoreOpened is called once, when the store has been opened. May be nil.
 	StoreOpened func()
 }

@@ -29,6 +29,13 @@ func (s *Server) blob(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f, err := s.openBlob(r, hash)
+	if lost := s.k.AwaitFence(r.Context()); lost != nil {
+		if err == nil {
+			_ = f.Close()
+		}
+		refuseCall(w, lost)
+		return
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		refuse(w, refusal{404, "no_such_blob", "No blob of this name exists for this caller; it may have been removed because nothing refers to it"})
 		return
