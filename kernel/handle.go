@@ -19,6 +19,7 @@ func (k *Kernel) Handle(ctx context.Context, m message.Message, emit Emit) {
 	if err := m.Validate(); err != nil {
 		if m.Kind != message.KindError {
 			k.Refuse(&m, emit, o, err)
+			o.finish(k)
 		}
 		return
 	}
@@ -29,8 +30,8 @@ func (k *Kernel) Handle(ctx context.Context, m message.Message, emit Emit) {
 	if c := k.admit(ctx, &m, emit, o, senderOf(o, &m), parent{}); c != nil {
 		o.call = c
 		c.RunWithin()
-		o.finish(k)
 	}
+	o.finish(k)
 }
 
 // HandleHere is Handle on the goroutine of the caller, for a valid request that came over a connection of
@@ -55,8 +56,8 @@ func (k *Kernel) HandleHere(ctx context.Context, m message.Message, emit Emit, l
 			o.finish(k)
 		})
 		returned = true
-		o.finish(k)
 	}
+	o.finish(k)
 	k.connections.alone(o.failed)
 }
 
