@@ -126,7 +126,7 @@ func TestReadsWaitForWhatTheySaw(t *testing.T) {
 		readers[1].In <- kerneltest.Query("ping", "Test.Ping", `2`)
 		inProcess := ask(k, kerneltest.Query("call", "Test.Get", `{}`))
 		testkit.Until(t, "the stateless call is answered", func() bool { return len(readers[1].Messages()) == 1 })
-		testkit.Until(t, "the reads are done", func() bool { return held.Barriers() == before+4 })
+		testkit.Until(t, "the reads are done", func() bool { return held.Barriers() == before+4 || len(readers[0].Messages()) > 0 })
 		if all := readers[0].SoFar(t); len(all) > 0 || len(inProcess) > 0 || len(writer.Messages()) > 0 {
 			t.Errorf("answers before the commit: %q", all)
 		}

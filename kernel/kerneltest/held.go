@@ -50,3 +50,10 @@ func (h *Held) Depose() {
 	})
 	_ = h.Sync() // the error is ErrDeposed
 }
+
+// Restore ends what Depose has begun.
+func (h *Held) Restore() {
+	h.Fail(nil)
+	h.deposed.Store(false)
+	_ = h.Sync() // nothing fails
+}
