@@ -174,6 +174,9 @@ func newState(home Home, o *Options, socket string) (*state, error) {
 	if s.blobs, err = blobs.New(filepath.Join(home.State(), "blobs")); err != nil {
 		return nil, err
 	}
+	if o.Depot != nil {
+		s.blobs.SetDepot(o.Depot)
+	}
 	open := o.OpenStore
 	if open == nil {
 		settings := o.Pebble

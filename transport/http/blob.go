@@ -11,6 +11,7 @@ import (
 
 	"kernos/kernel"
 	"kernos/message"
+	"kernos/store"
 	"kernos/store/blobs"
 )
 
@@ -38,6 +39,11 @@ func (s *Server) blob(w http.ResponseWriter, r *http.Request) {
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		refuse(w, refusal{404, "no_such_blob", "No blob of this name exists for this caller; it may have been removed because nothing refers to it"})
+		return
+	}
+	if e, ok := errors.AsType[*store.Error](err); ok {
+		s.opts.Log.Warn("a blob can't be read at the moment", "blob", id, "error", err)
+		refuseCall(w, e)
 		return
 	}
 	if err != nil {
