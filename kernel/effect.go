@@ -126,10 +126,11 @@ func (c *Call) decide(commit *store.Commit, err error) *store.Commit {
 	}
 	instead.Revision = commit.Revision
 	commit.Then(func(lost error) { // the engine's goroutine must not wait
-		if err == nil {
-			err = lost
+		if err != nil {
+			go resolve(err, lost)
+		} else {
+			go resolve(lost, lost)
 		}
-		go resolve(err, lost)
 	})
 	return instead
 }

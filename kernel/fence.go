@@ -25,15 +25,17 @@ func (k *Kernel) fence(commit *store.Commit) *store.Commit {
 	if k.opts.Fence == nil {
 		return commit
 	}
-	if commit == nil {
-		return k.opts.Fence()
-	}
-	decided, err := commit.Resolved()
-	if err != nil {
-		return commit
-	}
 	fence := k.opts.Fence()
-	if decided {
+	if fence == store.Committed(0) {
+		return commit // nothing is pending
+	}
+	if commit == nil {
+		return fence
+	}
+	switch decided, err := commit.Resolved(); {
+	case err != nil:
+		return commit
+	case decided:
 		return fence
 	}
 	both := store.NewCommit(max(commit.Revision, fence.Revision))
