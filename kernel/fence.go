@@ -8,7 +8,11 @@ import (
 )
 
 // In a cluster, a change is visible before a majority of the servers has it, so what a call reads may still be lost.
-// No answer shows such a thing: what leaves the kernel waits for [Options.Fence]. These are the ways out:
+// What leaves the kernel waits for [Options.Fence]:
+//
+//	O3  nothing leaves the kernel that shows what can still be lost
+//
+// These are the ways out:
 //
 //   - An outcome and an event, which an item of a watch is too: settle and post in answer.go. The outcome of a call that
 //     has changed something waits for that commit alone, which is decided after everything that the call has read. The
@@ -17,7 +21,9 @@ import (
 //   - What a call does outside of the kernel: [Reaching] waits, and so does a request to a program that serves a syscall.
 //   - What a wire reads without a call, such as a blob or a list of syscalls: it calls [Kernel.AwaitFence].
 //
-// A nested call, and a call that is a part of some work, answer within the kernel: what shows their answers waits.
+// A nested call, and a call that is a part of some work, answer within the kernel: what shows their answers waits. These
+// wait for nothing, since they show no state: a notice that something may have changed, whose receiver asks; an error
+// that a deadline has caused; health checks and metrics; and a refusal of a token, which changes when that is decided.
 
 // fence returns the commit that an answer waits for which leaves the kernel now, given the commit that the answer waits
 // for anyway, or nil.

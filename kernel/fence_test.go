@@ -107,7 +107,7 @@ func pendingSet(t *testing.T, k *kernel.Kernel, held *kerneltest.Held) *kernelte
 	return w
 }
 
-// What another connection has changed and may still lose isn't shown: a read of it is answered with the commit, and with 503
+// O3: what another connection has changed and may still lose isn't shown: a read of it is answered with the commit, and with 503
 // if that fails.
 func TestReadsWaitForWhatTheySaw(t *testing.T) {
 	for _, lost := range []bool{false, true} {

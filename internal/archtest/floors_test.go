@@ -32,7 +32,7 @@ var floors = [...][]step{
 	1: {{"message", "schema", "store"}},
 	2: {{"message/*", "store/*"}},
 	3: {{"kernel/idempotency", "kernel/principal"}, {"kernel"}, {"kernel/connection"}, {"kernel/kerneltest"}},
-	4: {{"journal/words"}, {"journal", "work"}},
+	4: {{"journal/words", "cluster"}, {"journal", "work"}},
 	5: {
 		{
 			"capability/mcphost/client", "capability/memory/namespace", "capability/model/cassette", "capability/model/conversation",
