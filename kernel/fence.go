@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"context"
+	"slices"
 
 	"kernos/message"
 	"kernos/store"
@@ -18,7 +19,8 @@ import (
 //     has changed something waits for that commit alone, which is decided after everything that the call has read. The
 //     answer to a call whose definition is [Behavior.Stateless] waits for nothing.
 //   - A refusal: admit.go.
-//   - What a call does outside of the kernel: [Reaching] waits, and so does a request to a program that serves a syscall.
+//   - What a call does outside of the kernel: [Reaching] waits; a call whose definition names such a reach waits before it
+//     runs; and a request to a program that serves a syscall waits.
 //   - What a wire reads without a call, such as a blob or a list of syscalls: it calls [Kernel.AwaitFence].
 //
 // A nested call, and a call that is a part of some work, answer within the kernel: what shows their answers waits. These
@@ -87,4 +89,15 @@ func (c *Call) post(event message.Message) {
 		}
 	}
 	c.origin.Post(c.send, event, commit)
+}
+
+// outside reports whether what a call does there can't be taken back.
+func outside(r Reach) bool { return r == ToNetwork || r == ToFile || r == ToProgram }
+
+// awaitReaches is [Kernel.AwaitFence] for a call whose definition names what is outside.
+func (c *Call) awaitReaches() error {
+	if c.k.opts.Fence == nil || !slices.ContainsFunc(c.syscall.Reaches, outside) {
+		return nil
+	}
+	return c.k.AwaitFence(c)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"kernos/internal/testkit"
@@ -16,9 +17,15 @@ import (
 	"kernos/store"
 )
 
+// undecided is a store that holds changes back, and counts what the calls of a test have done outside.
+type undecided struct {
+	*kerneltest.Held
+	out atomic.Int64
+}
+
 // shared returns a kernel whose store holds changes back, with syscalls that read and change one key.
-func shared(t testing.TB) (*kernel.Kernel, *kerneltest.Held) {
-	held := kerneltest.NewHeld()
+func shared(t testing.TB) (*kernel.Kernel, *undecided) {
+	held := &undecided{Held: kerneltest.NewHeld()}
 	key := []byte("key")
 	define := func(kind message.Kind, t message.Type, b kernel.Behavior, emits ...kernel.EventDefinition) kernel.Definition {
 		return kernel.Definition{Type: t, Kind: kind, Summary: "A syscall of a test.", Input: schema.Any, Output: schema.Any, Emits: emits, Behavior: b}
@@ -30,16 +37,6 @@ func shared(t testing.TB) (*kernel.Kernel, *kerneltest.Held) {
 			return
 		}
 		emit(m.Reply(e.Value))
-	}
-	reach := func(reach kernel.Reach, reached *[]string) kernel.Handler {
-		return func(ctx context.Context, m message.Message, emit kernel.Emit) {
-			if err := kernel.Reaching(ctx, reach, "there"); err != nil {
-				kernel.Fail(ctx, m, emit, err)
-				return
-			}
-			*reached = append(*reached, string(m.Metadata.ID))
-			emit(m.Reply(nil))
-		}
 	}
 	k := kerneltest.New(t, held.Options(),
 		define(message.KindCommand, "Test.Set", kernel.Behavior{}).BindHandler(func(ctx context.Context, m message.Message, emit kernel.Emit) {
@@ -63,7 +60,19 @@ func shared(t testing.TB) (*kernel.Kernel, *kerneltest.Held) {
 		define(message.KindQuery, "Test.Ping", kernel.Behavior{Stateless: true}).BindHandler(func(_ context.Context, m message.Message, emit kernel.Emit) {
 			emit(m.Reply(m.Data))
 		}),
-		define(message.KindCommand, "Test.Outside", kernel.Behavior{Effect: kernel.External}).BindHandler(reach(kernel.ToNetwork, new([]string))),
+		define(message.KindCommand, "Test.Outside", kernel.Behavior{Effect: kernel.External}).BindHandler(func(ctx context.Context, m message.Message, emit kernel.Emit) {
+			if err := kernel.Reaching(ctx, kernel.ToNetwork, "there"); err != nil {
+				kernel.Fail(ctx, m, emit, err)
+				return
+			}
+			held.out.Add(1)
+			emit(m.Reply(nil))
+		}),
+		define(message.KindCommand, "Test.Declared", kernel.Behavior{Effect: kernel.External, Reaches: []kernel.Reach{kernel.ToProgram}}).
+			BindHandler(func(_ context.Context, m message.Message, emit kernel.Emit) {
+				held.out.Add(1)
+				emit(m.Reply(nil))
+			}),
 		define(message.KindQuery, "Test.Watch", kernel.Behavior{Runs: kernel.Endless}, kernel.EventDefinition{Type: "Test.Changed", Summary: "The value has changed."}).
 			BindHandler(func(ctx context.Context, m message.Message, emit kernel.Emit) {
 				w := held.Watch(key)
@@ -95,7 +104,7 @@ func ask(k *kernel.Kernel, m message.Message) <-chan message.Message {
 }
 
 // pendingSet changes the value on a connection of its own, and returns when readers see the change, which is held back.
-func pendingSet(t *testing.T, k *kernel.Kernel, held *kerneltest.Held) *kerneltest.Wire {
+func pendingSet(t *testing.T, k *kernel.Kernel, held *undecided) *kerneltest.Wire {
 	t.Helper()
 	held.Manual()
 	w := kerneltest.Connect(k)
@@ -166,8 +175,10 @@ func TestReadsOfADeposedNode(t *testing.T) {
 			t.Errorf("%s failed with %d %s", name, code, text)
 		}
 	}
-	if code, _ := kerneltest.Failure(t, k, kerneltest.Command("1", "Test.Outside", `{}`)); code != 503 {
-		t.Errorf("what reaches the network failed with %d", code)
+	for _, name := range []message.Type{"Test.Outside", "Test.Declared"} {
+		if code, _ := kerneltest.Failure(t, k, kerneltest.Command("1", name, `{}`)); code != 503 || held.out.Load() > 0 {
+			t.Errorf("%s failed with %d, and has acted %d times", name, code, held.out.Load())
+		}
 	}
 	if a := kerneltest.Answer(t, k, kerneltest.Query("1", "Test.Ping", `1`)); a.Kind != message.KindReply {
 		t.Error("what reads nothing failed")
@@ -189,16 +200,18 @@ func TestReachesWait(t *testing.T) {
 	k, held := shared(t)
 	writer := pendingSet(t, k, held)
 	before := held.Barriers()
-	answer := ask(k, kerneltest.Command("out", "Test.Outside", `{}`))
-	testkit.Until(t, "the call reaches out", func() bool { return held.Barriers() > before })
-	if len(answer) > 0 {
-		t.Error("it was answered before the commit")
+	answers := []<-chan message.Message{ask(k, kerneltest.Command("out", "Test.Outside", `{}`)), ask(k, kerneltest.Command("declared", "Test.Declared", `{}`))}
+	testkit.Until(t, "the calls reach out", func() bool { return held.Barriers() >= before+2 || held.out.Load() > 0 })
+	if held.out.Load() > 0 {
+		t.Error("they have acted before the commit")
 	}
 	if err := held.Sync(); err != nil {
 		t.Fatal(err)
 	}
-	if a := <-answer; a.Kind != message.KindReply {
-		t.Errorf("it failed: %s", a.Data)
+	for _, answer := range answers {
+		if a := <-answer; a.Kind != message.KindReply {
+			t.Errorf("it failed: %s", a.Data)
+		}
 	}
 	if err := writer.End(); err != nil {
 		t.Error(err)
@@ -249,7 +262,7 @@ func TestEventsWait(t *testing.T) {
 			t.Errorf("after a loss, in process there were %s", got)
 		}
 		if lost {
-			kernelStop(t, k, watcher, held)
+			kernelStop(t, k, watcher)
 		} else if err := watcher.End(); err != nil {
 			t.Error(err)
 		}
@@ -265,7 +278,7 @@ func TestEventsWait(t *testing.T) {
 }
 
 // kernelStop ends a watch whose next event can't be shown.
-func kernelStop(t *testing.T, k *kernel.Kernel, watcher *kerneltest.Wire, held *kerneltest.Held) {
+func kernelStop(t *testing.T, k *kernel.Kernel, watcher *kerneltest.Wire) {
 	t.Helper()
 	k.Stop()
 	if err := watcher.End(); err != nil {

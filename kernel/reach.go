@@ -57,7 +57,7 @@ func Reaching(ctx context.Context, r Reach, target string) error {
 		}
 		return message.Errorf(403, "%s can't be reached here: only a call reaches things outside of the kernel", Reached{r, message.Clip(target, 200)})
 	}
-	if r == ToNetwork || r == ToFile || r == ToProgram { // what a call does outside can't be taken back
+	if outside(r) { // what a call does there can't be taken back
 		if err := c.k.AwaitFence(ctx); err != nil {
 			return err
 		}
