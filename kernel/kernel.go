@@ -66,8 +66,7 @@ type Options struct {
 
 	// Fence is for a store whose changes are visible before they are sure to last: it returns a commit that is decided
 	// when everything applied so far is, as [store.Store] has it in Barrier, and every answer waits for one: see fence.go.
-	// It must not block. Commits are decided in order, and a fence that fails after it was given out is the last: all
-	// later ones fail. Nil means that answers wait for the changes of their own calls only.
+	// It must not block. Nil means that answers wait for the changes of their own calls only.
 	Fence func() *store.Commit
 
 	// Recorder keeps every message that passes. Nil means that none are kept.
