@@ -42,7 +42,9 @@ func startTrio(binary string) (_ *trio, err error) {
 		}
 	}()
 	secret := filepath.Join(t.dir, "secret")
-	if out, err := exec.Command(binary, "cluster", "init", "--cluster-secret", secret).CombinedOutput(); err != nil {
+	initialize := exec.Command(binary, "cluster", "init", "--cluster-secret", secret)
+	initialize.Env = append(os.Environ(), "KERNOS_HOME="+t.home(0), "XDG_RUNTIME_DIR="+t.dir)
+	if out, err := initialize.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("kernos cluster init: %w: %s", err, out)
 	}
 	peers, err := freeAddresses(clusterNodes)

@@ -10,7 +10,10 @@ import (
 
 	"kernos/store"
 	"kernos/store/blobs"
+	"kernos/store/replicated/jetstream"
 )
+
+var _ Objects = (*jetstream.Objects)(nil)
 
 // objectMap is an object store in memory.
 type objectMap map[string][]byte
