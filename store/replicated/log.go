@@ -13,8 +13,10 @@ import (
 type Log interface {
 	// Append adds an entry after the one with the sequence after, which is 0 for the first entry, and returns the
 	// entry's sequence. If it isn't known whether the servers took the entry, Append finds out before it does
-	// anything else: the error is [ErrDeposed] if another entry follows after, and that of ctx if ctx was done
-	// before the outcome was known.
+	// anything else: the error is [ErrDeposed] if another entry follows after, and the error of ctx if ctx was done
+	// before the outcome was known. Any other error means that the servers refuse the entry for now, for example because
+	// their disks are full: the caller tries again with the same entry. An entry may have the same epoch and number as the
+	// one before it, and no groups (see Entry), so an entry that is found is the appended one only if it is after after.
 	Append(ctx context.Context, after uint64, e Entry) (sequence uint64, err error)
 
 	// Last returns the last entry without its groups. An empty log has one with the sequence 0.
@@ -26,7 +28,9 @@ type Log interface {
 	Follow(ctx context.Context, after uint64, each func(Entry) error) error
 }
 
-// An Entry of a log is a number of groups of batches, or the beginning of an epoch, which has no groups.
+// An Entry of a log is a number of groups of batches. An entry without groups is the beginning of its epoch or, later in
+// the epoch, a mark, at which copies are compared. Groups are counted from 1, and an entry's first one follows the
+// last one before it, whatever the epochs.
 type Entry struct {
 	Sequence uint64   // the place in the log; sequences grow, and may leave numbers out
 	Epoch    uint64   // counts the owners
@@ -34,7 +38,7 @@ type Entry struct {
 	Groups   [][]byte // changes in the form of the engine
 }
 
-// Begins reports whether the entry is the beginning of an epoch.
+// Begins reports whether the entry is the beginning of an epoch, or a mark.
 func (e *Entry) Begins() bool { return len(e.Groups) == 0 }
 
 // Next returns the number of the first group after the entry.
