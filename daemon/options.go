@@ -103,6 +103,12 @@ type Options struct {
 
 	// StoreOpened is called once, when the store has been opened. May be nil.
 	StoreOpened func()
+
+	// Cluster makes the daemon a node of a cluster; see [OpenMember]. Nil means that there is no cluster.
+	Cluster *Cluster
+
+	doors *doors      // in place of listeners of the daemon's own; nil unless a member opens the daemon
+	node  clusterNode // that of the member
 }
 
 // Retention sets how much is kept of what happened.
