@@ -14,7 +14,7 @@ const (
 	retries  = 32 // of a renewal that failed, per lease, plus the time that each takes
 	reads    = 8  // of the record by a candidate, per lease
 	margins  = 10 // the owner counts this part of the lease as over
-	turns    = 10 // candidates try one after the other, a part of the lease apart
+	turns    = 10 // candidates try one after the other, this part of the lease apart
 	signs    = 2  // of life that a node gives, per lease
 )
 

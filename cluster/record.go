@@ -131,7 +131,7 @@ func (c *claim) settle(ctx context.Context) (settled bool, err error) {
 		return false, err
 	case sequence > c.after && found.same(&c.record):
 		c.accepted(sequence, found.Renewal)
-		return found.Renewal == c.record.Renewal, nil
+		return found == c.record, nil
 	case sequence > c.after, sure && found.Epoch >= c.record.Epoch && !found.same(&c.record):
 		return false, errTaken
 	case sequence < c.after && !sure:

@@ -10,6 +10,7 @@ type sight struct {
 	read     time.Duration // when the record was read last
 	steady   time.Duration // since when reads have succeeded one soon after the other
 	known    bool          // it was read at least once
+	stale    int           // reads since then that returned an earlier record
 }
 
 // see notes a record that was read before now, and reports whether it is another one than before. One from before that
@@ -19,8 +20,10 @@ func (s *sight) see(sequence uint64, r record, now, lease time.Duration, sure bo
 		s.steady = now
 	}
 	if s.known && sequence < s.sequence && !sure {
+		s.stale++
 		return false
 	}
+	s.stale = 0
 	s.read = now
 	if s.known && sequence == s.sequence {
 		return false
