@@ -21,6 +21,14 @@
 // L1 rests on the clocks of two machines to run equally fast, within the margin, for the length of a lease. L3 rests on no
 // clock: the stream refuses what doesn't follow its last message. So if clocks fail, a read may be out of date, and
 // nothing is lost.
+//
+// # Goroutines
+//
+// [Node.Run] starts, and waits for, one that ends it if it has to end, one that adds the node to the list of members, one
+// that gives signs of life, one for each request of another node while it is answered, and, one or the other: one that
+// follows, or one that runs the kernel, one that renews the lease, and one that waits for the store to be lost. They end
+// with Run's ctx, or with what they work for. A successor is looked for, and copies are compared, on one goroutine for
+// each node, which ends with its answer or when the node is away.
 package cluster
 
 import (

@@ -19,8 +19,9 @@ import (
 // A fakeServer stands for all servers of a cluster: messages with conditions, subjects without, and a log, for synctest.
 type fakeServer struct {
 	mu       sync.Mutex
-	random   *rand.Rand // nil: no faults
-	down     bool       // answers nothing
+	random   *rand.Rand    // nil: no faults
+	late     time.Duration // what messages take in addition
+	down     bool          // answers nothing
 	sequence uint64
 	last     map[string][]jetstream.Message // the newest two of each subject
 	subs     map[string][]*fakeSub
@@ -48,7 +49,7 @@ func (s *fakeServer) chance(n int) bool { return s.random != nil && s.random.Int
 func (s *fakeServer) delay() time.Duration {
 	switch {
 	case s.random == nil:
-		return time.Millisecond
+		return time.Millisecond + s.late
 	case s.chance(20):
 		return time.Duration(s.random.Int64N(int64(4 * time.Second)))
 	}
@@ -59,12 +60,14 @@ func (s *fakeServer) delay() time.Duration {
 type fakeLink struct {
 	*fakeServer
 	node   string
-	rate   float64 // of the node's clock
+	rate   float64       // of the node's clock
 	paused chan struct{} // closed when it runs again; nil if it runs
 	cut    bool
 }
 
-func (s *fakeServer) link(node string) *fakeLink { return &fakeLink{fakeServer: s, node: node, rate: 1} }
+func (s *fakeServer) link(node string) *fakeLink {
+	return &fakeLink{fakeServer: s, node: node, rate: 1}
+}
 
 // clock returns a clock that runs faster or slower than others.
 func (l *fakeLink) clock() clock {

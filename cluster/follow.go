@@ -9,23 +9,24 @@ import (
 	"kernos/store/replicated"
 )
 
-// follow follows the owner until this node has taken over, which it returns the claim of.
-func (n *Node) follow(ctx context.Context) (*claim, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+// follow follows the owner until this node has taken over, and returns its claim, and what ends following.
+func (n *Node) follow(ctx context.Context) (c *claim, unfollow func() error, err error) {
 	following := make(chan error, 1)
-	begin := func() { n.work.Go(func() { following <- n.copy.Follow(ctx) }) }
+	behind, cancel := context.WithCancel(ctx)
+	begin := func() { n.work.Go(func() { following <- n.copy.Follow(behind) }) }
 	begin()
-	end := func() error { // the copy can be owned afterwards
+	end := func() error {
 		cancel()
 		if following == nil {
 			return nil
 		}
-		err := <-following
-		following = nil
-		return err
+		return <-following
 	}
-	defer end()
+	defer func() {
+		if c == nil {
+			end()
+		}
+	}()
 	var again <-chan time.Time // when following is tried again
 	for {
 		wait := n.options.Lease / reads
@@ -33,11 +34,7 @@ func (n *Node) follow(ctx context.Context) (*claim, error) {
 			claim, at := n.turn()
 			if claim != nil {
 				if n.take(ctx, claim) {
-					if err := end(); errors.Is(err, replicated.ErrDiverged) {
-						n.release(claim, "")
-						return nil, err
-					}
-					return claim, nil
+					return claim, end, nil
 				}
 				continue
 			}
@@ -50,7 +47,7 @@ func (n *Node) follow(ctx context.Context) (*claim, error) {
 		case err := <-following:
 			if errors.Is(err, replicated.ErrDiverged) {
 				following = nil
-				return nil, err
+				return nil, nil, err
 			}
 			if ctx.Err() == nil {
 				n.log.Warn("this node can't follow the owner", "error", err)
@@ -63,10 +60,10 @@ func (n *Node) follow(ctx context.Context) (*claim, error) {
 			begin()
 		case <-n.stopping:
 			timer.Stop()
-			return nil, errStop
+			return nil, nil, errStop
 		case <-ctx.Done():
 			timer.Stop()
-			return nil, ctx.Err()
+			return nil, nil, ctx.Err()
 		}
 		timer.Stop()
 	}
@@ -102,6 +99,9 @@ func (n *Node) turn() (*claim, time.Duration) {
 		if keys {
 			at += keyless * length
 		}
+	}
+	if n.goal > n.copy.Position().Accepted+farBehind && now < at+catchUp {
+		return nil, length / reads // it can follow without owning, and a node that is level may come back
 	}
 	if at = max(at, n.retry); now < at {
 		return nil, at - now
@@ -150,6 +150,9 @@ func (n *Node) attempt(ctx context.Context, c *claim) error {
 	defer cancel()
 	return c.attempt(ctx)
 }
+
+// catchUp is how long a node that lacks much of the log waits until it has it, once nobody owns.
+const catchUp = time.Minute
 
 // keyless is how many leases a node waits that lacks a key of a candidate that is here. It gives signs of life, so it can
 // take over, unless its way to the stream is cut.

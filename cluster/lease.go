@@ -24,14 +24,9 @@ const missed = 3
 // errLapsed is the answer while the owner can't renew its lease.
 var errLapsed = &store.Error{Code: 503, Text: "This node can't confirm with the cluster's servers that it still owns this kernel; try again"}
 
-// A clock is the time since some moment. It never jumps, and nothing sets it.
+// A clock is the time since some moment. Nothing sets it, and it runs while the process is stopped, and while the machine
+// sleeps if the system can tell.
 type clock func() time.Duration
-
-// monotonic returns a clock that begins now.
-func monotonic() clock {
-	begin := time.Now()
-	return func() time.Duration { return time.Since(begin) }
-}
 
 // A lease is the right of one epoch's owner to answer. Once it was ended, it stays so.
 type lease struct {

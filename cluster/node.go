@@ -13,6 +13,7 @@ import (
 
 	"kernos/store"
 	"kernos/store/replicated"
+	"kernos/store/replicated/jetstream"
 )
 
 // state is what this package needs of a copy.
@@ -67,9 +68,11 @@ type Node struct {
 	seen     sight
 	changed  chan struct{} // closed when another node owns
 	owning   bool          // this node owns, or is about to
+	gone     bool          // it has said goodbye
 	store    owned         // while the kernel runs
 	epoch    uint64        // the largest that this node has tried to own
 	behind   uint64        // than the owner
+	goal     uint64        // the largest number of a group that an owner had
 	unable   string        // why this node can't take over
 	retry    time.Duration // when it tries again, by the clock
 	pause    time.Duration // before that
@@ -86,12 +89,17 @@ func Open(o Options) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.prefix = strings.ToLower(o.Stream.Name()) + "-nodes."
-	n.owner, n.nodes = o.Stream.Subject("owner"), o.Stream.Subject("nodes")
+	n.on(o.Stream)
 	if o.Servers == nil {
 		n.options.Servers = o.Stream.Conn().Servers
 	}
 	return n, nil
+}
+
+// on has the node use the subjects of a stream. What the stream needn't keep has subjects outside of it.
+func (n *Node) on(s *jetstream.Stream) {
+	n.prefix = strings.ToLower(s.Name()) + "-nodes."
+	n.owner, n.nodes = s.Subject("owner"), s.Subject("nodes")
 }
 
 // open returns a node on what it needs.
@@ -137,9 +145,9 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	n.work.Go(func() { n.enroll(ctx) })
 	n.work.Go(func() { n.announces(ctx) })
 	for {
-		claim, err := n.follow(ctx)
+		claim, unfollow, err := n.follow(ctx)
 		if claim != nil {
-			err = n.own(ctx, claim)
+			err = n.own(ctx, claim, unfollow)
 		}
 		switch {
 		case errors.Is(err, errStop):
@@ -194,9 +202,10 @@ func (n *Node) tell() {
 
 // goodbye tells the other nodes that this one stops.
 func (n *Node) goodbye() {
-	s := n.sign()
-	s.Role = Away
-	n.say(s)
+	n.mu.Lock()
+	n.gone = true
+	n.mu.Unlock()
+	n.announce()
 }
 
 // fail ends Run with an error.

@@ -22,13 +22,14 @@ type fakeNode struct {
 	link   *fakeLink
 	copy   *fakeCopy
 	vanish context.CancelFunc // ends Run without a goodbye
+	done   chan struct{}      // closed when Run has ended
 	err    error              // of Run, once it has ended
 }
 
 // start starts a node whose kernel appends to the log every 20 ms.
 func start(t *testing.T, s *fakeServer, name string, with func(*Options, *fakeNode)) *fakeNode {
 	t.Helper()
-	f := &fakeNode{link: s.link(name)}
+	f := &fakeNode{link: s.link(name), done: make(chan struct{})}
 	f.copy = &fakeCopy{fakeLink: f.link}
 	o := Options{Name: name, Own: func(ctx context.Context, st store.Store) error {
 		for sleep(ctx, 20*time.Millisecond) {
@@ -48,8 +49,13 @@ func start(t *testing.T, s *fakeServer, name string, with func(*Options, *fakeNo
 		cancel()
 		f.link.resume()
 	}
-	go func() { f.err = f.Run(ctx) }()
+	go f.run(ctx)
 	return f
+}
+
+func (f *fakeNode) run(ctx context.Context) {
+	defer close(f.done)
+	f.err = f.Run(ctx)
 }
 
 // ownerOf waits until a node owns whose kernel runs.
@@ -92,7 +98,7 @@ func end(nodes ...*fakeNode) {
 		n.vanish()
 	}
 	for _, n := range nodes {
-		<-n.ended
+		<-n.done
 	}
 }
 
@@ -143,14 +149,14 @@ func TestARenewalCountsFromBeforeItWasPublished(t *testing.T) {
 		}
 		time.Sleep(500 * time.Millisecond)
 		begin := l.now()
-		s.random = rand.New(slowSource{}) // it arrives after 4 s or so
+		s.late = 4 * time.Second
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		if err := c.attempt(ctx); !errors.Is(err, errUnsettled) {
 			t.Fatal(err)
 		}
 		cancel()
 		time.Sleep(10 * time.Second)
-		s.random = nil
+		s.late = 0
 		if err := c.attempt(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -159,11 +165,6 @@ func TestARenewalCountsFromBeforeItWasPublished(t *testing.T) {
 		}
 	})
 }
-
-// A slowSource makes all that can be late late.
-type slowSource struct{}
-
-func (slowSource) Uint64() uint64 { return 0 }
 
 func TestACandidateWaitsForAWholeLeaseAfterItReceivedTheLastRenewal(t *testing.T) {
 	const l = 2 * time.Second
@@ -299,13 +300,17 @@ func TestStopHandsOver(t *testing.T) {
 		nodes, owner := three(t, s)
 		left := others(nodes, owner)
 		begin := time.Now()
-		if err := owner.Stop(t.Context()); err != nil || owner.err != nil {
-			t.Fatal(err, owner.err)
+		if err := owner.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if <-owner.done; owner.err != nil {
+			t.Error(owner.err)
 		}
 		next := ownerOf(t, left...)
 		if took := time.Since(begin); took > time.Second {
 			t.Errorf("the hand-over took %v", took)
 		}
+		time.Sleep(10 * time.Millisecond) // the goodbye is on its way
 		if st := next.Status(); st.Nodes[slices.Index(nodes, owner)].State != Away {
 			t.Errorf("the node that stopped isn't away: %+v", st)
 		}
@@ -348,7 +353,7 @@ func TestMove(t *testing.T) {
 			t.Errorf("moving to a node that doesn't exist: %v", err)
 		}
 		left[0].vanish()
-		<-left[0].ended
+		<-left[0].done
 		time.Sleep(4 * time.Second)
 		if err := left[1].Move(t.Context(), left[0].options.Name); err == nil || !strings.Contains(err.Error(), "isn't there") {
 			t.Errorf("moving to a node that is away: %v", err)
@@ -406,9 +411,8 @@ func TestANodeThatLacksAKeyTakesOverOnlyIfNoOtherCan(t *testing.T) {
 			t.Errorf("the status is %+v", st)
 		}
 		end(a)
-		ownerOf(t, b, c)
-		if m, _ := b.Owner(); m.Name != "c" {
-			t.Errorf("the owner is %+v", m)
+		if owner := ownerOf(t, b, c); owner != c {
+			t.Errorf("the owner is %s", owner.options.Name)
 		}
 		end(c)
 		ownerOf(t, b)
@@ -425,8 +429,7 @@ func TestACopyThatDivergedEndsTheNode(t *testing.T) {
 		bad.copy.mu.Lock()
 		bad.copy.broken = lost
 		bad.copy.mu.Unlock()
-		<-bad.ended
-		synctest.Wait()
+		<-bad.done
 		if !errors.Is(bad.err, replicated.ErrDiverged) {
 			t.Errorf("the node ended with %v", bad.err)
 		}
@@ -458,8 +461,7 @@ func TestAKernelThatWasToldToStopEndsTheNode(t *testing.T) {
 		a := start(t, s, "a", func(o *Options, _ *fakeNode) {
 			o.Own = func(ctx context.Context, _ store.Store) error { sleep(ctx, time.Second); return nil }
 		})
-		<-a.ended
-		synctest.Wait()
+		<-a.done
 		if a.err != nil {
 			t.Error(a.err)
 		}
@@ -472,8 +474,7 @@ func TestTwoNodesOfOneName(t *testing.T) {
 		a := start(t, s, "a", nil)
 		time.Sleep(time.Second)
 		second := start(t, s, "a", nil)
-		<-second.ended
-		synctest.Wait()
+		<-second.done
 		if second.err == nil || !strings.Contains(second.err.Error(), "has the name a") {
 			t.Errorf("the second node ended with %v", second.err)
 		}
@@ -587,7 +588,8 @@ func schedule(t *testing.T, seed uint64) {
 			end(n)
 			nodes[i] = launch(n.options.Name)
 		case 3:
-			go func() { _ = n.Move(t.Context(), names[random.IntN(len(names))]) }()
+			to := names[random.IntN(len(names))]
+			go func() { _ = n.Move(t.Context(), to) }()
 		case 4:
 			s.mu.Lock()
 			s.down = !s.down

@@ -10,13 +10,13 @@ import (
 )
 
 // own runs the kernel of an owner until another node owns, or the kernel has ended for another reason. Then the copy can
-// follow again.
-func (n *Node) own(ctx context.Context, c *claim) error {
+// follow again. Unfollow ends following, which can take longer than the lease, so the lease is renewed meanwhile.
+func (n *Node) own(ctx context.Context, c *claim, unfollow func() error) error {
 	running, stopKernel := context.WithCancelCause(ctx)
 	defer stopKernel(nil)
 	defer n.disown(c)
 	kernel, lost := make(chan error, 1), make(chan struct{})
-	n.work.Go(func() { kernel <- n.run(running, c, lost) })
+	n.work.Go(func() { kernel <- n.run(running, c, unfollow, lost) })
 
 	quit, taken := make(chan struct{}), make(chan struct{})
 	n.work.Go(func() { n.renew(ctx, c, quit, lost, taken) })
@@ -106,8 +106,12 @@ func (n *Node) ran(closed bool, err error) {
 // errMoved is why a kernel closes whose origin moves to another node.
 var errMoved = errors.New("the kernel moves to another node")
 
-// run opens the store of the owner and runs the kernel on it. Lost is closed when the log has another owner's epoch.
-func (n *Node) run(ctx context.Context, c *claim, lost chan<- struct{}) error {
+// run ends following, opens the store of the owner, and runs the kernel on it. Lost is closed when the log has another
+// owner's epoch.
+func (n *Node) run(ctx context.Context, c *claim, unfollow func() error, lost chan<- struct{}) error {
+	if err := unfollow(); errors.Is(err, replicated.ErrDiverged) {
+		return err
+	}
 	s, err := n.copy.Own(ctx, c.record.Epoch, c.lease)
 	if err != nil {
 		return fmt.Errorf("the epoch can't begin: %w", err)
@@ -142,7 +146,8 @@ func (n *Node) renew(ctx context.Context, c *claim, quit, lost <-chan struct{}, 
 		case <-timer.C:
 		case <-lost: // the record has another owner, too
 			lost, c.unsure = nil, true
-			timer.Stop()
+		case <-n.wake: // it may have
+			c.unsure = true
 		case <-quit:
 			timer.Stop()
 			return
@@ -150,13 +155,14 @@ func (n *Node) renew(ctx context.Context, c *claim, quit, lost <-chan struct{}, 
 			timer.Stop()
 			return
 		}
+		timer.Stop()
 		next = n.now() + n.options.Lease/renewals
 		switch err := n.attempt(ctx, c); {
 		case err == nil:
 			n.see(c.after, c.record, true)
 		case errors.Is(err, errTaken):
 			c.lease.end()
-			n.look()
+			n.read(ctx) // so that what comes here is passed on while the kernel closes
 			return
 		default:
 			n.log.Debug("the lease can't be renewed", "error", err)

@@ -106,9 +106,12 @@ func (n *Node) sign() sign {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.owning {
+	switch {
+	case n.gone:
+		s.Role = Away
+	case n.owning:
 		s.Role = Owner
-	} else {
+	default:
 		s.Behind = n.behind
 		if s.Running < n.retry {
 			s.Unable = n.unable
@@ -168,7 +171,7 @@ func (n *Node) heard(data []byte, _ func([]byte)) {
 	before := n.presence.peers[s.Name]
 	n.presence.peers[s.Name] = &peer{sign: s, heard: n.now(), ever: true}
 	if s.Role == Owner && s.Instance == n.seen.record.Instance {
-		n.behind = s.Number - min(s.Number, number)
+		n.behind, n.goal = s.Number-min(s.Number, number), s.Number
 	}
 	if s.Role != Away && (before == nil || !before.ever || before.Instance != s.Instance) {
 		n.work.Go(n.announce) // it wants to know who is here
