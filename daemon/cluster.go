@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/url"
 	"os"
@@ -16,8 +15,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"kernos/cluster"
-	"kernos/cluster/door"
-	"kernos/cluster/server"
+	natsserver "kernos/cluster/server"
+	"kernos/store"
 	"kernos/store/replicated"
 	"kernos/store/replicated/jetstream"
 )
@@ -66,7 +65,7 @@ func (c *Cluster) check() error {
 			return wrong("cluster-peers", "expected HOST:PORT, got %q", a)
 		}
 	}
-	if strings.ContainsFunc(c.Name, func(r rune) bool { return !named1(r) }) {
+	if strings.ContainsFunc(c.Name, func(r rune) bool { return !nameRune(r) }) {
 		return wrong("cluster-name", "the name of a node has letters, digits, hyphens and underscores, got %q", c.Name)
 	}
 	return nil
@@ -75,7 +74,7 @@ func (c *Cluster) check() error {
 // natsContext begins the name of a context of the nats command.
 const natsContext = "context:"
 
-func named1(r rune) bool {
+func nameRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_'
 }
 
@@ -87,7 +86,7 @@ func (c *Cluster) name() string {
 	host, err := os.Hostname()
 	host, _, _ = strings.Cut(host, ".")
 	name := strings.Map(func(r rune) rune {
-		if named1(r) {
+		if nameRune(r) {
 			return r
 		}
 		return '-'
@@ -143,6 +142,18 @@ func (c *Cluster) outward() string {
 	return found
 }
 
+// shownServers returns the servers, for people.
+func (c *Cluster) shownServers() []string {
+	shown := []string{}
+	for _, s := range c.Servers {
+		if u, err := url.Parse(s); err == nil {
+			s = u.Redacted()
+		}
+		shown = append(shown, s)
+	}
+	return append(shown, c.Peers...)
+}
+
 // replicas is how many servers keep the streams.
 func (c *Cluster) replicas() int {
 	if len(c.Servers) > 0 {
@@ -153,7 +164,7 @@ func (c *Cluster) replicas() int {
 
 // servers are the connections of a node to the servers of the cluster, and what is on them.
 type servers struct {
-	own    *server.Server // nil if the servers are outside
+	own    *natsserver.Server // nil if the servers are outside
 	conns  []*nats.Conn
 	stream *jetstream.Stream // for entries and objects
 	light  *jetstream.Stream // for records, on a connection of its own
@@ -179,7 +190,7 @@ func (m *Member) openServers(ctx context.Context) (s *servers, err error) {
 		return s, err
 	}
 	engine := m.opts.Pebble
-	engine.Log = m.log
+	engine.Log, engine.Address, engine.Watchers = m.log, m.lock.Path(), new(store.Watchers)
 	s.copy, err = replicated.Open(m.home.Store(), s.stream.Log(m.home.Origin), &replicated.Options{Engine: &engine, Log: m.log})
 	return s, err
 }
@@ -193,13 +204,13 @@ func (s *servers) connect(ctx context.Context, m *Member) (err error) {
 			return err
 		}
 	} else {
-		external := server.External{
+		external := natsserver.External{
 			Servers: c.Servers, Credentials: c.Credentials, CA: c.CA, Certificate: c.Certificate, Key: c.Key, Name: "kernos " + m.name, Log: m.log,
 		}
 		if name, is := strings.CutPrefix(c.Servers[0], natsContext); is {
 			external.Servers, external.Context = nil, name
 		}
-		connect = func() (*nats.Conn, error) { return server.Connect(ctx, external) }
+		connect = func() (*nats.Conn, error) { return natsserver.Connect(ctx, external) }
 	}
 	for range 2 {
 		conn, err := connect()
@@ -213,13 +224,13 @@ func (s *servers) connect(ctx context.Context, m *Member) (err error) {
 
 // start starts the server of NATS inside this process.
 func (s *servers) start(ctx context.Context, m *Member) (err error) {
-	o := server.Options{Name: m.name, Listen: m.cluster.Listen, Peers: m.cluster.Peers, Dir: m.home.servers(), Log: m.log}
+	o := natsserver.Options{Name: m.name, Listen: m.cluster.Listen, Peers: m.cluster.Peers, Dir: m.home.servers(), Log: m.log}
 	if m.cluster.Secret != "" {
-		if o.Secret, err = server.ReadSecret(m.cluster.Secret); err != nil {
+		if o.Secret, err = natsserver.ReadSecret(m.cluster.Secret); err != nil {
 			return &OptionError{"cluster-secret", err}
 		}
 	}
-	if s.own, err = server.Start(o); err != nil {
+	if s.own, err = natsserver.Start(o); err != nil {
 		return err
 	}
 	return s.own.Ready(ctx)
@@ -266,7 +277,7 @@ func (m *Member) openNode(ctx context.Context) (_ clusterNode, close func() erro
 	keeping.Go(func() { m.keepToken(m.ending, s.light) })
 	at := m.door.Info()
 	o := cluster.Options{
-		Name: m.name, Stream: s.light, Copy: copied{s.copy}, Own: m.own, Door: cluster.Door(at), Address: m.address(), Version: m.opts.Version, Log: m.log,
+		Name: m.name, Stream: s.light, Copy: s.copy, Own: m.own, Door: cluster.Door(at), Address: m.address(), Version: m.opts.Version, Log: m.log,
 	}
 	if s.own != nil {
 		o.Servers = func() []string { return m.cluster.Peers }
@@ -280,10 +291,3 @@ func (m *Member) openNode(ctx context.Context) (_ clusterNode, close func() erro
 		return s.close()
 	}, nil
 }
-
-// copied is a copy as package cluster wants it.
-type copied struct{ *replicated.Copy }
-
-var errNoCluster = fmt.Errorf("the home is a member of no cluster")
-
-var _ = door.Info(cluster.Door{})

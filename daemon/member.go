@@ -164,9 +164,11 @@ func (m *Member) isQuery(method string) bool {
 	if m.known == nil {
 		queries := make(map[string]bool)
 		if r, err := Definitions(); err == nil {
-			for _, d := range r.All().Definitions() {
-				module, name := kernel.Method(d.Type)
-				queries[module+"/"+name] = d.Kind == message.KindQuery
+			for _, group := range r.All().Modules() {
+				for _, d := range group.Syscalls {
+					module, name := kernel.Method(d.Type)
+					queries[module+"/"+name] = d.Kind == message.KindQuery
+				}
 			}
 		}
 		m.known = func(method string) bool { return queries[method] }
