@@ -19,7 +19,8 @@ import (
 // A fakeServer stands for all servers of a cluster: messages with conditions, subjects without, and a log, for synctest.
 type fakeServer struct {
 	mu       sync.Mutex
-	random   *rand.Rand    // nil: no faults
+	random   *rand.Rand // nil: no faults
+	sent     int
 	late     time.Duration // what messages take in addition
 	down     bool          // answers nothing
 	sequence uint64
@@ -49,7 +50,8 @@ func (s *fakeServer) chance(n int) bool { return s.random != nil && s.random.Int
 func (s *fakeServer) delay() time.Duration {
 	switch {
 	case s.random == nil:
-		return time.Millisecond + s.late
+		s.sent++ // what is sent at the same time arrives in order
+		return time.Millisecond + time.Duration(s.sent) + s.late
 	case s.chance(20):
 		return time.Duration(s.random.Int64N(int64(4 * time.Second)))
 	}

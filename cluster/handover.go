@@ -42,7 +42,10 @@ func (n *Node) Move(ctx context.Context, name string) error {
 		_, err := n.moveHere(ctx, name)
 		return err
 	}
-	return n.ask(ctx, owner.Name, "move", name, new(struct{}))
+	if err := n.ask(ctx, owner.Name, "move", name, new(struct{})); err != nil {
+		return err
+	}
+	return n.await(ctx, name) // so that this node knows it, too
 }
 
 // known reports whether another node has a name.
@@ -101,11 +104,14 @@ func (n *Node) successor(ctx context.Context, asked string) string {
 	defer cancel()
 	for {
 		best, level := n.candidate(ctx, asked, number)
-		if best == "" || level || !sleep(ctx, length/retries) {
+		if best == "" || level || !sleep(ctx, asking) {
 			return best
 		}
 	}
 }
+
+// asking is how long an owner waits that has handed nothing over yet until it asks again whether a node is level.
+const asking = 5 * time.Millisecond
 
 // candidate asks the other nodes where they are, and returns the one to take over, and whether it has all groups.
 func (n *Node) candidate(ctx context.Context, asked string, number uint64) (best string, level bool) {

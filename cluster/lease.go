@@ -7,14 +7,14 @@ import (
 	"kernos/store"
 )
 
-// Parts of a lease. A renewal that fails is repeated soon, so an owner that the servers answer again renews before the
-// pause ends that candidates make after they couldn't read.
+// Parts of a lease.
 const (
 	renewals = 4  // per lease
 	retries  = 32 // of a renewal that failed, per lease, plus the time that each takes
 	reads    = 8  // of the record by a candidate, per lease
 	margins  = 10 // the owner counts this part of the lease as over
 	turns    = 10 // candidates try one after the other, this part of the lease apart
+	graces   = 2  // that an owner has to renew after an outage of the servers: longer than a renewal that fails, and its repetition
 	signs    = 2  // of life that a node gives, per lease
 )
 

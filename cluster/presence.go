@@ -106,6 +106,11 @@ func (n *Node) sign() sign {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	select {
+	case <-n.stopping:
+		s.Unable = "it stops"
+	default:
+	}
 	switch {
 	case n.gone:
 		s.Role = Away
@@ -169,6 +174,9 @@ func (n *Node) heard(data []byte, _ func([]byte)) {
 		return
 	}
 	before := n.presence.peers[s.Name]
+	if before != nil && before.Instance == s.Instance && s.Running < before.Running {
+		return // was overtaken
+	}
 	n.presence.peers[s.Name] = &peer{sign: s, heard: n.now(), ever: true}
 	if s.Role == Owner && s.Instance == n.seen.record.Instance {
 		n.behind, n.goal = s.Number-min(s.Number, number), s.Number

@@ -43,5 +43,5 @@ func (s *sight) free(node, instance string, lease time.Duration) (at time.Durati
 	case r.Stopping && r.Successor == node, r.Instance == instance: // an attempt of this node that arrived late
 		return s.received, false
 	}
-	return max(s.received+max(lease, r.Lease), s.steady+lease/renewals), true
+	return max(s.received+max(lease, r.Lease), s.steady+lease/graces), true
 }

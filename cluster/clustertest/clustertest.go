@@ -157,7 +157,8 @@ func (s *Servers) Connect(t testing.TB, numbers ...int) *nats.Conn {
 		}
 		urls = strings.Join(some, ",")
 	}
-	nc, err := nats.Connect(urls, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.RetryOnFailedConnect(true))
+	nc, err := nats.Connect(urls, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.RetryOnFailedConnect(true),
+		nats.PingInterval(time.Second), nats.MaxPingsOutstanding(2), nats.Timeout(time.Second)) // a server that is paused is found out
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -90,7 +90,7 @@ func lasting(log *slog.Logger) []nats.Option {
 		nats.ReconnectWait(100 * time.Millisecond),
 		nats.ReconnectJitter(100*time.Millisecond, 100*time.Millisecond),
 		nats.IgnoreAuthErrorAbort(),
-		nats.PingInterval(2 * time.Second),
+		nats.PingInterval(time.Second),
 		nats.MaxPingsOutstanding(2),
 		nats.Timeout(3 * time.Second),
 		nats.DisconnectErrHandler(func(nc *nats.Conn, err error) {

@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,7 +37,13 @@ func contextOf(t *testing.T, name string, settings map[string]any) {
 // guarded starts a server with a user and a password, and returns its address.
 func guarded(t *testing.T) string {
 	t.Helper()
-	s, err := natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: -1, Username: "u", Password: "p", NoLog: true, NoSigs: true})
+	return run(t, &natsserver.Options{Host: "127.0.0.1", Port: -1, Username: "u", Password: "p", NoLog: true, NoSigs: true})
+}
+
+// run runs a server, and returns its address.
+func run(t *testing.T, o *natsserver.Options) string {
+	t.Helper()
+	s, err := natsserver.NewServer(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,5 +113,42 @@ func TestWhatServersOutsideDoNotPromise(t *testing.T) {
 	warnings := strings.Join(stream.Warnings(patient(t)), "\n")
 	if !strings.Contains(warnings, "is kept by 1 server:") || !strings.Contains(warnings, "can't be seen whether the servers have sync_interval: always") {
 		t.Errorf("warnings: %s", warnings)
+	}
+}
+
+// TestTheSyncOfServersOutside asks servers whose account may know.
+func TestTheSyncOfServersOutside(t *testing.T) {
+	for always, want := range map[string]string{"always": "", "2m": "the server outside doesn't have sync_interval: always"} {
+		file := filepath.Join(t.TempDir(), "nats.conf")
+		config := fmt.Sprintf(`
+			listen: "127.0.0.1:-1", server_name: outside
+			jetstream { store_dir: %q, sync_interval: %s }
+			accounts {
+				SYS { users: [{user: s, password: s}], exports: [{service: "$SYS.REQ.SERVER.PING.VARZ", response_type: stream}] }
+				APP { jetstream: enabled, users: [{user: a, password: a}], imports: [{service: {account: SYS, subject: "$SYS.REQ.SERVER.PING.VARZ"}}] }
+			}
+			system_account: SYS`, t.TempDir(), always)
+		if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		o, err := natsserver.ProcessConfigFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.NoLog, o.NoSigs = true, true
+		url := run(t, o)
+		nc, err := server.Connect(patient(t), server.External{Servers: []string{strings.Replace(url, "://", "://a:a@", 1)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(nc.Close)
+		stream, err := jetstream.Open(patient(t), nc, jetstream.Options{Replicas: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		warnings := strings.Join(stream.Warnings(patient(t)), "\n")
+		if synced := !strings.Contains(warnings, "sync_interval"); synced != (want == "") || !strings.Contains(warnings, want) {
+			t.Errorf("%s: %s", always, warnings)
+		}
 	}
 }

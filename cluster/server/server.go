@@ -296,7 +296,11 @@ func (s *Server) Status() Status {
 		status.Peers = append(status.Peers, *p)
 	}
 	slices.SortFunc(status.Peers, func(a, b Peer) int { return strings.Compare(a.Name, b.Name) })
-	if status.Missing > 0 {
+	switch {
+	case !s.nats.JetStreamEnabled():
+		status.Problem = "the NATS server inside has stopped keeping streams, for example because the disk is full: its log says more; " +
+			"make room, and start this node again"
+	case status.Missing > 0:
 		if status.Problem = s.log.stranger(); status.Problem == "" {
 			status.Problem = fmt.Sprintf("%d of the servers at %s can't be reached from %s: check that their nodes run, and that no firewall is in the way",
 				status.Missing, strings.Join(s.options.Peers, ", "), s.options.Listen)

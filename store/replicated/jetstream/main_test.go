@@ -88,3 +88,8 @@ func take(t testing.TB, l replicated.Log, after uint64, count int) []replicated.
 }
 
 const origin = store.DefaultOrigin
+
+// rollup makes a message that replaces all others of its subject.
+func rollup(subject, data string) *nats.Msg {
+	return &nats.Msg{Subject: subject, Header: nats.Header{headerRollup: {"sub"}}, Data: []byte(data)}
+}

@@ -206,7 +206,7 @@ func (p *place) Add(ctx context.Context, m *nats.Msg, after uint64) (sequence ui
 			p.log.Warn("A message isn't accepted yet", "subject", m.Subject, "after", after, "error", err)
 		}
 		if !pauses.Wait(ctx.Done()) {
-			return 0, fmt.Errorf("%w: %w (%w)", ErrUnknown, context.Cause(ctx), err)
+			return 0, fmt.Errorf("%w: %w (%w)", ErrUnknown, ctx.Err(), err)
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
 			patience = min(2*patience, 8*time.Second) // the message may be too large for the network
@@ -233,7 +233,7 @@ func (p *place) Confirm(ctx context.Context, subject string) (Message, error) {
 			return Message{}, errorf(nats.ErrConnectionClosed, "The connection to the servers of the cluster is closed")
 		}
 		if !pauses.Wait(ctx.Done()) {
-			return Message{}, errorf(errors.Join(context.Cause(ctx), err), "The servers of the cluster don't answer; "+
+			return Message{}, errorf(errors.Join(ctx.Err(), err), "The servers of the cluster don't answer; "+
 				"check that a majority of them runs and can reach each other")
 		}
 	}

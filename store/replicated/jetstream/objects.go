@@ -59,7 +59,7 @@ func (o *Objects) find(ctx context.Context, name string) (*jetstream.ObjectInfo,
 			return info, m.Sequence, err
 		}
 		if o.nc.IsClosed() || !pauses.Wait(ctx.Done()) {
-			return nil, 0, errorf(errors.Join(context.Cause(ctx), err), "The object store of the cluster doesn't answer")
+			return nil, 0, errorf(errors.Join(ctx.Err(), err), "The object store of the cluster doesn't answer")
 		}
 	}
 }

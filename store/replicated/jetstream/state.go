@@ -59,7 +59,8 @@ func (s *Stream) Warnings(ctx context.Context) []string {
 	case s.options.Synced:
 	case !known:
 		warnings = append(warnings, "it can't be seen whether the servers have sync_interval: always: if they don't, what was accepted within the last "+
-			"2 minutes can be lost when the machines of several servers lose power; check it in their configuration, or connect with the system account")
+			"2 minutes can be lost when the machines of several servers lose power; check jetstream {} in their configuration, or let this account "+
+			"import the service "+questions+" of the system account")
 	default:
 		for _, name := range unsynced {
 			warnings = append(warnings, fmt.Sprintf("the server %s doesn't have sync_interval: always: what was accepted can be lost when the machines "+
@@ -76,8 +77,11 @@ func counted(servers int) string {
 	return fmt.Sprintf("%d servers", servers)
 }
 
-// unsynced returns the names of the servers that confirm messages before these are on the disk. Only a connection of
-// the system account may ask.
+// questions is the subject on which servers answer about themselves.
+const questions = "$SYS.REQ.SERVER.PING.VARZ"
+
+// unsynced returns the names of the servers that confirm messages before these are on the disk. Only the system account
+// may ask, and accounts that import the service from it.
 func (s *Stream) unsynced(ctx context.Context) (names []string, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, attempt)
 	defer cancel()
@@ -87,7 +91,7 @@ func (s *Stream) unsynced(ctx context.Context) (names []string, known bool) {
 		return nil, false
 	}
 	defer func() { _ = replies.Unsubscribe() }()
-	if err := s.nc.PublishRequest("$SYS.REQ.SERVER.PING.VARZ", inbox, nil); err != nil {
+	if err := s.nc.PublishRequest(questions, inbox, nil); err != nil {
 		return nil, false
 	}
 	for wait := ctx; ; {
