@@ -21,6 +21,7 @@ type state interface {
 	Follow(ctx context.Context) error
 	Own(ctx context.Context, epoch uint64, lease replicated.Lease) (owned, error)
 	Position() replicated.Position
+	Founder() bool
 	Checksum(ctx context.Context, sequence uint64) (string, error)
 }
 
@@ -125,7 +126,7 @@ func open(o Options, c state, m messages, b bus, now clock) (*Node, error) {
 
 // Run is the life of the node: it follows the owner, takes over, runs the kernel, and follows again. It returns nil after
 // [Node.Stop], or if the kernel was told to stop; and an error once ctx is done, or if a person has to do something: the
-// copy has what the servers have lost ([replicated.ErrDiverged]), or another node has the same name. If ctx is done the
+// copy has what the servers have lost ([replicated.ErrDiverged]) or a state of its own ([replicated.ErrForeign]), or another node has the same name. If ctx is done the
 // kernel is closed, and nothing is handed over. A node runs once.
 func (n *Node) Run(ctx context.Context) (err error) {
 	defer close(n.ended)
@@ -160,6 +161,11 @@ func (n *Node) Run(ctx context.Context) (err error) {
 			return err
 		}
 	}
+}
+
+// fatal reports whether an error of a copy is one that a person has to do something about.
+func fatal(err error) bool {
+	return errors.Is(err, replicated.ErrDiverged) || errors.Is(err, replicated.ErrForeign)
 }
 
 // errStop means that the node was told to stop.

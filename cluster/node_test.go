@@ -59,7 +59,7 @@ func (f *fakeNode) run(ctx context.Context) {
 }
 
 // ownerOf waits until a node owns whose kernel runs.
-func ownerOf(t *testing.T, nodes ...*fakeNode) *fakeNode {
+func ownerOf(t testing.TB, nodes ...*fakeNode) *fakeNode {
 	t.Helper()
 	for range 100_000 {
 		for _, n := range nodes {
@@ -393,6 +393,7 @@ func TestTheNodeWithAllKeysAndMostOfTheLogGoesFirst(t *testing.T) {
 		"name":           {sign{Number: 7}, sign{Number: 7}, "b"},
 		"can't":          {sign{Number: 9, Unable: "no disk"}, sign{Number: 7}, "c"},
 		"the owner's":    {sign{Number: 9, Role: Owner}, sign{Number: 7}, "c"},
+		"founder":        {sign{Number: 7}, sign{Founder: true}, "c"},
 		"different keys": {sign{Number: 6, Keys: []string{"k"}}, sign{Number: 7, Keys: []string{"l"}}, "c"},
 	} {
 		turn := func(own, other sign) (int, bool) {
@@ -406,14 +407,28 @@ func TestTheNodeWithAllKeysAndMostOfTheLogGoesFirst(t *testing.T) {
 			}
 		}
 		b, _ := turn(test.b, test.c)
-		c, keys := turn(test.c, test.b)
+		c, wait := turn(test.c, test.b)
 		if first := map[bool]string{true: "b", false: "c"}[b < c]; first != test.first {
 			t.Errorf("%s: node %s goes first (b %d, c %d)", name, first, b, c)
 		}
-		if keys != (name == "keys") {
-			t.Errorf("%s: c lacks a key: %v", name, keys)
+		if wait != (name == "keys") {
+			t.Errorf("%s: c waits for b: %v", name, wait)
 		}
 	}
+}
+
+// A new cluster begins with the state of the node that has one, also if another node starts first.
+func TestTheNodeWithAStateBeginsTheCluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeServer()
+		a := start(t, s, "a", nil)
+		time.Sleep(300 * time.Millisecond)
+		b := start(t, s, "b", func(_ *Options, f *fakeNode) { f.copy.founder = true })
+		if owner := ownerOf(t, a, b); owner != b {
+			t.Errorf("node %s owns", owner.options.Name)
+		}
+		end(a, b)
+	})
 }
 
 func TestANodeThatLacksAKeyTakesOverOnlyIfNoOtherCan(t *testing.T) {

@@ -62,6 +62,7 @@ type Copy struct {
 	engine   *pebble.Engine     // nil between an owner and what comes next
 	owner    *Owner             // nil while the copy isn't owned
 	position Position
+	founder  bool // the directory has a state of its own
 	marks    marks
 }
 
@@ -84,10 +85,17 @@ func (c *Copy) open() (*pebble.Engine, error) {
 		return nil, err
 	}
 	at, _, err := engine.Position()
+	var own bool
+	if err == nil {
+		own, err = founder(engine)
+	}
 	if err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
 	c.move(at)
+	c.mu.Lock()
+	c.founder = own
+	c.mu.Unlock()
 	return engine, nil
 }
 
@@ -148,7 +156,7 @@ func (c *Copy) end() {
 
 // Follow applies what the log has after the position of the copy, until ctx is done, and returns the error of ctx
 // then. First it drops what the log has not accepted. If the log lacks what it had accepted, the error is
-// [ErrDiverged], and nothing is changed.
+// [ErrDiverged], and nothing is changed. A [Copy.Founder] waits while the log has no owner; then the error is [ErrForeign].
 func (c *Copy) Follow(ctx context.Context) error {
 	engine, within, err := c.begin(ctx)
 	if err != nil {
@@ -156,6 +164,11 @@ func (c *Copy) Follow(ctx context.Context) error {
 	}
 	defer c.end()
 	last, err := c.log.Last(within)
+	if err == nil && last.Epoch == 0 && c.Founder() { // this node may become the first owner
+		if err = c.awaitEpoch(within); err == nil {
+			last, err = c.log.Last(within)
+		}
+	}
 	if err == nil {
 		err = c.rejoin(engine, last)
 	}
@@ -180,8 +193,7 @@ func (c *Copy) rejoin(engine *pebble.Engine, last Entry) error {
 	if !there {
 		empty, err := engine.Empty()
 		if err == nil && !empty {
-			err = store.Errorf(409, nil, "The store in %s has a state of its own, which can't be joined with the state of a cluster; "+
-				"begin a new cluster on this node, or move the directory away", c.dir)
+			err = c.errForeign()
 		}
 		return err
 	}

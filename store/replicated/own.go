@@ -124,6 +124,9 @@ func (c *Copy) seed(ctx context.Context, engine *pebble.Engine, last *Entry) err
 		return err
 	}
 	c.move(at)
+	c.mu.Lock()
+	c.founder = false
+	c.mu.Unlock()
 	c.opts.Log.Info("the cluster begins with the state of this node", "dir", c.dir)
 	return nil
 }
