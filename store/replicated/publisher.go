@@ -19,7 +19,7 @@ const maxEntry = 768 << 10
 const (
 	slowAfter   = 100 * time.Millisecond // after that, the lease of an owner that waits for the log is looked at
 	slowAgain   = 50 * time.Millisecond
-	settleAfter = 100 * time.Millisecond // after that, an owner without work writes down that everything was accepted
+	settleAfter = time.Second // after that, an owner without work writes down that everything was accepted
 )
 
 var errUnknown = store.Errorf(503, nil, "The kernel was closed before the cluster's log has taken the change; it may be part of the state later, or not. Try again")
