@@ -274,6 +274,27 @@ func TestUndoRecordsGo(t *testing.T) {
 	mustOpen(t, "copy", &Options{FS: disk})
 }
 
+// A copy can be exported like other stores, without what is its own.
+func TestExportOfCopy(t *testing.T) {
+	dir := t.TempDir()
+	e := lead(t, dir, new(Options), new(accepting))
+	set(t, e, "m/1", "one")
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	if err := Export(dir, t.TempDir(), func(e store.Entry) error {
+		got = append(got, string(e.Key))
+		return nil
+	}); err != nil || len(got) != 1 || got[0] != "m/1" {
+		t.Errorf("%q, %v", got, err)
+	}
+	_, err := Open(dir, nil)
+	fails(t, err, 503, "kernos cluster leave")
+	_, err = OpenOrRead(dir, nil)
+	fails(t, err, 503, "kernos cluster leave")
+}
+
 // A copy with an older schema isn't changed by itself.
 func TestCopyIsNotMigrated(t *testing.T) {
 	disk := vfs.NewMem()

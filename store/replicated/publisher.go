@@ -222,11 +222,8 @@ func (p *publisher) accept(e Entry, m *mark, sequence uint64) {
 	p.news.Broadcast()
 }
 
-// fail ends publishing.
+// fail ends publishing. Who is told that the owner is deposed finds the engine refusing batches.
 func (p *publisher) fail(err error) {
-	if errors.Is(err, ErrDeposed) {
-		close(p.lost)
-	}
 	p.mu.Lock()
 	p.err, p.underway = err, false
 	for _, m := range p.marks {
@@ -236,6 +233,9 @@ func (p *publisher) fail(err error) {
 	p.news.Broadcast()
 	p.mu.Unlock()
 	p.engine.Suspend(err)
+	if errors.Is(err, ErrDeposed) {
+		close(p.lost)
+	}
 }
 
 // failure returns why nothing more is accepted.
