@@ -30,7 +30,11 @@ var floors = [...][]step{
 		{"internal/sealed"},
 	},
 	1: {{"message", "schema", "store"}},
-	2: {{"message/*", "store/*"}, {"store/replicated/jetstream"}},
+	2: {
+		{"message/*", "store/archive", "store/blobs", "store/cursor", "store/pebble", "store/storetest", "store/vectors"},
+		{"store/replicated"},
+		{"store/replicated/*"},
+	},
 	3: {{"kernel/idempotency", "kernel/principal"}, {"kernel"}, {"kernel/connection"}, {"kernel/kerneltest"}},
 	4: {{"journal/words", "cluster"}, {"journal", "work"}},
 	5: {
@@ -70,7 +74,7 @@ var floors = [...][]step{
 var pure = []string{"internal/jsonscan", "internal/sealed", "internal/secret", "internal/outbound", "message", "message/ndjson", "message/osevent"}
 
 // forTests lists the packages that tests import, and nothing else does.
-var forTests = []string{"cluster/clustertest", "store/storetest", "capability/model/modeltest", "daemon/daemontest", "capability/vfs/vfstest", "internal/testkit", "internal/testkit/tty", "internal/testkit/browser",
+var forTests = []string{"cluster/clustertest", "store/storetest", "store/replicated/logtest", "capability/model/modeltest", "daemon/daemontest", "capability/vfs/vfstest", "internal/testkit", "internal/testkit/tty", "internal/testkit/browser",
 	"internal/testkit/tool", "internal/testkit/tool/setup", "internal/testkit/wire", "kernel/kerneltest"}
 
 // place returns the floor of a package of this module, given by its folder, and its step there.

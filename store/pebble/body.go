@@ -112,7 +112,7 @@ func checkChange(kind byte, key, value []byte) error {
 	case own && (kind != kindSet || string(key) != revisionKey):
 		return fmt.Errorf("%w: it changes the key %s", ErrBody, showText(string(key)))
 	case own:
-		if r, n := binary.Uvarint(value); n != len(value) || r > uint64(store.MaxRevision) {
+		if r, n := binary.Uvarint(value); n <= 0 || n != len(value) || r > uint64(store.MaxRevision) {
 			return fmt.Errorf("%w: its revision counter is unreadable", ErrBody)
 		}
 	case kind == kindSet:

@@ -206,14 +206,21 @@ func (e *Engine) Mark(at func(number uint64)) (snapshot store.Snapshot, err erro
 // Suspend makes the engine refuse batches, and fails what is pending, until it is called with nil.
 func (e *Engine) Suspend(cause error) { e.health.update(func() { e.health.suspended = cause }) }
 
-// Settle writes down that everything was accepted, if so. Without it, only the next group would have that with it. It doesn't
-// wait for the disk.
+// Settle writes down that everything was accepted, if so and if no batch is being applied. Without it, only the next group would
+// have that with it.
 func (e *Engine) Settle() error {
-	return e.alone(func() error {
-		e.flushing.Lock()
-		defer e.flushing.Unlock()
-		return e.settle(crdb.NoSync)
-	})
+	select {
+	case e.applyLock <- struct{}{}:
+	default:
+		return nil
+	}
+	e.writing.Add(1) // the store isn't closed meanwhile
+	defer e.writing.Done()
+	e.flushing.Lock()
+	b, err := e.settle()
+	e.flushing.Unlock()
+	<-e.applyLock
+	return e.settled(b, err)
 }
 
 // settleLast is Settle for a store that is being closed.
@@ -221,29 +228,38 @@ func (e *Engine) settleLast() {
 	if e.publishing == nil || e.disk.isFrozen() {
 		return
 	}
-	if err := e.settle(crdb.Sync); err != nil {
+	if err := e.settled(e.settle()); err != nil {
 		e.opts.Log.Warn("the position of a copy can't be written; the copy follows from an earlier one", "dir", e.dir, "error", err)
 	}
 }
 
-func (e *Engine) settle(sync *crdb.WriteOptions) error {
+// settle gives Pebble the position if everything was accepted, in a batch that is nil otherwise.
+func (e *Engine) settle() (*crdb.Batch, error) {
 	p := e.publishing
 	b := e.db.NewBatch()
-	defer func() { _ = b.Close() }()
 	n := p.advance(b)
 	if p.at.Accepted != p.number {
-		return nil
+		return nil, b.Close()
 	}
 	p.at.Number = p.number
 	p.stored = p.at.encode(p.stored)
-	if err := b.Set([]byte(positionKey), p.stored, nil); err != nil {
-		return err
+	err := b.Set([]byte(positionKey), p.stored, nil)
+	if err == nil {
+		err = e.db.ApplyNoSyncWait(b, crdb.Sync)
 	}
-	if err := b.Commit(sync); err != nil {
-		return err
+	if err != nil {
+		return nil, errors.Join(err, b.Close())
 	}
 	p.sent = p.sent[:copy(p.sent, p.sent[n:])]
-	return nil
+	return b, nil
+}
+
+// settled waits until the position is on the disk.
+func (e *Engine) settled(b *crdb.Batch, err error) error {
+	if b != nil && err == nil {
+		err = errors.Join(b.SyncWait(), b.Close())
+	}
+	return e.readError(err)
 }
 
 // Place makes a copy of a store whose content is in the log, or gives a copy another position.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"kernos/internal/backoff"
@@ -54,6 +55,8 @@ type Copy struct {
 	dir  string
 	log  Log
 	opts Options
+
+	followed atomic.Bool // entries of the log were compared with the copy, and are of the same past
 
 	mu       sync.Mutex
 	closed   bool
@@ -252,6 +255,7 @@ func (c *Copy) follow(ctx context.Context, engine *pebble.Engine, until uint64) 
 			if !levels(at, e) || len(e.Groups) > 0 && pebble.Link(e.Groups[len(e.Groups)-1]) != at.Link {
 				return c.diverged(at, e)
 			}
+			c.followed.Store(true)
 			return nil
 		}
 		if e.Sequence <= at.Sequence {
@@ -271,6 +275,7 @@ func (c *Copy) follow(ctx context.Context, engine *pebble.Engine, until uint64) 
 		mark := e.Begins() && e.Epoch == at.Epoch && at.Epoch > 0
 		at = to
 		c.move(at)
+		c.followed.Store(true)
 		if mark {
 			if snapshot, err := engine.Snapshot(); err == nil {
 				c.marks.keep(e.Sequence, snapshot)
@@ -314,7 +319,7 @@ func (c *Copy) Close() error {
 	c.mu.Unlock()
 	switch {
 	case owner != nil:
-		_ = owner.Close() // whoever has the owner gets the error
+		_ = owner.Close() // the owner's user gets the error
 	case stop != nil:
 		stop()
 		<-idle

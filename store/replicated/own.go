@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"kernos/internal/backoff"
 	"kernos/store"
 	"kernos/store/pebble"
 )
@@ -36,8 +37,12 @@ func (c *Copy) Own(ctx context.Context, epoch uint64, lease Lease) (*Owner, erro
 	publish, o.cancel = context.WithCancel(context.Background())
 	o.running.Go(func() { o.publisher.run(publish) })
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.owner = o
+	closed := c.closed
+	c.mu.Unlock()
+	if closed {
+		return nil, errors.Join(store.ErrClosed, o.Close())
+	}
 	return o, nil
 }
 
@@ -52,6 +57,7 @@ func (c *Copy) lead(ctx context.Context, engine *pebble.Engine, epoch uint64) er
 	} else {
 		err = c.rejoin(engine, last)
 	}
+	pauses := backoff.Backoff{First: time.Millisecond, Longest: 100 * time.Millisecond, Jitter: true}
 	for err == nil {
 		if last.Epoch >= epoch {
 			return ErrDeposed
@@ -59,9 +65,12 @@ func (c *Copy) lead(ctx context.Context, engine *pebble.Engine, epoch uint64) er
 		e := Entry{Epoch: epoch, First: next(last)}
 		e.Sequence, err = c.log.Append(ctx, last.Sequence, e)
 		if err == nil {
-			return c.follow(ctx, engine, e.Sequence)
+			return c.arrive(ctx, engine, last, e)
 		}
 		if errors.Is(err, ErrDeposed) { // another entry has come between
+			if !pauses.Wait(ctx.Done()) {
+				return ctx.Err()
+			}
 			last, err = c.log.Last(ctx)
 		}
 	}
@@ -73,6 +82,22 @@ const maxFounding = 512 << 10
 
 var errFounding = store.Errorf(503, nil, "The cluster's log has the beginning of the state of another node, whose start was interrupted: "+
 	"start that node again, or delete the stream")
+
+// arrive brings the copy to the beginning of the epoch.
+func (c *Copy) arrive(ctx context.Context, engine *pebble.Engine, before, begin Entry) error {
+	at, _, err := engine.Position()
+	if err != nil {
+		return err
+	}
+	if c.followed.Load() && levels(at, before) { // there is nothing to be read
+		to := pebble.Position{Epoch: begin.Epoch, Sequence: begin.Sequence, Accepted: at.Accepted, Number: at.Number}
+		if to, err = c.take(ctx, engine, begin, to); err == nil {
+			c.move(to)
+		}
+		return err
+	}
+	return c.follow(ctx, engine, begin.Sequence)
+}
 
 // found begins a log with what is in the store, if there is something. The entries have the epoch 0, and the last one of them has
 // no groups. Before that, no other node can own the origin, since it doesn't have the state.
@@ -177,9 +202,9 @@ func (o *Owner) Close() error {
 	o.once.Do(func() {
 		patience := time.AfterFunc(o.copy.opts.Engine.CloseTimeout, o.cancel)
 		o.closeErr = o.engine.Close()
-		patience.Stop()
 		o.publisher.stop()
 		o.running.Wait()
+		patience.Stop()
 		o.cancel()
 		o.publisher.unwatch()
 

@@ -19,7 +19,7 @@ const maxEntry = 768 << 10
 const (
 	slowAfter   = 100 * time.Millisecond // after that, the lease of an owner that waits for the log is looked at
 	slowAgain   = 50 * time.Millisecond
-	settleAfter = 100 * time.Millisecond // after that, an owner without work writes down that everything was accepted
+	settleAfter = time.Second // after that, an owner without work writes down that everything was accepted
 )
 
 var errUnknown = store.Errorf(503, nil, "The kernel was closed before the cluster's log has taken the change; it may be part of the state later, or not. Try again")
@@ -222,11 +222,8 @@ func (p *publisher) accept(e Entry, m *mark, sequence uint64) {
 	p.news.Broadcast()
 }
 
-// fail ends publishing.
+// fail ends publishing. Who is told that the owner is deposed finds the engine refusing batches.
 func (p *publisher) fail(err error) {
-	if errors.Is(err, ErrDeposed) {
-		close(p.lost)
-	}
 	p.mu.Lock()
 	p.err, p.underway = err, false
 	for _, m := range p.marks {
@@ -236,6 +233,9 @@ func (p *publisher) fail(err error) {
 	p.news.Broadcast()
 	p.mu.Unlock()
 	p.engine.Suspend(err)
+	if errors.Is(err, ErrDeposed) {
+		close(p.lost)
+	}
 }
 
 // failure returns why nothing more is accepted.
