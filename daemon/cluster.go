@@ -14,6 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"kernos/capability/crypto"
 	"kernos/cluster"
 	natsserver "kernos/cluster/server"
 	"kernos/store"
@@ -252,6 +253,14 @@ func (s *servers) close() (err error) {
 	return err
 }
 
+// keys returns the names of the sealing keys that are on this machine. Keys that an ssh-agent has aren't listed.
+func (m *Member) keys() []string {
+	if name := crypto.FileKey(m.home.Key()); name != "" {
+		return []string{name}
+	}
+	return nil
+}
+
 // clusterNode is what a member needs of a [cluster.Node].
 type clusterNode interface {
 	Run(context.Context) error
@@ -277,7 +286,7 @@ func (m *Member) openNode(ctx context.Context) (_ clusterNode, close func() erro
 	keeping.Go(func() { m.keepToken(m.ending, s.light) })
 	at := m.door.Info()
 	o := cluster.Options{
-		Name: m.name, Stream: s.light, Copy: s.copy, Own: m.own, Door: cluster.Door(at), Address: m.address(), Version: m.opts.Version, Log: m.log,
+		Name: m.name, Stream: s.light, Copy: s.copy, Own: m.own, Door: cluster.Door(at), Address: m.address(), Version: m.opts.Version, Keys: m.keys, Log: m.log,
 	}
 	if s.own != nil {
 		o.Servers = func() []string { return m.cluster.Peers }
