@@ -152,7 +152,7 @@ func (n *Node) attempt(ctx context.Context, c *claim) error {
 	return c.attempt(ctx)
 }
 
-// catchUp is how long a node that lacks much of the log waits until it has it, once nobody owns.
+// catchUp is how long a node that lacks much of the log waits until it has it, once no node owns.
 const catchUp = time.Minute
 
 // keyless is how many leases a node waits that lacks a key, or the state for a new cluster, of a candidate that is here. It gives signs of life, so it can

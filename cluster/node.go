@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -79,7 +78,12 @@ type Node struct {
 	pause    time.Duration // before that
 }
 
-var token = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+// isName reports whether a text can name a node: it is a token of subjects.
+func isName(text string) bool {
+	return text != "" && len(text) <= 64 && !strings.ContainsFunc(text, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
+	})
+}
 
 // Open returns a node, which does nothing before Run.
 func Open(o Options) (*Node, error) {
@@ -105,7 +109,7 @@ func (n *Node) on(s *jetstream.Stream) {
 
 // open returns a node on what it needs.
 func open(o Options, c state, m messages, b bus, now clock) (*Node, error) {
-	if !token.MatchString(o.Name) {
+	if !isName(o.Name) {
 		return nil, fmt.Errorf("the name %q of a node isn't made of 1 to 64 letters, digits, hyphens and underscores", o.Name)
 	}
 	if o.Lease == 0 {
@@ -223,7 +227,7 @@ func (n *Node) fail(err error) {
 }
 
 // Owner returns the owner that this node knows of, and a channel that is closed when it is another one. A member without
-// a name means that there is none: nobody owned yet, or the last owner has stopped.
+// a name means that there is none: no node owned yet, or the last owner has stopped.
 func (n *Node) Owner() (Member, <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -257,7 +261,7 @@ func (n *Node) update(change func()) {
 	}
 }
 
-// A background is a number of goroutines that somebody waits for. It begins none while it is waited for.
+// A background is a number of goroutines that are waited for. It begins none meanwhile.
 type background struct {
 	mu    sync.Mutex
 	ended bool

@@ -74,7 +74,7 @@ func lacks(own []string, others []*peer) []string {
 }
 
 // turn returns how many nodes take over rather than this one, and whether one of them has what this one lacks: a key, or
-// the state for a new cluster. Whoever has all keys goes first, then whoever has more of the log.
+// the state for a new cluster. Nodes with all keys go first, then nodes with more of the log.
 func (p *presence) turn(own sign, now, lease time.Duration) (before int, wait bool) {
 	alive := p.alive(now, lease)
 	missing := func(s *sign) int {

@@ -42,7 +42,7 @@ var floors = [...][]step{
 			"capability/mcphost/client", "capability/memory/namespace", "capability/model/cassette", "capability/model/conversation",
 			"capability/script/engine", "transport", "transport/mcp/jsonrpc", "transport/rpc",
 		},
-		{"capability/script", "capability/model/demo"},
+		{"capability/lifecycle", "capability/script", "capability/model/demo"},
 		{"capability/*", "transport/*", "transport/mcp/bridge"},
 		{
 			"capability/vfs/dirfs", "capability/vfs/httpfs", "capability/vfs/kernelfs", "capability/vfs/mcpfs", "capability/vfs/memoryfs",
@@ -51,7 +51,7 @@ var floors = [...][]step{
 		{"capability/vfs/mounts"},
 	},
 	6: {{"client"}, {"console"}},
-	7: {{"cluster/clustertest", "cluster/server"}, {"daemon"}, {"daemon/daemontest"}},
+	7: {{"cluster/clustertest", "cluster/door", "cluster/server"}, {"daemon"}, {"daemon/daemontest"}},
 	8: {
 		{"cmd/kernos/settings"},
 		{"cmd/kernos/service", "cmd/kernos/terminal"},
