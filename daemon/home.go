@@ -45,6 +45,15 @@ func (h Home) Token() string { return filepath.Join(h.Dir, "token") }
 // Key returns the file with the key that seals where no ssh-agent does.
 func (h Home) Key() string { return filepath.Join(h.State(), "key") }
 
+// Membership returns the file with which the home is a member of a cluster.
+func (h Home) Membership() string { return filepath.Join(h.State(), "cluster.json") }
+
+// IsMember reports whether the home is a member of a cluster.
+func (h Home) IsMember() bool {
+	_, err := os.Lstat(h.Membership())
+	return err == nil
+}
+
 // Clients returns the folder with what undoes the installations in LLM clients of this machine.
 func (h Home) Clients() string { return filepath.Join(h.State(), "clients") }
 
@@ -83,6 +92,9 @@ type HomeError struct {
 func (e *HomeError) Error() string {
 	return fmt.Sprintf("the home of kernos, %s, %s; set KERNOS_HOME to another directory", e.Dir, e.Reason)
 }
+
+// ErrMember is the error of a home that is a member of a cluster, where it would be opened alone.
+var ErrMember = errors.New("this home is a member of a cluster, and is opened by a node of it only: kernos serve, or a command that starts it; kernos cluster leave ends the membership")
 
 // Check reports whether the home directory can be used, with a *HomeError if not. One that
 // doesn't exist can, if nothing is in its way.

@@ -30,7 +30,7 @@ import (
 // before, they are made of what isn't there, to be described.
 func (d *Daemon) capabilities(r *kernel.Registry) []kernel.Module {
 	s, o := d.state, &d.opts
-	return []kernel.Module{
+	all := []kernel.Module{
 		s.tree.Module(),
 		content.New(contentFiles{s.tree}, &content.Options{Client: s.client, Registry: r, Meaning: s.meaning, Execute: o.Execute}).Module(),
 		fetch.Module(fetch.Options{Client: s.client, Blobs: s, Open: s.keys.Open, MaxBody: o.Fetch.MaxBody, Retries: o.Fetch.Retries}),
@@ -51,6 +51,10 @@ func (d *Daemon) capabilities(r *kernel.Registry) []kernel.Module {
 		d.vectors.Module(),
 		d.notes.Module(),
 	}
+	if o.member != nil {
+		all = append(all, o.member.module())
+	}
+	return all
 }
 
 // Definitions returns a registry of the capabilities as data: they can be listed, described and
@@ -102,6 +106,9 @@ func (d *Daemon) lifecycle(r *kernel.Registry) lifecycle.Options {
 	}}
 	if d.opts.Socket != nil || d.opts.Web != nil {
 		o.Shutdown = d.Shutdown
+	}
+	if d.opts.member != nil {
+		o.Shutdown = d.opts.member.Shutdown // another node takes over first
 	}
 	return o
 }

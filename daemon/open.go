@@ -56,6 +56,9 @@ func Open(o *Options) (_ *Daemon, err error) {
 	if d.home, err = FindHome(o.Home, o.Origin); err != nil {
 		return nil, err
 	}
+	if o.OpenStore == nil && d.home.IsMember() {
+		return nil, ErrMember
+	}
 	d.ending, d.end = context.WithCancelCause(context.Background())
 	defer func() {
 		if err != nil {

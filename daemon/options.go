@@ -103,6 +103,12 @@ type Options struct {
 
 	// StoreOpened is called once, when the store has been opened. May be nil.
 	StoreOpened func()
+
+	// Cluster makes the daemon a node of a cluster; see [OpenMember]. Nil means that there is no cluster.
+	Cluster *Cluster
+
+	doors  *doors  // in place of listeners of the daemon's own; nil unless a member opens the daemon
+	member *Member // that opens it
 }
 
 // Retention sets how much is kept of what happened.
@@ -244,6 +250,11 @@ func (o *Options) Check() error {
 			return wrong("directory", "%w; name a directory that exists", err)
 		} else if !info.IsDir() {
 			return wrong("directory", "%s is not a directory; name one", dir)
+		}
+	}
+	if o.Cluster != nil {
+		if err := o.Cluster.check(); err != nil {
+			return err
 		}
 	}
 	if _, err := o.policy(); err != nil || o.Web == nil {

@@ -13,26 +13,33 @@ import (
 // lockSocket makes the home and locks its socket. The error is a *unix.Running if another
 // daemon serves the home.
 func (d *Daemon) lockSocket() (*unix.Listener, error) {
-	if err := d.home.Check(); err != nil {
+	if d.opts.doors != nil {
+		return d.opts.doors.socket, nil
+	}
+	return lockSocket(d.home, &d.opts, d.started)
+}
+
+func lockSocket(home Home, o *Options, started time.Time) (*unix.Listener, error) {
+	if err := home.Check(); err != nil {
 		return nil, err
 	}
-	own, err := d.home.Socket()
+	own, err := home.Socket()
 	if err != nil {
 		return nil, err
 	}
-	if socket, other, running := d.home.FindDaemon(own); running && socket != own {
+	if socket, other, running := home.FindDaemon(own); running && socket != own {
 		return nil, &unix.Running{Path: socket, Info: other}
 	}
-	if err := d.home.Make(); err != nil {
+	if err := home.Make(); err != nil {
 		return nil, err
 	}
-	info := d.opts.Socket.Info
-	info.PID, info.Version, info.Started = os.Getpid(), d.opts.Version, d.started.Truncate(time.Millisecond)
-	info.Home, info.Origin, info.Auth = d.home.Dir, string(d.home.Origin), d.opts.signed()
-	for _, k := range d.opts.Socket.Keys {
+	info := o.Socket.Info
+	info.PID, info.Version, info.Started = os.Getpid(), o.Version, started.Truncate(time.Millisecond)
+	info.Home, info.Origin, info.Auth = home.Dir, string(home.Origin), o.signed()
+	for _, k := range o.Socket.Keys {
 		info.Keys = append(info.Keys, ssh.FingerprintSHA256(k))
 	}
-	if l := d.opts.Socket.Listener; l != nil {
+	if l := o.Socket.Listener; l != nil {
 		return unix.Adopt(l, own, info)
 	}
 	return unix.Listen(own, info)

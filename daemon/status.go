@@ -44,6 +44,10 @@ func (d *Daemon) Status() lifecycle.Status {
 	if d.lock != nil {
 		s.Socket = d.lock.Path()
 	}
+	if m := d.opts.member; m != nil {
+		about := m.ClusterStatus()
+		s.Cluster = &about
+	}
 	if len(d.servers) > 0 {
 		s.Connections = 0
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"net/http"
 	"syscall"
@@ -40,7 +41,10 @@ func openWeb(d *Daemon) (_ server, err error) {
 			return server{}, err
 		}
 	}
-	if o := d.opts.Web; o.Address != "" && (!d.opts.signed() || o.InsecureWithoutSignature) {
+	if d.opts.doors != nil && !d.opts.signed() {
+		w.endpoints = append(w.endpoints, httpd.Endpoint{Listener: d.opts.doors.visitors, Remote: true})
+	}
+	if o := d.opts.Web; (o.Address != "" || d.opts.doors != nil) && (!d.opts.signed() || o.InsecureWithoutSignature) {
 		if err := w.openTCP(d, o); err != nil {
 			return server{}, err
 		}
@@ -73,16 +77,11 @@ const webPart = 4
 
 // openTCP takes the TCP address.
 func (w *web) openTCP(d *Daemon, o *Web) error {
-	skip := func(err error) error {
-		d.opts.Log.Warn("HTTP is served over the socket only", "reason", err.Error())
-		return nil
-	}
-	address, err := net.ResolveTCPAddr("tcp", o.Address)
-	if err != nil {
-		return &OptionError{"addr", err}
-	}
-	if err := o.permitted(address); err != nil {
-		return err
+	skip := func(err error) error { return o.skip(d.opts.Log, err) }
+	if d.opts.doors == nil {
+		if _, err := o.address(); err != nil {
+			return err
+		}
 	}
 	guard, err := o.guard()
 	if err != nil {
@@ -90,7 +89,7 @@ func (w *web) openTCP(d *Daemon, o *Web) error {
 	}
 	guard.Console = d.consoleGuard()
 	endpoint := httpd.Endpoint{Remote: true, Guard: &guard}
-	if !o.NoToken {
+	if !o.NoToken || d.opts.doors != nil {
 		token, err := httpd.OpenToken(cmp.Or(o.TokenFile, d.home.Token()))
 		if err != nil && o.Optional && unwritable(err) {
 			return skip(err)
@@ -100,8 +99,16 @@ func (w *web) openTCP(d *Daemon, o *Web) error {
 		}
 		d.tokens.SetFile(token)
 		guard.Authenticate = d.tokens.Authenticate
-	} else {
-		guard.Anyone = d.tokens.Default
+	}
+	if d.opts.doors != nil { // what other nodes let in has a token, whatever this one lets in itself
+		visitors := guard
+		w.endpoints = append(w.endpoints, httpd.Endpoint{Listener: d.opts.doors.tcpVisitors, Remote: true, Guard: &visitors})
+		if d.opts.doors.web == nil {
+			return nil
+		}
+	}
+	if o.NoToken {
+		guard.Authenticate, guard.Anyone = nil, d.tokens.Default
 	}
 	scheme := "http"
 	if o.CertFile != "" {
@@ -110,19 +117,51 @@ func (w *web) openTCP(d *Daemon, o *Web) error {
 			return &OptionError{"tls-cert", err}
 		}
 	}
-	tcp := o.Listener
-	if tcp == nil {
-		tcp, err = net.ListenTCP("tcp", address)
-	}
-	if err != nil {
-		err = &AddressError{Address: o.Address, Kernos: errors.Is(err, syscall.EADDRINUSE) && servedByKernos(address.String()), Err: err}
-		if o.Optional {
-			return skip(err)
-		}
+	var tcp net.Listener
+	if d.opts.doors != nil {
+		tcp = d.opts.doors.web
+	} else if tcp, err = o.listen(d.opts.Log); err != nil {
 		return err
+	} else if tcp == nil {
+		return nil
 	}
 	endpoint.Listener = tcp
 	w.add(scheme+"://"+tcp.Addr().String(), endpoint)
+	return nil
+}
+
+// listen takes the TCP address. The listener is nil if the address is in use and optional.
+func (o *Web) listen(log *slog.Logger) (net.Listener, error) {
+	address, err := o.address()
+	if err != nil {
+		return nil, err
+	}
+	if o.Listener != nil {
+		return o.Listener, nil
+	}
+	tcp, err := net.ListenTCP("tcp", address)
+	if err != nil {
+		err = &AddressError{Address: o.Address, Kernos: errors.Is(err, syscall.EADDRINUSE) && servedByKernos(address.String()), Err: err}
+		if o.Optional {
+			return nil, o.skip(log, err)
+		}
+		return nil, err
+	}
+	return tcp, nil
+}
+
+// address returns the TCP address, if it may be served.
+func (o *Web) address() (*net.TCPAddr, error) {
+	address, err := net.ResolveTCPAddr("tcp", o.Address)
+	if err != nil {
+		return nil, &OptionError{"addr", err}
+	}
+	return address, o.permitted(address)
+}
+
+// skip warns that the TCP address isn't served.
+func (o *Web) skip(log *slog.Logger, err error) error {
+	log.Warn("HTTP is served over the socket only", "reason", err.Error())
 	return nil
 }
 

@@ -43,7 +43,30 @@ type Status struct {
 	Jobs     Jobs     `json:"jobs" jsonschema_description:"Work in the background. Job.List names the jobs."`
 	Meaning  Meaning  `json:"meaning" jsonschema_description:"Searches by meaning: how far texts are embedded. Vector.Collections reports on each collection."`
 	Store    Store    `json:"store" jsonschema_description:"What is kept."`
+	Cluster  *Cluster `json:"cluster,omitempty" jsonschema_description:"The cluster that the kernel runs in, as the node sees it that answers; absent if there is none."`
 	Served   Served   `json:"served" jsonschema_description:"What can be called. Kernel.Modules has the details."`
+}
+
+// Cluster is a cluster as one of its nodes sees it.
+type Cluster struct {
+	Node     string   `json:"node" jsonschema_description:"The node that answers."`
+	Owner    string   `json:"owner,omitempty" jsonschema_description:"The node whose kernel runs; absent if there is none at the moment."`
+	Epoch    uint64   `json:"epoch,omitempty" jsonschema_description:"How many owners there have been."`
+	Nodes    []Node   `json:"nodes" jsonschema_description:"All nodes, by name."`
+	Servers  []string `json:"servers" jsonschema_description:"The servers of NATS that replicate what the owner writes."`
+	Warnings []string `json:"warnings,omitempty" jsonschema_description:"What isn't promised with these servers and settings, and what to do."`
+	Problem  string   `json:"problem,omitempty" jsonschema_description:"What keeps this node from following or owning."`
+}
+
+// A Node is a member of a cluster.
+type Node struct {
+	Name    string   `json:"name" jsonschema_description:"Its name."`
+	Address string   `json:"address,omitempty" jsonschema_description:"Where clients reach it."`
+	Version string   `json:"version,omitempty" jsonschema_description:"Version of its program."`
+	State   string   `json:"state" jsonschema:"enum=owner,enum=level,enum=following,enum=away" jsonschema_description:"owner: its kernel runs; level: it has all that the owner has written; following: it has less; away: it gives no sign of life."`
+	Behind  uint64   `json:"behind" jsonschema_description:"Groups of changes that it doesn't have yet."`
+	Lacks   []string `json:"lacks,omitempty" jsonschema_description:"Sealing keys that other nodes have and it hasn't: it takes over only if no other node can."`
+	Problem string   `json:"problem,omitempty" jsonschema_description:"What is wrong with it."`
 }
 
 // A Folder is a directory that the owner trusts.

@@ -37,7 +37,7 @@ var commandGroups = []struct {
 	{"Jobs", []string{"job"}},
 	{"Conversations and models", []string{"chat", "model", "session"}},
 	{"What happened", []string{"graph", "log", "replay", "search", "show", "watch"}},
-	{"The daemon", []string{"backup", "config", "console", "context", "doctor", "restart", "restore", "serve", "service", "status", "stop", "token", "trust", "untrust", "upgrade"}},
+	{"The daemon", []string{"backup", "cluster", "config", "console", "context", "doctor", "restart", "restore", "serve", "service", "status", "stop", "token", "trust", "untrust", "upgrade"}},
 	{"Programs and code", []string{"convert", "handle", "mcp", "pipe", "register", "test", "types", "unregister", "versions"}},
 }
 
@@ -72,7 +72,7 @@ that isn't a terminal, and no command, means kernos pipe.`,
 	}
 	root.SetVersionTemplate("kernos {{.Version}}\n")
 	root.AddCommand(backupCommand(), callCommand(), chatCommand(), completionCommand(), configCommand(), consoleCommand(), contextCommand(), convertCommand(), describeCommand(), docsCommand(), doctorCommand(),
-		handleCommand(), jobCommand(), lsCommand(), mcpCommand(), modelCommand(), pipeCommand(), restartCommand(), restoreCommand(), secretCommand(), serveCommand(), serviceCommand(), sessionCommand(), statusCommand(), stopCommand(), tokenCommand(), upgradeCommand())
+		handleCommand(), jobCommand(), lsCommand(), mcpCommand(), modelCommand(), pipeCommand(), restartCommand(), restoreCommand(), clusterCommand(), secretCommand(), serveCommand(), serviceCommand(), sessionCommand(), statusCommand(), stopCommand(), tokenCommand(), upgradeCommand())
 	root.AddCommand(historyCommands()...)
 	root.AddCommand(documentCommands()...)
 	root.AddCommand(scriptCommands()...)

@@ -32,7 +32,7 @@ not answer.`,
 		Args: noArguments,
 	}
 	c.Flags().Var((*quantity.PositiveDuration)(&timeout), "timeout", "how long to wait for an answer: a `TIME` such as 10s")
-	return views(c, alreadyRuns, func(ctx context.Context, v *line.View) error {
+	return views(c, server.Options{Node: true}, func(ctx context.Context, v *line.View) error {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		data, err := server.Send(ctx, v.Call, message.KindQuery, "Kernel.Status", struct{}{}, nil)

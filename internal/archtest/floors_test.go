@@ -30,9 +30,9 @@ var floors = [...][]step{
 		{"internal/sealed"},
 	},
 	1: {{"message", "schema", "store"}},
-	2: {{"message/*", "store/*"}},
+	2: {{"message/*", "store/*"}, {"store/replicated/jetstream"}},
 	3: {{"kernel/idempotency", "kernel/principal"}, {"kernel"}, {"kernel/connection"}, {"kernel/kerneltest"}},
-	4: {{"journal/words"}, {"journal", "work"}},
+	4: {{"journal/words", "cluster"}, {"journal", "work"}},
 	5: {
 		{
 			"capability/mcphost/client", "capability/memory/namespace", "capability/model/cassette", "capability/model/conversation",
@@ -47,7 +47,7 @@ var floors = [...][]step{
 		{"capability/vfs/mounts"},
 	},
 	6: {{"client"}, {"console"}},
-	7: {{"daemon"}, {"daemon/daemontest"}},
+	7: {{"cluster/clustertest", "cluster/server"}, {"daemon"}, {"daemon/daemontest"}},
 	8: {
 		{"cmd/kernos/settings"},
 		{"cmd/kernos/service", "cmd/kernos/terminal"},
@@ -70,7 +70,7 @@ var floors = [...][]step{
 var pure = []string{"internal/jsonscan", "internal/sealed", "internal/secret", "internal/outbound", "message", "message/ndjson", "message/osevent"}
 
 // forTests lists the packages that tests import, and nothing else does.
-var forTests = []string{"store/storetest", "capability/model/modeltest", "daemon/daemontest", "capability/vfs/vfstest", "internal/testkit", "internal/testkit/tty", "internal/testkit/browser",
+var forTests = []string{"cluster/clustertest", "store/storetest", "capability/model/modeltest", "daemon/daemontest", "capability/vfs/vfstest", "internal/testkit", "internal/testkit/tty", "internal/testkit/browser",
 	"internal/testkit/tool", "internal/testkit/tool/setup", "internal/testkit/wire", "kernel/kerneltest"}
 
 // place returns the floor of a package of this module, given by its folder, and its step there.

@@ -61,13 +61,21 @@ func (e *Engine) Apply(b *store.Batch) (*store.Commit, error) {
 	}
 	e.revision++
 	commit := store.NewCommit(e.revision)
+	if e.publishing != nil {
+		e.lookBack(b)
+	}
 	if f := e.absence.add(b); f != nil {
 		e.filling.Go(func() { e.fill(f) })
 	}
 	e.cacheChanges = e.cache.begin(b, e.cacheChanges[:0])
 	takes, wants := spaceFor(b, size)
-	if !e.memtable.take(takes, wants) {
-		return e.applyAlone(b, commit, c, !e.memtable.large(wants))
+	first := false
+	if e.publishing != nil {
+		takes, wants = 2*takes, 2*wants // with its undo record
+		first = e.publishing.precedes(b, size)
+	}
+	if room := e.memtable.take(takes, wants); !room || first {
+		return e.applyAlone(b, commit, c, !room && !e.memtable.large(wants), first)
 	}
 	due := e.join(b, commit, wants)
 	e.cache.end(b, e.cacheChanges, commit.Revision)
@@ -132,12 +140,13 @@ type slowChange struct {
 }
 
 // applyAlone makes a batch visible that Pebble may have to wait for, because its table in
-// memory is full or the batch is large. The caller holds applyLock, and applyAlone passes it to
+// memory is full or the batch is large; or that has to be published first. The caller holds applyLock, and applyAlone passes it to
 // a goroutine of its own: if the disk fails, Pebble may wait for a long time, and the caller
 // must not.
-func (e *Engine) applyAlone(b *store.Batch, commit *store.Commit, c *condition, full bool) (*store.Commit, error) {
+func (e *Engine) applyAlone(b *store.Batch, commit *store.Commit, c *condition, full, first bool) (*store.Commit, error) {
 	e.flush() // earlier batches come first
 	g := e.newGroup()
+	g.first = first
 	e.encode(g, b, commit, 0)
 	s := &slowChange{group: g, full: full, table: e.memtable.tables.Load(), visible: make(chan struct{}, 1)}
 	e.writing.Go(func() { e.applySlowly(s) })
@@ -274,5 +283,8 @@ func (e *Engine) encode(g *group, b *store.Batch, c *store.Commit, space int64) 
 	}
 	g.commits = append(g.commits, c)
 	g.cacheChanges = append(g.cacheChanges, e.cacheChanges...)
+	if e.publishing != nil {
+		g.before = append(g.before, e.publishing.before...)
+	}
 	g.space += space
 }

@@ -20,6 +20,10 @@
 // waits for one fsync, batches join the open group; then it gives that group to Pebble, for
 // the next fsync. A writer that is alone gives its batch to Pebble itself.
 //
+// With a publisher (publish.go), a group goes to other machines while it goes to the disk, and its commits are resolved when
+// both have it. What they never accept is taken back by records next to it (position.go). The other machines apply the same
+// groups to copies of the store (copy.go).
+//
 // Readers find the latest values in the cache (cache.go), or give the open group to Pebble
 // before they ask Pebble. Keys that don't exist are known without Pebble (absent.go).
 //
@@ -69,6 +73,10 @@ type Options struct {
 	// Watchers are notified of changes. Stores that are opened one after the other may share them,
 	// so that watchers survive. Nil means those of this store only.
 	Watchers *store.Watchers
+
+	// Copy opens a store as a copy that follows an owner, or that an owner has: see copy.go. Without it, Open refuses a
+	// store that is one.
+	Copy bool
 
 	schema *schema // replaces the schema in tests
 }
@@ -149,6 +157,7 @@ type Engine struct {
 	flushing     sync.Mutex     // the right to give the open group to Pebble
 	queue        queue
 	groups       chan *group // empty ones, to be used again
+	publishing   *publishing // nil without a publisher: see publish.go
 
 	writing     sync.WaitGroup // the syncer, and applySlowly
 	filling     sync.WaitGroup // fill: see absent.go
@@ -317,7 +326,10 @@ func (e *Engine) openPebble(log *logger) (err error) {
 
 // prepare brings the store to its schema.
 func (e *Engine) prepare() error {
-	err := e.opts.schema.migrate(e.dir, e.db)
+	err := e.checkCopy()
+	if err == nil {
+		err = e.opts.schema.migrate(e.dir, e.db)
+	}
 	// The flush of a new store begins a log, but no larger table in memory.
 	e.memtable.size.Store(0)
 	e.memtable.renewed(int64(e.opts.MemTableSize))
@@ -354,6 +366,7 @@ func (e *Engine) close() error {
 	e.flush()
 	e.queue.stop()
 	e.writing.Wait()
+	e.settleLast()
 	close(e.stopMonitor)
 	e.monitoring.Wait()
 

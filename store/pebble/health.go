@@ -21,6 +21,7 @@ type health struct {
 	compactEr error      // the error of the latest compaction
 	stalled   bool       // a batch waits for a flush or a compaction
 	unflushed int        // full memtables that are not in a table yet
+	suspended error      // why the publisher takes nothing
 	final     error      // an error that ends writing for good
 }
 
@@ -48,6 +49,9 @@ func (h *health) update(change func()) {
 	defer h.mu.Unlock()
 	change()
 	err := h.final
+	if err == nil {
+		err = h.suspended
+	}
 	if err == nil && h.insisting > 0 {
 		err = h.insistErr
 	}

@@ -18,13 +18,20 @@ type group struct {
 	commits      []*store.Commit
 	cacheChanges []cacheChange
 	space        int64 // bytes that Pebble needs for it in its table in memory
+
+	// With a publisher: see publish.go.
+	before []prior
+	number uint64
+	first  bool // it is published before Pebble gets it
 }
 
 func (g *group) reset() {
 	clear(g.commits)
 	g.commits, g.cacheChanges, g.space = g.commits[:0], g.cacheChanges[:0], 0
+	clear(g.before)
+	g.before, g.first = g.before[:0], false
 	if cap(g.cacheChanges) > maxGroup/8 {
-		g.cacheChanges = nil // grown by a very large batch
+		g.cacheChanges, g.before = nil, nil // grown by a very large batch
 	}
 	g.batch.Reset()
 }

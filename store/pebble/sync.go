@@ -28,6 +28,9 @@ func (e *Engine) flush() {
 
 // give gives a group to Pebble. Only one goroutine does so at a time.
 func (e *Engine) give(g *group) error {
+	if e.publishing != nil {
+		return e.giveAndPublish(g)
+	}
 	err := e.db.ApplyNoSyncWait(g.batch, crdb.Sync)
 	e.cache.applied(g.cacheChanges)
 	if err != nil {
@@ -54,6 +57,8 @@ func (e *Engine) runSyncer() {
 			err = e.health.err() // nothing has reached the disk, though Pebble got no error
 		} else if err != nil {
 			err = unwritable(e.dir, err)
+		} else if e.publishing != nil {
+			err = e.publishing.to.Wait(g.number)
 		}
 		e.queue.pop()
 		e.resolve(g, err)
@@ -98,7 +103,8 @@ func (e *Engine) runMonitor() {
 	}
 }
 
-// Barrier returns a commit that is durable when everything applied so far is.
+// Barrier returns a commit that is durable when everything applied so far is. With a publisher, it fails if nothing is
+// pending and the owner may not show what it has.
 func (e *Engine) Barrier() *store.Commit {
 	select {
 	case <-e.closed:
@@ -109,6 +115,13 @@ func (e *Engine) Barrier() *store.Commit {
 	}
 	last := e.queue.last()
 	if last == nil {
+		if e.publishing != nil {
+			if err := e.publishing.to.Holds(); err != nil {
+				c := store.NewCommit(0)
+				c.Resolve(err)
+				return c
+			}
+		}
 		return store.Committed(0)
 	}
 	c := store.NewCommit(last.Revision)

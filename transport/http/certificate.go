@@ -32,8 +32,8 @@ func OpenCertificate(certFile, keyFile string, log *slog.Logger) (*Certificate, 
 	return c, nil
 }
 
-// config returns the settings of a server with the certificate.
-func (c *Certificate) config() *tls.Config {
+// Config returns the settings of a server with the certificate.
+func (c *Certificate) Config() *tls.Config {
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.current(), nil },

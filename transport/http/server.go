@@ -270,7 +270,7 @@ func (s *Server) server(e Endpoint) *http.Server {
 		ErrorLog:                     slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelDebug),
 	}
 	if e.Certificate != nil {
-		h.TLSConfig = e.Certificate.config()
+		h.TLSConfig = e.Certificate.Config()
 	}
 	return h
 }

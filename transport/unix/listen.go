@@ -14,13 +14,16 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"kernos/transport"
 )
 
 // A Listener is a socket that this process alone serves. Its owner closes it,
 // after [Server.Serve] has returned.
 type Listener struct {
 	path   string
-	socket *socket
+	socket *socket            // nil if passed isn't
+	passed *transport.Handoff // of a listener that [Listener.Passed] has made; nil for one that has the socket
 
 	mu   sync.Mutex // guards what follows
 	info Info
@@ -108,6 +111,9 @@ func HTTPPath(path string) string { return strings.TrimSuffix(path, ".sock") + "
 
 // Alias gives the socket another name in its directory, in place of whatever has that name. It goes with the socket.
 func (l *Listener) Alias(path string) error {
+	if l.passed != nil {
+		return nil
+	}
 	l.socket.mu.Lock()
 	defer l.socket.mu.Unlock()
 	l.socket.alias = path
@@ -125,7 +131,7 @@ func (l *Listener) Info() Info {
 func (l *Listener) announceEnd() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.info.Stopping {
+	if !l.info.Stopping && l.passed == nil {
 		l.info.Stopping = true
 		_ = l.introduce() // if this fails, a client that finds no socket can't report why
 	}
@@ -134,6 +140,9 @@ func (l *Listener) announceEnd() {
 // Close removes the socket, and then lets another process serve it. Connections that were
 // accepted stay.
 func (l *Listener) Close() error {
+	if l.passed != nil {
+		return l.passed.Close()
+	}
 	l.closing.Do(func() {
 		l.err = l.socket.close()
 		l.mu.Lock()
@@ -144,11 +153,35 @@ func (l *Listener) Close() error {
 	return l.err
 }
 
+// accept waits for a connection, until interrupt is called.
+func (l *Listener) accept() (*net.UnixConn, error) {
+	if l.passed == nil {
+		return l.socket.accept()
+	}
+	conn, err := l.passed.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return conn.(*net.UnixConn), nil // nothing else is handed over
+}
+
+// interrupt ends a wait for a connection.
+func (l *Listener) interrupt() {
+	if l.passed != nil {
+		_ = l.passed.Close()
+		return
+	}
+	_ = l.socket.current().SetDeadline(past)
+}
+
 // watchEvery is how often the names of the sockets are checked.
 const watchEvery = 2 * time.Second
 
 // watchNames makes sure, until ctx is done, that the socket and the lock have their names.
 func (l *Listener) watchNames(ctx context.Context, every time.Duration, log *slog.Logger) {
+	if l.passed != nil {
+		return
+	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	failing := false

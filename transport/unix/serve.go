@@ -39,7 +39,7 @@ func (s *Server) Serve(ctx context.Context, l *Listener) error {
 		defer close(stopped)
 		l.announceEnd()
 		watched.Wait()
-		_ = l.socket.current().SetDeadline(past)
+		l.interrupt()
 	})
 	err := s.accept(ctx, l)
 	if !forget() {
@@ -48,21 +48,15 @@ func (s *Server) Serve(ctx context.Context, l *Listener) error {
 	stopWatching()
 	watched.Wait()
 	l.announceEnd()
-	l.socket.withdraw()
-	if !l.socket.kept() { // what connects to one that is kept waits for the next daemon
-		s.refuseRest(l)
+	if l.passed == nil {
+		l.socket.withdraw()
+		if !l.socket.kept() { // what connects to one that is kept waits for the next daemon
+			l.refuseRest(s.refuseLate)
+		}
 	}
 	grace, cancel := context.WithTimeout(context.Background(), s.opts.Grace)
 	defer cancel()
 	return errors.Join(err, s.conns.Drain(grace))
-}
-
-// refuseRest refuses the connections that were not accepted. No further connection can come.
-func (s *Server) refuseRest(l *Listener) {
-	_ = l.socket.current().SetDeadline(time.Now().Add(10 * time.Millisecond))
-	for conn, err := l.socket.accept(); err == nil; conn, err = l.socket.accept() {
-		s.refuseLate(conn)
-	}
 }
 
 // begin checks what a programmer may have got wrong.
@@ -84,7 +78,7 @@ func (s *Server) begin(l *Listener) error {
 func (s *Server) accept(ctx context.Context, l *Listener) error {
 	pauses := backoff.Backoff{First: 5 * time.Millisecond, Longest: time.Second}
 	for {
-		conn, err := l.socket.accept()
+		conn, err := l.accept()
 		switch {
 		case err == nil && ctx.Err() != nil:
 			l.announceEnd()
@@ -92,7 +86,7 @@ func (s *Server) accept(ctx context.Context, l *Listener) error {
 			return nil
 		case err == nil:
 			pauses.Reset()
-			s.admit(conn)
+			s.admit(conn, l.passed != nil)
 			continue
 		case ctx.Err() != nil:
 			return nil
@@ -107,13 +101,17 @@ func (s *Server) accept(ctx context.Context, l *Listener) error {
 	}
 }
 
-func (s *Server) admit(conn *net.UnixConn) {
+// admit serves a connection, or refuses it. That the peer is the owner of this process has been checked if it is vouched for; see
+// [Listener.Passed].
+func (s *Server) admit(conn *net.UnixConn, vouched bool) {
 	c := newServerConn(s, conn)
-	if uid, err := s.peer(conn); err != nil || uid != os.Geteuid() {
-		s.opts.Log.Warn("a connection of another user was refused", "uid", uid, "error", err)
-		s.conns.Refuse(refusedForeign)
-		c.refuse(message.Errorf(403, "This daemon belongs to another user; start one of your own with kernos serve"))
-		return
+	if !vouched {
+		if uid, err := s.peer(conn); err != nil || uid != os.Geteuid() {
+			s.opts.Log.Warn("a connection of another user was refused", "uid", uid, "error", err)
+			s.conns.Refuse(refusedForeign)
+			c.refuse(errForeign)
+			return
+		}
 	}
 	extra, reason := s.conns.Admit(c)
 	switch {

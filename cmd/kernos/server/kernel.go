@@ -43,6 +43,10 @@ type Options struct {
 	// Progress is given what a call made with [Kernel.Call] reports of its progress; it may be nil.
 	Progress func(*client.Item)
 
+	// Node asks the node of a cluster that serves this home, in place of the kernel, which another node may have: what only it
+	// knows, also while no node owns the kernel. Elsewhere it has no meaning.
+	Node bool
+
 	// Alone opens the kernel in this process also while the daemon of this user is running, for a
 	// command that has to work when the daemon hangs.
 	Alone bool
@@ -88,7 +92,13 @@ func (k *Kernel) open(ctx context.Context) (err error) {
 		k.conn, err = s.dial(ctx)
 		return s.Explain(err)
 	}
-	if k.opts.Alone {
+	if k.asksNode() {
+		if s.Daemon.Asleep() {
+			return unreachable(ErrNotRunning)
+		}
+		return nil
+	}
+	if k.opts.Alone && !s.Daemon.IsMember() {
 		return k.openInProcess(ctx)
 	}
 	if k.opts.ReadOnly {
@@ -104,8 +114,8 @@ func (k *Kernel) open(ctx context.Context) (err error) {
 			return err == nil && k.conn == nil, err
 		})
 	} else {
-		// A kernel in this process wouldn't have the settings of a service.
-		start := k.opts.Start || k.opts.InProcess != nil && s.Daemon.Service().Installed()
+		// A kernel in this process wouldn't have the settings of a service, and can't be a node of a cluster.
+		start := k.opts.Start || k.opts.InProcess != nil && (s.Daemon.IsMember() || s.Daemon.Service().Installed())
 		err = s.reach(ctx, start, dial)
 	}
 	switch {
@@ -140,6 +150,9 @@ func (k *Kernel) openInProcess(ctx context.Context) error {
 	k.conn, err = dialInProcess(ctx, loop)
 	return err
 }
+
+// asksNode reports whether requests go to the node of a cluster, as lines.
+func (k *Kernel) asksNode() bool { return k.opts.Node && k.server.Daemon != nil && k.server.Daemon.IsMember() }
 
 // openReadOnly connects to the daemon of this user, or to a kernel of the definitions if the daemon doesn't answer.
 func (k *Kernel) openReadOnly(ctx context.Context) (err error) {
@@ -360,8 +373,15 @@ func (k *Kernel) Stream(ctx context.Context, r client.Request, f func(*client.It
 
 // Call sends a request; see [Caller] and Stream.
 func (k *Kernel) Call(ctx context.Context, m message.Message, event func(json.RawMessage) error) (reply json.RawMessage, err error) {
+	if k.asksNode() {
+		reply, err := k.server.Daemon.operate(ctx, m.Kind, m.Type, m.Data)
+		if absent(err) {
+			return nil, unreachable(ErrNotRunning)
+		}
+		return reply, err
+	}
 	if _, _, err := k.way(ctx); isFull(err) && k.server.Daemon != nil {
-		return k.server.Daemon.operate(ctx, m.Kind, m.Type)
+		return k.server.Daemon.operate(ctx, m.Kind, m.Type, nil)
 	} else if err != nil {
 		return nil, err
 	}

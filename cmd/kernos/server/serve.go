@@ -66,7 +66,7 @@ func Serve(ctx context.Context, s *settings.Serve, stderr io.Writer) error {
 	}
 	s.Pebble = daemonStore
 	SetGarbage(daemonGarbage)
-	d, err := daemon.Open(&s.Options)
+	d, err := openProcess(s)
 	if _, running := errors.AsType[*unix.Running](err); running && s.Detached {
 		return &exit.Error{Status: exit.Taken, Cause: err}
 	} else if err != nil {
@@ -96,7 +96,16 @@ func Serve(ctx context.Context, s *settings.Serve, stderr io.Writer) error {
 		case <-served:
 		}
 	}()
-	notes, err := s.Remember(home, d.AwayNames())
+	var away []string
+	switch d := d.(type) {
+	case *daemon.Daemon:
+		away = d.AwayNames()
+	case *daemon.Member:
+		if err := s.Join(home, d.Name()); err != nil {
+			s.Log.Warn("the membership of this home in the cluster can't be remembered, so other commands may open it alone", "error", err)
+		}
+	}
+	notes, err := s.Remember(home, away)
 	if err != nil {
 		s.Log.Warn("the settings of this daemon can't be remembered, so one that comes back won't have them", "error", err)
 	}
@@ -108,7 +117,12 @@ func Serve(ctx context.Context, s *settings.Serve, stderr io.Writer) error {
 			s.Log.Info("note", "text", note)
 		}
 	default:
-		introduce(d, s, log.Place, stderr)
+		switch d := d.(type) {
+		case *daemon.Daemon:
+			introduce(d, s, log.Place, stderr)
+		case *daemon.Member:
+			introduceNode(d, s, log.Place, stderr)
+		}
 		for _, note := range notes {
 			fmt.Fprintf(stderr, "kernos: %s\n", note)
 		}
@@ -129,6 +143,44 @@ func Serve(ctx context.Context, s *settings.Serve, stderr io.Writer) error {
 	return exit.Wrap(err)
 }
 
+// A process is what kernos serve runs: a daemon, or a node of a cluster.
+type process interface {
+	Serve(context.Context) error
+	Close() error
+	Serving() <-chan struct{}
+	ShutdownRequested() <-chan struct{}
+	Alive(context.Context) error
+	URLs() []string
+}
+
+// openProcess opens what the settings mean.
+func openProcess(s *settings.Serve) (process, error) {
+	if s.Cluster != nil {
+		m, err := daemon.OpenMember(&s.Options)
+		if err != nil {
+			return nil, err
+		}
+		return m, nil
+	}
+	d, err := daemon.Open(&s.Options)
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// introduceNode prints what a node of a cluster serves, and how to end it.
+func introduceNode(m *daemon.Member, s *settings.Serve, logPlace string, people io.Writer) {
+	fmt.Fprintf(people, `kernos %s is the node %s of a cluster for %s
+  process   %d
+  socket    %s
+  http      %s
+  state     %s
+  log       %s
+kernos cluster status shows the nodes. kernos stop, or an interrupt, ends this one; another one takes over.
+`, s.Version, m.Name(), m.Home().Origin, os.Getpid(), strings.TrimPrefix(m.URLs()[0], "unix://"), strings.Join(m.URLs()[1:], ", "), m.Home().State(), logPlace)
+}
+
 // adopt gives a daemon the sockets that systemd listens on for it.
 func adopt(s *settings.Serve, manager *systemd.Manager) error {
 	if manager == nil {
@@ -147,7 +199,7 @@ func adopt(s *settings.Serve, manager *systemd.Manager) error {
 }
 
 // converse tells systemd, until ctx is done, that the daemon serves and that its kernel answers, and then that it stops.
-func converse(ctx context.Context, manager *systemd.Manager, d *daemon.Daemon, log *slog.Logger) {
+func converse(ctx context.Context, manager *systemd.Manager, d process, log *slog.Logger) {
 	tell := func(state string) {
 		if err := manager.Notify(state); err != nil {
 			log.Warn("systemd doesn't hear of the daemon", "error", err)

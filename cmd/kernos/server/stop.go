@@ -107,7 +107,7 @@ func (d *Daemon) HasEnded(pid int, locked bool) bool {
 // end asks the daemon to end or, if it can't be asked, sends it a signal, which how reports. It
 // reports whether the end has begun.
 func (d *Daemon) end(ctx context.Context, pid int) (begun bool, how string, err error) {
-	_, reason := d.operate(ctx, message.KindCommand, "Syscall.Shutdown")
+	_, reason := d.operate(ctx, message.KindCommand, "Syscall.Shutdown", nil)
 	if !unasked(reason) {
 		return reason == nil, "", reason
 	}
@@ -132,7 +132,7 @@ func unasked(err error) bool {
 
 // Status asks the daemon for its status. It doesn't wait for a daemon that is starting.
 func (d *Daemon) Status(ctx context.Context) (status lifecycle.Status, err error) {
-	data, err := d.operate(ctx, message.KindQuery, "Kernel.Status")
+	data, err := d.operate(ctx, message.KindQuery, "Kernel.Status", nil)
 	if err != nil {
 		return status, err
 	}
@@ -140,13 +140,17 @@ func (d *Daemon) Status(ctx context.Context) (status lifecycle.Status, err error
 }
 
 // operate asks the daemon with lines, for which it has places for its operator: it
-// answers Kernel.Status and Syscall.Shutdown there however many connections it has.
-func (d *Daemon) operate(ctx context.Context, kind message.Kind, t message.Type) (json.RawMessage, error) {
+// answers Kernel.Status and Syscall.Shutdown there however many connections it has. Nil data is an empty object. The node
+// of a cluster answers what is about the node itself.
+func (d *Daemon) operate(ctx context.Context, kind message.Kind, t message.Type, data json.RawMessage) (json.RawMessage, error) {
+	if data == nil {
+		data = json.RawMessage("{}")
+	}
 	conn, err := new(unix.Dialer).Dial(ctx, d.Socket)
 	if err != nil {
 		return nil, unreachable(err)
 	}
-	outcome, err := conn.Ask(ctx, message.Message{Kind: kind, Type: t, Data: []byte("{}")})
+	outcome, err := conn.Ask(ctx, message.Message{Kind: kind, Type: t, Data: data})
 	if err != nil {
 		return nil, unreachable(err)
 	}

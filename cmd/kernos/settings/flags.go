@@ -118,6 +118,21 @@ func addServerFlags(c *cobra.Command, o *daemon.Options) {
 	f.BoolVar(&w.InsecureWithoutSignature, "insecure-listen-without-signature", false, "with --auth-key: serve a TCP address although callers that know the token need not sign")
 }
 
+// addClusterFlags adds the flags of a node of a cluster.
+func addClusterFlags(c *cobra.Command, o *daemon.Cluster) {
+	f := c.Flags()
+	f.StringSliceVar(&o.Servers, "cluster", nil, "be a node of a cluster on these `SERVERS` of NATS, with commas between them: nats://host:4222, or context:NAME of the nats command")
+	f.StringVar(&o.Listen, "cluster-listen", "", "be a node of a cluster with a server of NATS inside, which listens for those of other nodes at this `ADDRESS`, such as 10.0.0.1:6222")
+	f.StringSliceVar(&o.Peers, "cluster-peers", nil, "the `ADDRESSES` at which the servers of all nodes listen, with commas between them")
+	f.StringVar(&o.Secret, "cluster-secret", "", "the `FILE` by which the nodes know each other; kernos cluster init makes it")
+	f.StringVar(&o.Name, "cluster-name", "", "the `NAME` of this node, different for each; by default, the name of the host")
+	f.StringVar(&o.Address, "cluster-address", "", "the `HOST` or HOST:PORT by which other nodes reach this one, to pass on what comes to them; by default, the address from which this machine reaches them")
+	f.StringVar(&o.Credentials, "cluster-credentials", "", "the `FILE` with the credentials for the servers of --cluster")
+	f.StringVar(&o.CA, "cluster-ca", "", "the `FILE` with the certificate, in PEM, that theirs are signed by")
+	f.StringVar(&o.Certificate, "cluster-cert", "", "the `FILE` with the certificate that shows them who this node is, in PEM")
+	f.StringVar(&o.Key, "cluster-key", "", "the `FILE` with the key of that certificate, in PEM")
+}
+
 // AddTokenFile adds the flag of the file with the token.
 func AddTokenFile(c *cobra.Command, file *string) {
 	c.Flags().StringVar(file, "token-file", "", "the `FILE` with the token that callers over TCP must send; made if it doesn't exist (default token in the home directory)")
@@ -148,6 +163,7 @@ type Serve struct {
 	Again    bool // it is to be the last daemon: the environment isn't asked for settings
 	Service  bool // a service manager has started the daemon, and keeps its standard error
 
+	cluster   daemon.Cluster
 	authKey   string
 	noHTTP    bool
 	given     map[string][]string // the settings that were given by flags and variables
@@ -162,6 +178,7 @@ func AddServeFlags(c *cobra.Command) *Serve {
 	f.BoolVar(&s.noHTTP, "no-http", false, "serve no TCP address")
 	AddKernelFlags(c, &s.Options)
 	addServerFlags(c, &s.Options)
+	addClusterFlags(c, &s.cluster)
 	f.BoolVar(&s.Detached, "detached", false, "print only that it serves, or why it does not")
 	_ = f.MarkHidden("detached")
 	f.BoolVar(&s.Again, "again", false, "with the settings of the last daemon")
@@ -190,7 +207,11 @@ func (s *Serve) Complete(c *cobra.Command, version string) (err error) {
 	} else {
 		WarnOfVariables(c.ErrOrStderr())
 	}
-	if s.given, _, err = complete(c, environment); err != nil {
+	var sources map[string]string
+	if s.given, sources, err = complete(c, environment); err != nil {
+		return err
+	}
+	if err := completeMember(home, c.Flags(), func(name string) bool { return s.given[name] != nil || sources[name] != "" }); err != nil {
 		return err
 	}
 	return s.finish(home, version)
@@ -206,6 +227,12 @@ func (s *Serve) finish(home daemon.Home, version string) error {
 	if s.authKey != "" {
 		if s.Socket.Keys, err = daemon.ReadKeys(s.authKey); err != nil {
 			return fmt.Errorf("--auth-key: %w", err)
+		}
+	}
+	if len(s.cluster.Servers) > 0 || s.cluster.Listen != "" {
+		s.Cluster = &s.cluster
+		if _, err := os.Stat(Secret(home)); err == nil && s.cluster.Listen != "" && s.cluster.Secret == "" {
+			s.cluster.Secret = Secret(home)
 		}
 	}
 	describeStart(&s.Socket.Info)

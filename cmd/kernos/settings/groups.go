@@ -20,6 +20,7 @@ type Group struct {
 var ServeGroups = []Group{
 	{"What most people need", []string{"addr", "no-http", "allow-host", "tls-cert", "tls-key", "auth-key", "directory", "mount", "journal-size", "journal-age"}},
 	{"Callers over TCP", []string{"token-file", "no-token", "allow-origin", "oauth-issuer", "request-rate", "insecure-listen-without-tls", "insecure-listen-without-token", "insecure-listen-without-signature"}},
+	{"Several machines (docs/CLUSTER.md)", []string{"cluster-listen", "cluster-peers", "cluster-secret", "cluster", "cluster-name", "cluster-address", "cluster-credentials", "cluster-ca", "cluster-cert", "cluster-key"}},
 	{"Limits", []string{"max-connections", "in-flight", "in-flight-all", "jobs", "frame-rate", "timeout", "line-time", "stall", "idle", "grace", "idempotency-ttl"}},
 	{"Web requests (Http.Fetch)", []string{"fetch-allow", "fetch-deny", "fetch-only", "fetch-retries", "max-body"}},
 	{"Language models", []string{"models", "embeddings"}},

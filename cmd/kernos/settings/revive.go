@@ -28,7 +28,8 @@ import (
 var (
 	// kept are those that it has again.
 	kept = []string{
-		"addr", "auth-key", "embeddings", "execute", "fetch-deny", "fetch-only", "fetch-retries", "frame-rate", "grace", "idempotency-ttl", "idle",
+		"addr", "auth-key", "cluster", "cluster-address", "cluster-ca", "cluster-cert", "cluster-credentials", "cluster-key", "cluster-listen", "cluster-name",
+		"cluster-peers", "cluster-secret", "embeddings", "execute", "fetch-deny", "fetch-only", "fetch-retries", "frame-rate", "grace", "idempotency-ttl", "idle",
 		"in-flight", "in-flight-all", "jobs", "journal-age", "journal-size", "line-time", "max-body", "max-connections", "models", "no-http",
 		"oauth-issuer", "request-rate", "require-agent", "seal-key", "stall", "timeout", "tls-cert", "tls-key", "token-file",
 	}

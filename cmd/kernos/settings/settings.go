@@ -31,11 +31,11 @@ var names = slices.Sorted(slices.Values(slices.Concat(kept, forOneRun, weakening
 
 // lists are the settings that can have several values: as a list in the configuration file, and
 // with commas between the values in a variable.
-var lists = []string{"allow-host", "allow-origin", "fetch-allow", "fetch-deny", "mount"}
+var lists = []string{"allow-host", "allow-origin", "cluster", "cluster-peers", "fetch-allow", "fetch-deny", "mount"}
 
 // paths are the settings that name a file or a directory. A relative one in the configuration
 // file is relative to that file, and in a variable to the working directory of the command.
-var paths = []string{"auth-key", "directory", "tls-cert", "tls-key", "token-file"}
+var paths = []string{"auth-key", "cluster-ca", "cluster-cert", "cluster-credentials", "cluster-key", "cluster-secret", "directory", "tls-cert", "tls-key", "token-file"}
 
 // A Variable is one of the environment that is not a setting of the daemon.
 type Variable struct{ Name, Meaning string }

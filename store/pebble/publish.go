@@ -1,0 +1,225 @@
+package pebble
+
+import (
+	"bytes"
+	"errors"
+
+	crdb "github.com/cockroachdb/pebble/v2"
+
+	"kernos/store"
+)
+
+// A Publisher gets what the owner of an origin writes, group by group, and brings it to the other copies. A group is a
+// number of batches that become durable together.
+type Publisher interface {
+	// Publish takes a group, whose number follows the one before. It doesn't wait, and keeps the body.
+	Publish(number uint64, body []byte)
+
+	// Wait waits until a group and all before it are accepted. If it returns an error, no later group will be.
+	Wait(number uint64) error
+
+	// Accepted returns the number of the last accepted group, and the sequence of the last accepted entry.
+	Accepted() (number, sequence uint64)
+
+	// Pending returns how many bytes are not accepted yet.
+	Pending() int
+
+	// Holds returns nil while the owner may show what it has, and otherwise an error for callers.
+	Holds() error
+}
+
+const (
+	maxUndone     = 2 << 20  // bytes: larger batches are published before they are applied
+	maxUnaccepted = 32 << 20 // bytes that are not accepted; then batches are published before they are applied
+)
+
+// publishing is the part of an engine that has a publisher. A group is taken back if it is never accepted, so what it
+// replaces is remembered next to it. What would be too much to remember is published first: the deletion of a range, and a
+// large batch. It is given to Pebble when it was accepted.
+type publishing struct {
+	to     Publisher
+	number uint64   // of the last group
+	link   uint32   // of the last group
+	sent   []sent   // the groups with undo records
+	at     Position // the last one that was written
+	record []byte   // the undo record of the group that Pebble is being given
+	stored []byte   // the position
+
+	// last has the last key of each keyspace of the journal. Nothing is after it, which Pebble need not be asked about: nearly all
+	// records of the journal are new.
+	last [256][]byte
+
+	before []prior // what the batch that is being applied replaces; guarded by applyLock
+}
+
+// A sent is a group that was published, and has an undo record.
+type sent struct {
+	number uint64
+	link   uint32
+}
+
+// A prior is what is known about a key that a batch changes, without asking Pebble.
+type prior struct {
+	known bool
+	entry *store.Entry // nil, or with revision 0, if the key is absent
+}
+
+// precedes reports whether a batch has to be published before it is applied.
+func (p *publishing) precedes(b *store.Batch, size int) bool {
+	if size > maxUndone || p.to.Pending() > maxUnaccepted {
+		return true
+	}
+	for i := range b.Ops {
+		if b.Ops[i].Kind == store.OpDeleteRange {
+			return true
+		}
+	}
+	return false
+}
+
+// lookBack notes what is known about the keys of a batch, before the batch changes that. The caller holds applyLock.
+func (e *Engine) lookBack(b *store.Batch) {
+	p := e.publishing
+	p.before = p.before[:0]
+	for i := range b.Ops {
+		key := b.Ops[i].Key
+		if e.absence.sure(key) {
+			p.before = append(p.before, prior{known: true})
+			continue
+		}
+		entry, _ := e.cache.get(key)
+		p.before = append(p.before, prior{entry != nil, entry})
+	}
+}
+
+// giveAndPublish is give for an engine with a publisher.
+func (e *Engine) giveAndPublish(g *group) error {
+	p := e.publishing
+	number := p.number + 1
+	body := bodyOf(e.opts.schema.version, p.link, g.batch)
+	link := Link(body)
+	first := g.first
+	if !first {
+		// What can't be read can't be put back.
+		first = e.remember(g) != nil || len(p.record) > 2*maxUndone
+	}
+	if first {
+		for i := range p.last { // the keys of this group were not noted
+			p.last[i] = p.last[i][:0]
+		}
+		p.to.Publish(number, body)
+		if err := p.to.Wait(number); err != nil {
+			e.cache.applied(g.cacheChanges)
+			return err
+		}
+	}
+	forgotten := p.advance(g.batch)
+	p.at.Number = number
+	if first {
+		p.at.Link = link
+	} else {
+		_ = g.batch.Set(undoKey(number), p.record, nil)
+	}
+	p.stored = p.at.encode(p.stored)
+	_ = g.batch.Set([]byte(positionKey), p.stored, nil)
+
+	err := e.db.ApplyNoSyncWait(g.batch, crdb.Sync)
+	e.cache.applied(g.cacheChanges)
+	if err != nil {
+		if first { // other copies have the group, so this one must not continue without it
+			e.disk.freeze(store.Errorf(503, err, "The store in %s can't continue to write; start kernos again", e.dir))
+		}
+		return e.readError(err)
+	}
+	p.number, p.link, g.number = number, link, number
+	p.sent = p.sent[:copy(p.sent, p.sent[forgotten:])]
+	if !first {
+		p.sent = append(p.sent, sent{number, link})
+		p.to.Publish(number, body)
+	}
+	if cap(p.record) > maxGroup {
+		p.record = nil
+	}
+	e.queue.given(g, true)
+	return nil
+}
+
+// advance notes how far the groups are accepted, deletes their undo records, and returns how many there are.
+func (p *publishing) advance(b *crdb.Batch) (n int) {
+	p.at.Accepted, p.at.Sequence = p.to.Accepted()
+	for ; n < len(p.sent) && p.sent[n].number <= p.at.Accepted; n++ {
+		// A record is set once, so that it can leave Pebble's table in memory without a trace.
+		_ = b.SingleDelete(undoKey(p.sent[n].number), nil)
+		p.at.Link = p.sent[n].link
+	}
+	return n
+}
+
+// remember makes the undo record of a group.
+func (e *Engine) remember(g *group) error {
+	p := e.publishing
+	p.record = p.record[:0]
+	n := 0
+	for r := g.batch.Reader(); ; {
+		_, key, _, more, err := r.Next()
+		if err != nil || !more {
+			return err
+		}
+		if string(key) != revisionKey {
+			before := g.before[n]
+			n++
+			fresh, err := e.comesLast(key)
+			switch {
+			case err != nil:
+				return err
+			case fresh || before.known && (before.entry == nil || before.entry.Revision == 0):
+				p.record = appendUndo(p.record, key, nil, false)
+				continue
+			case before.known:
+				p.record = appendUndoEntry(p.record, key, before.entry)
+				continue
+			}
+		}
+		value, closer, err := e.db.Get(key)
+		if errors.Is(err, crdb.ErrNotFound) {
+			p.record = appendUndo(p.record, key, nil, false)
+			e.absence.miss(key)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		p.record = appendUndo(p.record, key, value, true)
+		if err := closer.Close(); err != nil {
+			return err
+		}
+	}
+}
+
+// comesLast reports whether a key of the journal comes after all that there are, and notes it as the last one then. It is
+// called for each key that a group with an undo record changes.
+func (e *Engine) comesLast(key []byte) (bool, error) {
+	if key[0] != store.SpaceJournal || len(key) < 3 {
+		return false, nil
+	}
+	last := &e.publishing.last[key[1]]
+	if len(*last) == 0 {
+		it, err := e.db.NewIter(&crdb.IterOptions{LowerBound: key[:2], UpperBound: store.After(key[:2])})
+		if err != nil {
+			return false, err
+		}
+		*last = append(*last, key[:2]...)
+		if it.Last() {
+			*last = append((*last)[:0], it.Key()...)
+		}
+		if err := errors.Join(it.Error(), it.Close()); err != nil {
+			*last = (*last)[:0]
+			return false, err
+		}
+	}
+	if bytes.Compare(key, *last) <= 0 {
+		return false, nil
+	}
+	*last = append((*last)[:0], key...)
+	return true, nil
+}
