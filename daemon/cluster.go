@@ -182,7 +182,7 @@ func (m *Member) openServers(ctx context.Context) (s *servers, err error) {
 	if err := s.connect(ctx, m); err != nil {
 		return s, err
 	}
-	options := jetstream.Options{Replicas: m.cluster.replicas(), Log: m.log}
+	options := jetstream.Options{Replicas: m.cluster.replicas(), Synced: s.own != nil, Log: m.log}
 	if s.stream, err = jetstream.Open(ctx, s.conns[0], options); err != nil {
 		return s, err
 	}

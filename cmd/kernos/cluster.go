@@ -208,12 +208,12 @@ are not changed; kernos cluster forget NODE takes this one out of their status.`
 			return err
 		}
 		if !home.IsMember() {
-			return errors.New("this home is a member of no cluster")
+			return exit.Wrap(errors.New("this home is a member of no cluster"))
 		}
 		if d, err := server.DaemonOf(home); err != nil {
 			return exit.Wrap(err)
 		} else if info, running := d.Inspect(); running {
-			return fmt.Errorf("the node runs (process %d): end it first with kernos stop", info.PID)
+			return exit.Wrap(fmt.Errorf("the node runs (process %d): end it first with kernos stop", info.PID))
 		}
 		if err := home.LeaveCluster(); err != nil {
 			return exit.Wrap(err)

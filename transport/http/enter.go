@@ -3,6 +3,7 @@ package http
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"maps"
 	"net"
@@ -43,6 +44,9 @@ func (s *Server) enter(e Endpoint) http.Handler {
 			refuse(w, *no)
 			return
 		}
+		if r.TLS == nil && clientTLS(r) {
+			r.TLS = &tls.ConnectionState{HandshakeComplete: true}
+		}
 		caller := principal.TheOwner()
 		if e.Guard != nil {
 			var reason transport.Reason
@@ -74,6 +78,16 @@ func (s *Server) enter(e Endpoint) http.Handler {
 		defer out.finish()
 		s.mux.ServeHTTP(w, r.WithContext(ctx))
 	})
+}
+
+// clientTLS reports whether the client of a connection that another node of a cluster has passed on uses TLS, which has ended there.
+func clientTLS(r *http.Request) bool {
+	c, _ := r.Context().Value(connectionKey{}).(*connection)
+	if c == nil {
+		return false
+	}
+	passed, ok := c.Conn.(interface{ ClientTLS() bool })
+	return ok && passed.ClientTLS()
 }
 
 // everyHeader is what every answer has. Its values are shared.

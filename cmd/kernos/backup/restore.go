@@ -50,6 +50,9 @@ func (o Restore) Run(ctx context.Context) (err error) {
 		return fmt.Errorf("%s is a backup of %s, and KERNOS_ORIGIN says %s; set KERNOS_ORIGIN to the former, or unset it", o.Name, r.Header.Origin, o.Home.Origin)
 	}
 	o.Home.Origin = r.Header.Origin
+	if o.Home.IsMember() {
+		return fmt.Errorf("%s is a member of a cluster, whose other nodes have the state, too: stop all nodes, run kernos cluster leave and then kernos restore on one, and begin a new cluster with it", o.Home.Dir)
+	}
 	p := findPause(o.Home)
 	defer func() { err = errors.Join(err, p.end(o.Report)) }()
 	occupied, err := o.occupied(p.daemon.PID)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -49,6 +50,13 @@ func DescribeStatus(s *lifecycle.Status) string {
 	for _, l := range s.Listening {
 		row("listening", "%s", l)
 	}
+	for _, line := range describeCluster(s.Cluster) {
+		row("cluster", "%s", line)
+	}
+	if s.Cluster != nil && s.Cluster.Owner != s.Cluster.Node {
+		row("connections", "%d", s.Connections)
+		return strings.TrimSuffix(b.String(), "\n") // the rest is at the owner
+	}
 	connections := strconv.Itoa(s.Connections)
 	if s.Refused > 0 {
 		connections += fmt.Sprintf(", %d refused", s.Refused)
@@ -77,6 +85,43 @@ func DescribeStatus(s *lifecycle.Status) string {
 	row("store", "%s, %s recorded", terminal.Bytes(s.Store.Bytes), terminal.Count(int(s.Store.Messages), "message", "messages"))
 	row("syscalls", "%d: %s (hash %s)", s.Served.Syscalls, strings.Join(s.Served.Modules, ", "), s.Served.Hash)
 	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// describeCluster describes a cluster, a line for each node and each warning.
+func describeCluster(c *lifecycle.Cluster) (lines []string) {
+	if c == nil {
+		return nil
+	}
+	for _, n := range c.Nodes {
+		text := n.Name
+		if n.Name == c.Node {
+			text += " (this one)"
+		}
+		switch {
+		case n.State == "owner":
+			text += ": owns the kernel"
+		case n.Behind > 0:
+			text += fmt.Sprintf(": %s, %s behind", n.State, terminal.Count(int(n.Behind), "group", "groups"))
+		default:
+			text += ": " + n.State
+		}
+		if len(n.Lacks) > 0 {
+			text += "; lacks the sealing keys " + strings.Join(n.Lacks, ", ") + ", so it takes over only if no other node can"
+		}
+		if n.Problem != "" {
+			text += "; " + n.Problem
+		}
+		lines = append(lines, text)
+	}
+	if c.Owner == "" {
+		lines = append(lines, "no node owns the kernel at the moment")
+	}
+	for _, w := range append(slices.Clone(c.Warnings), c.Problem) {
+		if w != "" {
+			lines = append(lines, "warning: "+w)
+		}
+	}
+	return lines
 }
 
 // describeJobs describes the work in the background.

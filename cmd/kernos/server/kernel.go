@@ -152,7 +152,9 @@ func (k *Kernel) openInProcess(ctx context.Context) error {
 }
 
 // asksNode reports whether requests go to the node of a cluster, as lines.
-func (k *Kernel) asksNode() bool { return k.opts.Node && k.server.Daemon != nil && k.server.Daemon.IsMember() }
+func (k *Kernel) asksNode() bool {
+	return k.opts.Node && k.server.Daemon != nil && k.server.Daemon.IsMember()
+}
 
 // openReadOnly connects to the daemon of this user, or to a kernel of the definitions if the daemon doesn't answer.
 func (k *Kernel) openReadOnly(ctx context.Context) (err error) {

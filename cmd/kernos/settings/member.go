@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -19,9 +17,6 @@ import (
 
 // A home that has joined a cluster opens only as its member. The file cluster.json in its state says so, and has the settings with
 // which it did; whatever opens the home afterwards has them.
-
-// clusterSettings are the settings that a member keeps.
-var clusterSettings = slices.DeleteFunc(slices.Clone(kept), func(name string) bool { return name != "cluster" && !strings.HasPrefix(name, "cluster-") })
 
 // membership is the content of the file.
 type membership struct {
@@ -54,7 +49,7 @@ func completeMember(h daemon.Home, flags *pflag.FlagSet, given func(string) bool
 		return err
 	}
 	inside, outside := []string{"cluster-listen", "cluster-peers", "cluster-secret"}, []string{"cluster", "cluster-credentials", "cluster-ca", "cluster-cert", "cluster-key"}
-	for _, name := range clusterSettings {
+	for _, name := range ofMember {
 		switch {
 		case given(name), given("cluster-listen") && slices.Contains(outside, name), given("cluster") && slices.Contains(inside, name):
 			continue
@@ -107,25 +102,11 @@ func Secret(h daemon.Home) string { return filepath.Join(h.Dir, "cluster.secret"
 // Leave makes a home a member of no cluster: nothing of it is remembered. It returns the settings that are left, since they come from
 // variables or from config.yaml.
 func Leave(h daemon.Home) (left []string, err error) {
-	last, err := recall(h)
-	if err != nil {
-		return nil, err
-	}
-	if last != nil {
-		maps.DeleteFunc(last.Settings, func(name string, _ []string) bool { return slices.Contains(clusterSettings, name) })
-		text, err := json.MarshalIndent(last, "", "  ")
-		if err != nil {
-			return nil, err
-		}
-		if err := durable.WriteFile(memoryFile(h), append(text, '\n')); err != nil {
-			return nil, err
-		}
-	}
 	if err := os.Remove(h.Membership()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	file, err := readConfig(filepath.Join(h.Dir, "config.yaml"))
-	for _, name := range clusterSettings {
+	for _, name := range ofMember {
 		if _, is := file[name]; is {
 			left = append(left, name+" in config.yaml")
 		}

@@ -28,10 +28,14 @@ import (
 var (
 	// kept are those that it has again.
 	kept = []string{
-		"addr", "auth-key", "cluster", "cluster-address", "cluster-ca", "cluster-cert", "cluster-credentials", "cluster-key", "cluster-listen", "cluster-name",
-		"cluster-peers", "cluster-secret", "embeddings", "execute", "fetch-deny", "fetch-only", "fetch-retries", "frame-rate", "grace", "idempotency-ttl", "idle",
+		"addr", "auth-key", "embeddings", "execute", "fetch-deny", "fetch-only", "fetch-retries", "frame-rate", "grace", "idempotency-ttl", "idle",
 		"in-flight", "in-flight-all", "jobs", "journal-age", "journal-size", "line-time", "max-body", "max-connections", "models", "no-http",
 		"oauth-issuer", "request-rate", "require-agent", "seal-key", "stall", "timeout", "tls-cert", "tls-key", "token-file",
+	}
+	// ofMember are those of a member of a cluster, which has them again whatever opens its home; see [Membership].
+	ofMember = []string{
+		"cluster", "cluster-address", "cluster-ca", "cluster-cert", "cluster-credentials", "cluster-key", "cluster-listen", "cluster-name", "cluster-peers",
+		"cluster-secret",
 	}
 	// forOneRun are folders; kernos trust is for those that are to stay.
 	forOneRun = []string{"directory", "mount"}
@@ -95,6 +99,9 @@ func remember(given map[string][]string) *memory {
 	bare := func(name string) bool { return strings.HasPrefix(name, "insecure-") }
 	exposed := slices.ContainsFunc(slices.Collect(maps.Keys(given)), bare) // its address may be one that isn't served without that
 	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if slices.Contains(ofMember, name) {
+			continue
+		}
 		if slices.Contains(kept, name) && (name != "addr" || !exposed) {
 			m.Settings[name] = given[name]
 		} else {

@@ -27,7 +27,7 @@ import (
 
 // names are the flags that can also be given by a variable and in the configuration file. A
 // command has some of them.
-var names = slices.Sorted(slices.Values(slices.Concat(kept, forOneRun, weakening)))
+var names = slices.Sorted(slices.Values(slices.Concat(kept, ofMember, forOneRun, weakening)))
 
 // lists are the settings that can have several values: as a list in the configuration file, and
 // with commas between the values in a variable.
