@@ -73,12 +73,12 @@ func (d *socketDoor) call(kind message.Kind, name message.Type, data, key string
 		var answer struct {
 			Kind     message.Kind
 			Data     json.RawMessage
-			Metadata struct{ CausationID message.ID }
+			Metadata struct{ Causation message.ID }
 		}
 		if err := json.Unmarshal(line, &answer); err != nil {
 			return nil, err
 		}
-		if answer.Metadata.CausationID != id {
+		if answer.Metadata.Causation != id {
 			continue
 		}
 		switch answer.Kind {

@@ -299,12 +299,17 @@ func (c *nodes) tell() {
 		return
 	}
 	for _, n := range c.all {
+		if n.runs() {
+			n.signal(syscall.SIGCONT)
+			s, ok := n.status()
+			c.t.Logf("node %s sees (%t): %+v", n.name, ok, s)
+		}
 		text, _ := os.ReadFile(n.notes())
-		c.t.Logf("node %s has noted:\n%s", n.name, tail(text, 100))
+		c.t.Logf("node %s has noted:\n%s", n.name, tail(text, 60))
 		_ = filepath.WalkDir(n.home, func(path string, d fs.DirEntry, err error) error {
 			if err == nil && d.Type().IsRegular() && strings.HasSuffix(path, ".log") && !strings.Contains(path, "store") {
 				text, _ := os.ReadFile(path)
-				c.t.Logf("%s:\n%s", path, tail(text, 100))
+				c.t.Logf("%s:\n%s", path, tail(text, 60))
 			}
 			return nil
 		})
