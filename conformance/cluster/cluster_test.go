@@ -31,7 +31,7 @@ const enough = 40
 
 var faults = []fault{
 	{name: "the kernel moves", main: true, do: func(r *round, owner, follower int) {
-		if out, err := r.nodes.all[owner].run("cluster", "move", r.nodes.all[follower].name); err != nil {
+		if out, err := r.nodes.all[follower].run("cluster", "move", r.nodes.all[follower].name); err != nil {
 			r.t.Errorf("kernos cluster move: %v\n%s", err, out)
 		}
 	}},
