@@ -284,6 +284,7 @@ func (m *Member) openNode(ctx context.Context) (_ clusterNode, close func() erro
 	}
 	var keeping sync.WaitGroup
 	keeping.Go(func() { m.keepToken(m.ending, s.light) })
+	m.depot = m.home.newDepot(s.stream.Objects())
 	at := m.door.Info()
 	o := cluster.Options{
 		Name: m.name, Stream: s.light, Copy: s.copy, Own: m.own, Door: cluster.Door(at), Address: m.address(), Version: m.opts.Version, Keys: m.keys, Log: m.log,

@@ -20,6 +20,7 @@ import (
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/store"
+	"kernos/store/blobs"
 	httpd "kernos/transport/http"
 	"kernos/transport/unix"
 )
@@ -39,7 +40,8 @@ type Member struct {
 	tls  *tls.Config  // of tcp; nil if it has none
 	door *door.Door
 
-	replicas int // servers that keep the streams; tests have fewer
+	depot    blobs.Depot // has copies of the blobs; set before the node runs
+	replicas int         // servers that keep the streams; tests have fewer
 
 	own0    *kernel.Kernel // answers what is about this node
 	lines   *door.Lines
@@ -460,6 +462,7 @@ func (m *Member) own(ctx context.Context, s store.Store) error {
 	once := &closedOnce{Store: s}
 	o := m.opts
 	o.doors, o.member = newDoors(m.lock, m.tcp), m
+	o.Fenced, o.Depot = true, m.depot
 	o.OpenStore = func(string) (store.Store, error) { return once, nil }
 	d, err := Open(&o)
 	if err != nil {
