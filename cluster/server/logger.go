@@ -49,10 +49,10 @@ func (l *logger) Errorf(format string, args ...any) {
 	l.to.Log(context.Background(), level, text, "from", "nats-server")
 }
 
-// usual reports whether a line is about what each start of a cluster brings: servers that aren't there yet, and that this one
+// usual reports whether a line is about what each start of a cluster brings: a look at the state, servers that aren't there yet, and that this one
 // listens for no clients.
 func usual(line string) bool {
-	return slices.ContainsFunc([]string{"Waiting for routing", "failed to be ready for connections", "Error trying to connect to route"}, func(begins string) bool {
+	return slices.ContainsFunc([]string{"Metalayer blocking snapshot", "Waiting for routing", "failed to be ready for connections", "Error trying to connect to route"}, func(begins string) bool {
 		return strings.HasPrefix(line, begins)
 	})
 }
