@@ -47,6 +47,7 @@ func (h *handler) serve(ctx context.Context, drain <-chan struct{}) error {
 	}()
 	slots := make(chan struct{}, h.Parallel)
 	pauses := backoff.Backoff{First: 10 * time.Millisecond, Longest: time.Second}
+	said := false
 	for {
 		conn, err := h.Connect(connecting)
 		switch {
@@ -68,6 +69,10 @@ func (h *handler) serve(ctx context.Context, drain <-chan struct{}) error {
 			case c.registered:
 				h.Report("the daemon has closed the connection; waiting for the next one")
 				pauses.Reset()
+				said = false
+			case c.away != nil && !said:
+				h.Report(fmt.Sprintf("%s can't be served at the moment; trying again: %v", h.Type, c.away))
+				said = true
 			}
 		}
 		if !pauses.Wait(connecting.Done()) {
@@ -82,8 +87,9 @@ type connection struct {
 	conn  server.Lines
 	slots chan struct{}
 
-	registering, leaving message.ID // ids of the requests that begin and end the service
-	registered, drained  bool       // used by the reader only
+	registering, leaving message.ID     // ids of the requests that begin and end the service
+	registered, drained  bool           // used by the reader only
+	away                 *message.Error // why the daemon doesn't take the registration at the moment; used by the reader only
 
 	writing sync.Mutex
 	mu      sync.Mutex
@@ -140,8 +146,11 @@ func (c *connection) read(ctx context.Context) error {
 		case m.Kind == message.KindEvent && m.Type == "Syscall.Cancelled":
 			c.cancel(m.Data)
 		case m.Kind.Answers() && m.Metadata.Causation == c.registering:
-			if m.Kind == message.KindError {
-				return fmt.Errorf("%s can't be served: %w", c.Type, m.Failure())
+			if no := m.Failure(); m.Kind == message.KindError && no.Code == 503 { // no node of a cluster owns the kernel, for a while
+				c.away = no
+				return nil
+			} else if m.Kind == message.KindError {
+				return fmt.Errorf("%s can't be served: %w", c.Type, no)
 			}
 			c.registered = true
 			c.Report(fmt.Sprintf("%s is served; an interrupt ends it", c.Type))

@@ -1,6 +1,7 @@
 package pipe
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -300,5 +301,46 @@ func TestARefusedRegistration(t *testing.T) {
 	}
 	if err := h.serve(t.Context(), nil); err == nil || !strings.HasPrefix(err.Error(), "Memory.Get can't be served: name: Memory.Get is reserved") {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// away is a daemon that answers each message with a 503.
+type away struct {
+	*io.PipeReader
+	answers *io.PipeWriter
+}
+
+func (a away) Write(line []byte) (int, error) {
+	m, err := message.Decode(bytes.TrimSpace(line))
+	if err != nil {
+		return 0, err
+	}
+	no := m.Fail(message.Errorf(503, "No node owns this kernel at the moment"))
+	no.Metadata.ID, no.Metadata.Timestamp = newID(), 1
+	go func() { _, _ = a.answers.Write(append(message.Append(nil, &no), '\n')) }() // fails once it is closed
+	return len(line), nil
+}
+
+func (a away) CloseWrite() error { return nil }
+
+// A registration that can't be taken at the moment is tried again.
+func TestAHandlerWaitsForAnOwner(t *testing.T) {
+	w := newWorld(t)
+	attempts := 0
+	w.handle(`cat`, func(h *handler) {
+		connect := h.Connect
+		h.Connect = func(ctx context.Context) (server.Lines, error) {
+			if attempts++; attempts > 2 {
+				return connect(ctx)
+			}
+			r, answers := io.Pipe()
+			return away{r, answers}, nil
+		}
+	})
+	if got := w.call(t.Context(), `7`); got != "reply Test.Run 7" {
+		t.Errorf("the answer is %s", got)
+	}
+	if n := w.count("can't be served at the moment"); n != 1 {
+		t.Errorf("the wait is reported %d times", n)
 	}
 }

@@ -211,6 +211,9 @@ func (d *Daemon) silent(within time.Duration) error {
 	if info.Stopping {
 		return unreachable(fmt.Errorf("the daemon (process %d) is about to end: it finishes what runs, and takes nothing new", info.PID))
 	}
+	if running && d.IsMember() {
+		return unreachable(fmt.Errorf("the node (process %d) does not answer within %v; it may wait for a node that owns the kernel: kernos cluster status shows them", info.PID, within))
+	}
 	return unreachable(fmt.Errorf("the daemon (process %d) does not answer within %v; it may have been suspended (kill -CONT %d wakes it up), or have too much to do: see %s", info.PID, within, info.PID, LogPath(d.Home)))
 }
 
