@@ -229,7 +229,7 @@ func (m *Member) move(ctx context.Context, name string) (done bool, err error) {
 	case cluster.Owner:
 		return true, nil
 	case cluster.Away:
-		return false, message.Errorf(404, "No node %q is there; kernos cluster status shows the nodes", message.Clip(name, 100))
+		return false, message.Errorf(409, "No node %q is there; kernos cluster status shows the nodes", message.Clip(name, 100))
 	case cluster.Following:
 		return false, message.Errorf(409, "The node %s doesn't have all changes yet; try again", name)
 	}

@@ -119,6 +119,9 @@ func TestEachNodeAnswers(t *testing.T) {
 	if got := a.ask(message.KindQuery, "Cluster.Check", `{}`); !strings.Contains(got, `"equal":true`) {
 		t.Errorf("the copies: %s", got)
 	}
+	if got := a.ask(message.KindCommand, "Cluster.Move", `{"node":"none"}`); !strings.Contains(got, `"code":409`) { // 404 is for kernels without a cluster
+		t.Errorf("moving to a node that doesn't exist: %s", got)
+	}
 	if got := a.ask(message.KindCommand, "Cluster.Move", `{"node":"b"}`); got != `{"node":"b","done":false}` {
 		t.Errorf("moving: %s", got)
 	}
