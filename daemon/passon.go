@@ -94,10 +94,7 @@ func (m *Member) enter(ctx context.Context, c *door.Conn) error {
 	if err := c.Enter(); err != nil {
 		return err
 	}
-	return d.enter(ctx, c, func() func() {
-		m.joins.Add(1)
-		return m.joins.Done
-	})
+	return d.enter(ctx, c)
 }
 
 // way leads a visitor to the owner, for which it waits. It is a [door.Way].
@@ -145,7 +142,7 @@ func (m *Member) within(ctx context.Context, d *doors, v door.Visitor) (net.Conn
 	if err != nil {
 		return nil, err
 	}
-	if err := d.enter(ctx, c, func() func() { return func() {} }); err != nil {
+	if err := d.enter(ctx, c); err != nil {
 		_ = near.Close()
 		return nil, errors.Join(err, c.Close())
 	}
