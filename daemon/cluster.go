@@ -262,14 +262,22 @@ func (m *Member) keys() []string {
 	return nil
 }
 
-// shareBlobs copies the blobs of a home that was used on one machine to the object store.
-func (m *Member) shareBlobs(ctx context.Context) error {
+// shareBlobs gives the node the depot of blobs, and lends the blobs of this home to the other nodes until stop is called.
+func (m *Member) shareBlobs(ctx context.Context, s *servers) (stop func(), err error) {
 	dir, err := blobs.New(m.home.blobs())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	dir.SetDepot(m.depot)
-	return dir.ShareAll(ctx)
+	depot := cluster.Blobs(s.stream.Objects(), m.home.Origin)
+	dir.SetDepot(depot)
+	if s.copy.Founder() { // what other nodes get of its state names these blobs
+		if err := dir.ShareAll(ctx); err != nil {
+			return nil, err
+		}
+	}
+	subject := cluster.LendSubject(s.stream.Name(), m.home.Origin)
+	m.depot = cluster.Borrowing(depot, s.conns[0], subject)
+	return cluster.Lend(dir, s.conns[0], subject)
 }
 
 // clusterNode is what a member needs of a [cluster.Node].
@@ -293,11 +301,9 @@ func (m *Member) openNode(ctx context.Context) (_ clusterNode, close func() erro
 	if err := m.shareToken(ctx, s.light); err != nil {
 		return nil, nil, errors.Join(err, s.close())
 	}
-	m.depot = cluster.Blobs(s.stream.Objects(), m.home.Origin)
-	if s.copy.Founder() { // what other nodes get of its state names these blobs
-		if err := m.shareBlobs(ctx); err != nil {
-			return nil, nil, errors.Join(err, s.close())
-		}
+	stopLending, err := m.shareBlobs(ctx, s)
+	if err != nil {
+		return nil, nil, errors.Join(err, s.close())
 	}
 	var keeping sync.WaitGroup
 	keeping.Go(func() { m.keepToken(m.ending, s.light) })
@@ -313,6 +319,7 @@ func (m *Member) openNode(ctx context.Context) (_ clusterNode, close func() erro
 		return nil, nil, errors.Join(err, s.close())
 	}
 	return node, func() error {
+		stopLending()
 		keeping.Wait()
 		return s.close()
 	}, nil

@@ -43,7 +43,10 @@ func (l *logger) Errorf(format string, args ...any) {
 		return
 	}
 	level := slog.LevelError
-	if usual(text) {
+	switch {
+	case strings.HasPrefix(text, unreached): // several times per second, for as long as a server is away
+		level = slog.LevelDebug
+	case usual(text):
 		level = slog.LevelInfo
 	}
 	l.to.Log(context.Background(), level, text, "from", "nats-server")
@@ -52,10 +55,13 @@ func (l *logger) Errorf(format string, args ...any) {
 // usual reports whether a line is about what each start of a cluster brings: a look at the state, servers that aren't there yet, and that this one
 // listens for no clients.
 func usual(line string) bool {
-	return slices.ContainsFunc([]string{"Metalayer blocking snapshot", "Waiting for routing", "failed to be ready for connections", "Error trying to connect to route"}, func(begins string) bool {
+	return slices.ContainsFunc([]string{"Metalayer blocking snapshot", "Waiting for routing", "failed to be ready for connections", unreached}, func(begins string) bool {
 		return strings.HasPrefix(line, begins)
 	})
 }
+
+// unreached begins a line about another server that can't be reached.
+const unreached = "Error trying to connect to route"
 
 // Fatalf implements [natsserver.Logger]. The server can't go on, and its caller has to stop it.
 func (l *logger) Fatalf(format string, args ...any) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -204,8 +205,11 @@ node couldn't be asked.`,
 			if err := s.Table([]string{"NODE", "CHECKSUM", "PROBLEM"}, rows); err != nil {
 				return err
 			}
-			if !c.Equal {
+			switch {
+			case !c.Equal:
 				return s.Line("the copies differ")
+			case slices.ContainsFunc(c.Nodes, func(n capcluster.Checksum) bool { return n.Problem != "" }):
+				return s.Line("the copies that were compared are equal; not all of them were compared")
 			}
 			return s.Line("all copies are equal")
 		}))
