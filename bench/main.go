@@ -4,8 +4,8 @@
 // beside its official SDK and mark3labs/mcp-go; answers of language models
 // beside openai-go and anthropic-sdk-go; jobs beside River on PostgreSQL and asynq on Redis, where
 // their servers are installed; and registered code beside Node's vm and Deno's workers, where node
-// and deno (npm i deno) are in the PATH; and the web console in a browser. All of it comes from one run, so that ratios mean something
-// on a noisy machine.
+// and deno (npm i deno) are in the PATH; a cluster of three nodes beside a client of NATS; and the web console in a browser. All of it
+// comes from one run, so that ratios mean something on a noisy machine.
 package main
 
 import (
@@ -28,7 +28,7 @@ func main() {
 	small := flag.Int("small", 1_000_000, "how many small messages go through the pipe")
 	large := flag.Int("large", 100_000, "how many large messages go through the pipe")
 	recorded := flag.Int("recorded", 1_000_000, "how many messages are recorded and searched")
-	only := flag.String("only", "", "one part of: stages, ping, durable, jobs, scripts, daemon, rpc, mcp, models, console, meaning, recorded")
+	only := flag.String("only", "", "one part of: stages, ping, durable, jobs, scripts, daemon, rpc, mcp, models, console, meaning, recorded, cluster")
 	pending := flag.Int("pending", 1_000_000, "how many jobs wait while others are started")
 	profile := flag.String("profile", "", "write a profile of this process to a file")
 	echoAt := flag.String("echo", "", "be an echo on this socket, and nothing else")
@@ -36,6 +36,7 @@ func main() {
 	handleAt := flag.String("handle", "", "be a handler of the kernel on this socket, and nothing else")
 	provideAt := flag.String("provide", "", "be a provider of language models, and nothing else")
 	rpcAs := flag.String("rpc", "", "be a server of JSON-RPC, kernos or geth, and nothing else")
+	natsAs := flag.String("nats", "", "be a server of NATS, and nothing else: NAME,CLIENTS,ROUTES,DIR,PEER…")
 	idle := flag.Int("idle", 10_000, "how many idle connections are opened")
 	mcpAs := flag.String("mcp", "", "be a server of the Model Context Protocol, go-sdk or mark3labs, and nothing else")
 	stdio := flag.Bool("stdio", false, "with -mcp: over standard input and output")
@@ -45,7 +46,7 @@ func main() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(200) // as kernos serve does; the servers above run as they come
 	}
-	for at, be := range map[string]func(string) error{*echoAt: echo, *relayAt: relay, *handleAt: handle, *provideAt: provide} {
+	for at, be := range map[string]func(string) error{*echoAt: echo, *relayAt: relay, *handleAt: handle, *provideAt: provide, *natsAs: natsServer} {
 		if at != "" {
 			fmt.Fprintln(os.Stderr, "bench:", be(at))
 			os.Exit(1)
@@ -89,6 +90,7 @@ func run(binary, only string, small, large, recorded, idle, pending int) error {
 		{"models", func() error { return errors.Join(models(os.Stdout), sessions(os.Stdout, binary)) }},
 		{"console", func() error { return consoles(os.Stdout, binary) }},
 		{"meaning", func() error { return errors.Join(meaning(os.Stdout), nearest(os.Stdout), besideEmbedding(os.Stdout)) }},
+		{"cluster", func() error { return clusters(os.Stdout, binary) }},
 		{"recorded", func() error { return million(os.Stdout, binary, recorded) }},
 	} {
 		if only != "" && only != part.name {

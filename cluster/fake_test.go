@@ -264,7 +264,8 @@ type fakeCopy struct {
 	mu       sync.Mutex
 	position replicated.Position
 	slow     time.Duration // per entry
-	broken   error         // what Follow and Own return
+	founder  bool
+	broken   error // what Follow and Own return
 }
 
 func (c *fakeCopy) Position() replicated.Position {
@@ -272,6 +273,8 @@ func (c *fakeCopy) Position() replicated.Position {
 	defer c.mu.Unlock()
 	return c.position
 }
+
+func (c *fakeCopy) Founder() bool { return c.founder }
 
 func (c *fakeCopy) Checksum(ctx context.Context, sequence uint64) (string, error) {
 	for c.Position().Sequence < sequence {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"kernos/store/replicated"
 )
 
 // follow follows the owner until this node has taken over, and returns its claim, and what ends following.
@@ -45,7 +43,7 @@ func (n *Node) follow(ctx context.Context) (c *claim, unfollow func() error, err
 		case <-timer.C:
 		case <-n.wake:
 		case err := <-following:
-			if errors.Is(err, replicated.ErrDiverged) {
+			if fatal(err) {
 				following = nil
 				return nil, nil, err
 			}
@@ -93,10 +91,13 @@ func (n *Node) turn() (*claim, time.Duration) {
 	defer n.mu.Unlock()
 	now := n.now()
 	at, inTurn := n.seen.free(n.options.Name, n.instance, length)
+	if n.seen.sequence == 0 && !own.Founder {
+		at += length / founding
+	}
 	if inTurn {
-		before, keys := n.presence.turn(own, now, length)
+		before, wait := n.presence.turn(own, now, length)
 		at += time.Duration(before) * length / turns
-		if keys {
+		if wait {
 			at += keyless * length
 		}
 	}
@@ -151,9 +152,9 @@ func (n *Node) attempt(ctx context.Context, c *claim) error {
 	return c.attempt(ctx)
 }
 
-// catchUp is how long a node that lacks much of the log waits until it has it, once nobody owns.
+// catchUp is how long a node that lacks much of the log waits until it has it, once no node owns.
 const catchUp = time.Minute
 
-// keyless is how many leases a node waits that lacks a key of a candidate that is here. It gives signs of life, so it can
+// keyless is how many leases a node waits that lacks a key, or the state for a new cluster, of a candidate that is here. It gives signs of life, so it can
 // take over, unless its way to the stream is cut.
 const keyless = 3

@@ -208,6 +208,9 @@ func (n *Node) disown(c *claim) {
 func (n *Node) rest(why string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.now()-n.retry > restTime {
+		n.pause = 0 // the last failure was another one
+	}
 	n.pause = min(max(2*n.pause, n.options.Lease), restTime)
 	n.unable, n.retry = why, n.now()+n.pause
 }

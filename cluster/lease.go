@@ -15,6 +15,7 @@ const (
 	margins  = 10 // the owner counts this part of the lease as over
 	turns    = 10 // candidates try one after the other, this part of the lease apart
 	graces   = 2  // that an owner has to renew after an outage of the servers: longer than a renewal that fails, and its repetition
+	founding = 2  // an empty node waits this part of a lease for one that has a state, before it begins a new cluster
 	signs    = 2  // of life that a node gives, per lease
 )
 

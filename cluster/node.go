@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -21,6 +20,7 @@ type state interface {
 	Follow(ctx context.Context) error
 	Own(ctx context.Context, epoch uint64, lease replicated.Lease) (owned, error)
 	Position() replicated.Position
+	Founder() bool
 	Checksum(ctx context.Context, sequence uint64) (string, error)
 }
 
@@ -78,7 +78,12 @@ type Node struct {
 	pause    time.Duration // before that
 }
 
-var token = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+// isName reports whether a text can name a node: it is a token of subjects.
+func isName(text string) bool {
+	return text != "" && len(text) <= 64 && !strings.ContainsFunc(text, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
+	})
+}
 
 // Open returns a node, which does nothing before Run.
 func Open(o Options) (*Node, error) {
@@ -104,7 +109,7 @@ func (n *Node) on(s *jetstream.Stream) {
 
 // open returns a node on what it needs.
 func open(o Options, c state, m messages, b bus, now clock) (*Node, error) {
-	if !token.MatchString(o.Name) {
+	if !isName(o.Name) {
 		return nil, fmt.Errorf("the name %q of a node isn't made of 1 to 64 letters, digits, hyphens and underscores", o.Name)
 	}
 	if o.Lease == 0 {
@@ -125,7 +130,7 @@ func open(o Options, c state, m messages, b bus, now clock) (*Node, error) {
 
 // Run is the life of the node: it follows the owner, takes over, runs the kernel, and follows again. It returns nil after
 // [Node.Stop], or if the kernel was told to stop; and an error once ctx is done, or if a person has to do something: the
-// copy has what the servers have lost ([replicated.ErrDiverged]), or another node has the same name. If ctx is done the
+// copy has what the servers have lost ([replicated.ErrDiverged]) or a state of its own ([replicated.ErrForeign]), or another node has the same name. If ctx is done the
 // kernel is closed, and nothing is handed over. A node runs once.
 func (n *Node) Run(ctx context.Context) (err error) {
 	defer close(n.ended)
@@ -160,6 +165,11 @@ func (n *Node) Run(ctx context.Context) (err error) {
 			return err
 		}
 	}
+}
+
+// fatal reports whether an error of a copy is one that a person has to do something about.
+func fatal(err error) bool {
+	return errors.Is(err, replicated.ErrDiverged) || errors.Is(err, replicated.ErrForeign)
 }
 
 // errStop means that the node was told to stop.
@@ -217,7 +227,7 @@ func (n *Node) fail(err error) {
 }
 
 // Owner returns the owner that this node knows of, and a channel that is closed when it is another one. A member without
-// a name means that there is none: nobody owned yet, or the last owner has stopped.
+// a name means that there is none: no node owned yet, or the last owner has stopped.
 func (n *Node) Owner() (Member, <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -251,7 +261,7 @@ func (n *Node) update(change func()) {
 	}
 }
 
-// A background is a number of goroutines that somebody waits for. It begins none while it is waited for.
+// A background is a number of goroutines that are waited for. It begins none meanwhile.
 type background struct {
 	mu    sync.Mutex
 	ended bool

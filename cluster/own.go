@@ -51,7 +51,7 @@ wait:
 	switch {
 	case stopping == nil, err == nil && !closed:
 		return errStop
-	case errors.Is(err, replicated.ErrDiverged):
+	case fatal(err):
 		return err
 	}
 	return end
@@ -109,7 +109,7 @@ var errMoved = errors.New("the kernel moves to another node")
 // run ends following, opens the store of the owner, and runs the kernel on it. Lost is closed when the log has another
 // owner's epoch.
 func (n *Node) run(ctx context.Context, c *claim, unfollow func() error, lost chan<- struct{}) error {
-	if err := unfollow(); errors.Is(err, replicated.ErrDiverged) {
+	if err := unfollow(); fatal(err) {
 		return err
 	}
 	s, err := n.copy.Own(ctx, c.record.Epoch, c.lease)

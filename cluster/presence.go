@@ -20,6 +20,7 @@ type sign struct {
 	Unable   string        `json:"unable,omitempty"`  // why it can't take over
 	Number   uint64        `json:"number"`            // of its last group that was accepted
 	Behind   uint64        `json:"behind"`            // what it had less than the owner when it heard from it last
+	Founder  bool          `json:"founder,omitempty"` // has a state that a new cluster begins with
 	Keys     []string      `json:"keys,omitempty"`    // that it has
 	Running  time.Duration `json:"running"`           // since when, in nanoseconds
 	Removed  string        `json:"removed,omitempty"` // this node leaves the cluster
@@ -72,9 +73,9 @@ func lacks(own []string, others []*peer) []string {
 	return missing
 }
 
-// turn returns how many nodes take over rather than this one, and whether one of them has a key that this one lacks.
-// Whoever has all keys goes first, then whoever has more of the log.
-func (p *presence) turn(own sign, now, lease time.Duration) (before int, keys bool) {
+// turn returns how many nodes take over rather than this one, and whether one of them has what this one lacks: a key, or
+// the state for a new cluster. Nodes with all keys go first, then nodes with more of the log.
+func (p *presence) turn(own sign, now, lease time.Duration) (before int, wait bool) {
 	alive := p.alive(now, lease)
 	missing := func(s *sign) int {
 		all := lacks(s.Keys, append(alive, &peer{sign: own}))
@@ -86,12 +87,15 @@ func (p *presence) turn(own sign, now, lease time.Duration) (before int, keys bo
 			continue
 		}
 		theirs := missing(&o.sign)
-		if cmp.Or(cmp.Compare(theirs, mine), cmp.Compare(own.Number, o.Number), cmp.Compare(o.Name, own.Name)) < 0 {
+		founder := o.Founder && !own.Founder
+		switch {
+		case own.Founder && !o.Founder:
+		case founder, cmp.Or(cmp.Compare(theirs, mine), cmp.Compare(own.Number, o.Number), cmp.Compare(o.Name, own.Name)) < 0:
 			before++
-			keys = keys || theirs < mine
+			wait = wait || founder || theirs < mine
 		}
 	}
-	return before, keys
+	return before, wait
 }
 
 // sign returns what this node says about itself.
@@ -99,7 +103,7 @@ func (n *Node) sign() sign {
 	position := n.copy.Position()
 	s := sign{
 		Name: n.options.Name, Instance: n.instance, Address: n.options.Address, Version: n.options.Version,
-		Role: Following, Number: position.Accepted, Running: n.now(),
+		Role: Following, Number: position.Accepted, Founder: n.copy.Founder(), Running: n.now(),
 	}
 	if n.options.Keys != nil {
 		s.Keys = n.options.Keys()

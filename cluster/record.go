@@ -21,7 +21,7 @@ type record struct {
 	Lease    time.Duration `json:"lease"`   // in nanoseconds
 	Door
 
-	// The owner's kernel is closed, and whoever is named, or any node if none is, may take over at once.
+	// The owner's kernel is closed, and the node that is named, or any node if none is, may take over at once.
 	Stopping  bool   `json:"stopping,omitempty"`
 	Successor string `json:"successor,omitempty"`
 }

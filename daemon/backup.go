@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"kernos/capability/lifecycle"
@@ -20,8 +19,8 @@ import (
 
 // backup writes a backup of the state to out, as it is at one moment. A process may have the store
 // open and keep writing. The version is that of kernos. A key, which may be nil, is put in as it is.
-func (h Home) backup(ctx context.Context, version string, key *archive.Key, out io.Writer) (lifecycle.Backup, error) {
-	b := backup{home: h}
+func (h Home) backup(ctx context.Context, kept *blobs.Dir, version string, key *archive.Key, out io.Writer) (lifecycle.Backup, error) {
+	b := backup{home: h, blobs: kept}
 	w, err := b.write(ctx, version, key, out)
 	if err != nil {
 		return lifecycle.Backup{}, err
@@ -50,9 +49,6 @@ type reference struct {
 }
 
 func (b *backup) write(ctx context.Context, version string, key *archive.Key, out io.Writer) (w *archive.Writer, err error) {
-	if b.blobs, err = blobs.New(filepath.Join(b.home.State(), "blobs")); err != nil {
-		return nil, err
-	}
 	// The state that is written may refer to blobs that the running kernel no longer needs.
 	release, err := b.home.keepBlobs()
 	switch {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"kernos/capability/crypto"
 	"kernos/cluster"
 	natsserver "kernos/cluster/server"
 	"kernos/store"
@@ -182,7 +183,7 @@ func (m *Member) openServers(ctx context.Context) (s *servers, err error) {
 	if err := s.connect(ctx, m); err != nil {
 		return s, err
 	}
-	options := jetstream.Options{Replicas: m.cluster.replicas(), Synced: s.own != nil, Log: m.log}
+	options := jetstream.Options{Replicas: m.replicas, Synced: s.own != nil, Log: m.log}
 	if s.stream, err = jetstream.Open(ctx, s.conns[0], options); err != nil {
 		return s, err
 	}
@@ -252,6 +253,14 @@ func (s *servers) close() (err error) {
 	return err
 }
 
+// keys returns the names of the sealing keys that are on this machine. Keys that an ssh-agent has aren't listed.
+func (m *Member) keys() []string {
+	if name := crypto.FileKey(m.home.Key()); name != "" {
+		return []string{name}
+	}
+	return nil
+}
+
 // clusterNode is what a member needs of a [cluster.Node].
 type clusterNode interface {
 	Run(context.Context) error
@@ -275,9 +284,10 @@ func (m *Member) openNode(ctx context.Context) (_ clusterNode, close func() erro
 	}
 	var keeping sync.WaitGroup
 	keeping.Go(func() { m.keepToken(m.ending, s.light) })
+	m.depot = m.home.newDepot(s.stream.Objects())
 	at := m.door.Info()
 	o := cluster.Options{
-		Name: m.name, Stream: s.light, Copy: s.copy, Own: m.own, Door: cluster.Door(at), Address: m.address(), Version: m.opts.Version, Log: m.log,
+		Name: m.name, Stream: s.light, Copy: s.copy, Own: m.own, Door: cluster.Door(at), Address: m.address(), Version: m.opts.Version, Keys: m.keys, Log: m.log,
 	}
 	if s.own != nil {
 		o.Servers = func() []string { return m.cluster.Peers }

@@ -11,8 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"kernos/cluster/clustertest"
 	"kernos/daemon"
 	"kernos/internal/testkit"
 	"kernos/kernel"
@@ -20,7 +19,7 @@ import (
 	"kernos/transport/unix"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { clustertest.Main(m) } // which checks that no goroutine is left
 
 // A daemon that is told to end finishes what runs, and what it answers arrives.
 func TestADaemonFinishesWhatRuns(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/store"
+	"kernos/store/blobs"
 	httpd "kernos/transport/http"
 	"kernos/transport/unix"
 )
@@ -39,7 +40,8 @@ type Member struct {
 	tls  *tls.Config  // of tcp; nil if it has none
 	door *door.Door
 
-	open func(context.Context) (_ clusterNode, close func() error, err error) // connects to the cluster; tests replace it
+	depot    blobs.Depot // has copies of the blobs; set before the node runs
+	replicas int         // servers that keep the streams; tests have fewer
 
 	own0    *kernel.Kernel // answers what is about this node
 	lines   *door.Lines
@@ -48,7 +50,8 @@ type Member struct {
 	end     context.CancelCauseFunc
 	serving chan struct{}
 
-	joins sync.WaitGroup // connections of other nodes that are copied
+	joins  sync.WaitGroup // connections of other nodes that are copied
+	moving sync.WaitGroup // moves to other nodes that continue without their callers
 
 	mu       sync.Mutex // guards what follows
 	daemon   *Daemon    // nil unless this node owns the kernel
@@ -65,7 +68,7 @@ type Member struct {
 func OpenMember(o *Options) (_ *Member, err error) {
 	m := &Member{opts: *o, cluster: *o.Cluster, started: time.Now(), serving: make(chan struct{}), changed: make(chan struct{})}
 	m.opts.Log = cmp.Or(m.opts.Log, slog.New(slog.DiscardHandler))
-	m.log, m.name, m.open = m.opts.Log, m.cluster.name(), m.openNode
+	m.log, m.name, m.replicas = m.opts.Log, m.cluster.name(), m.cluster.replicas()
 	if o.Home == "" || o.Socket == nil || o.Web == nil {
 		return nil, errors.New("a node of a cluster needs a home, a socket and a web: set them in the Options")
 	}
@@ -126,7 +129,7 @@ func hungUp(conn net.Conn) bool {
 	return ok && unix.HungUp(c)
 }
 
-// ownKernel returns a kernel that answers what is about this node, whoever owns the other one. It has no state.
+// ownKernel returns a kernel that answers what is about this node, also while another node owns the kernel of the home. It has no state.
 func (m *Member) ownKernel() (*kernel.Kernel, error) {
 	r, err := kernel.NewRegistry()
 	if err != nil {
@@ -185,13 +188,7 @@ func (m *Member) module() kernel.Module {
 func clusterModule(of func() *Member) kernel.Module {
 	return capcluster.Module(capcluster.Options{
 		Status: func() lifecycle.Cluster { return of().ClusterStatus() },
-		Move: func(ctx context.Context, name string) error {
-			node, err := of().ready()
-			if err != nil {
-				return err
-			}
-			return node.Move(ctx, name)
-		},
+		Move:   func(ctx context.Context, name string) (bool, error) { return of().move(ctx, name) },
 		Check: func(ctx context.Context) (out capcluster.Comparison, err error) {
 			node, err := of().ready()
 			if err != nil {
@@ -212,6 +209,41 @@ func clusterModule(of func() *Member) kernel.Module {
 			return node.Leave(ctx, name)
 		},
 	})
+}
+
+// move hands the kernel to another node. If this one owns it, the caller may be one of its calls, which it finishes before it ends: then
+// the move continues without the caller.
+func (m *Member) move(ctx context.Context, name string) (done bool, err error) {
+	node, err := m.ready()
+	if err != nil {
+		return false, err
+	}
+	if m.Daemon() == nil {
+		err := node.Move(ctx, name)
+		return err == nil, err
+	}
+	state := cluster.Away
+	for _, n := range node.Status().Nodes {
+		if n.Name == name {
+			state = n.State
+		}
+	}
+	switch state {
+	case cluster.Owner:
+		return true, nil
+	case cluster.Away:
+		return false, message.Errorf(404, "No node %q is there; kernos cluster status shows the nodes", message.Clip(name, 100))
+	case cluster.Following:
+		return false, message.Errorf(409, "The node %s doesn't have all changes yet; try again", name)
+	}
+	m.moving.Go(func() {
+		moving, cancel := context.WithTimeout(m.ending, handover+m.opts.Limits.Grace)
+		defer cancel()
+		if err := node.Move(moving, name); err != nil {
+			m.log.Warn("the kernel wasn't moved", "node", name, "error", err)
+		}
+	})
+	return false, nil
 }
 
 // ready returns the node, or an error for the caller if it isn't connected to the cluster yet.
@@ -396,6 +428,7 @@ func (m *Member) live() error {
 		}
 	}
 	m.end(err)
+	m.moving.Wait()
 	return errors.Join(err, closing())
 }
 
@@ -406,7 +439,7 @@ const handover = 5 * time.Second
 func (m *Member) connect() (clusterNode, func() error, error) {
 	pauses := backoff.Backoff{First: 100 * time.Millisecond, Longest: 5 * time.Second}
 	for {
-		node, closing, err := m.open(m.ending)
+		node, closing, err := m.openNode(m.ending)
 		if err == nil {
 			return node, closing, nil
 		}
@@ -429,6 +462,7 @@ func (m *Member) own(ctx context.Context, s store.Store) error {
 	once := &closedOnce{Store: s}
 	o := m.opts
 	o.doors, o.member = newDoors(m.lock, m.tcp), m
+	o.Fenced, o.Depot = true, m.depot
 	o.OpenStore = func(string) (store.Store, error) { return once, nil }
 	d, err := Open(&o)
 	if err != nil {

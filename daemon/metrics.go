@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"kernos/capability/lifecycle"
 	"kernos/transport"
 	httpd "kernos/transport/http"
 )
@@ -32,6 +33,9 @@ func (d *Daemon) collect(m *httpd.Metrics) {
 	m.Gauge("kernos_embedded_again", "Texts that another model has embedded, and that the chosen one embeds again.", float64(meaning.Again))
 	m.Gauge("kernos_embedded_again_done", "How many of those the chosen model has embedded.", float64(meaning.Done))
 	m.Gauge("kernos_vector_bytes", "Memory that searches by meaning hold.", float64(meaning.Bytes))
+	if d.opts.member != nil {
+		collectCluster(m, d.opts.member.ClusterStatus())
+	}
 	for _, s := range d.servers {
 		for _, w := range s.wires {
 			if w.name != "" {
@@ -39,6 +43,18 @@ func (d *Daemon) collect(m *httpd.Metrics) {
 			}
 		}
 	}
+}
+
+// collectCluster adds what the owner knows of the nodes.
+func collectCluster(m *httpd.Metrics, c lifecycle.Cluster) {
+	m.Counter("kernos_cluster_epoch", "Owners that the kernel has had.", float64(c.Epoch))
+	for _, n := range c.Nodes {
+		m.Gauge("kernos_cluster_node", "Nodes of the cluster, by name and state.", 1, httpd.Label{Name: "node", Value: n.Name}, httpd.Label{Name: "state", Value: n.State})
+	}
+	for _, n := range c.Nodes {
+		m.Gauge("kernos_cluster_behind", "Groups of changes that a node doesn't have yet.", float64(n.Behind), httpd.Label{Name: "node", Value: n.Name})
+	}
+	m.Gauge("kernos_cluster_warnings", "What isn't promised with the servers and settings of the cluster; kernos cluster status has the texts.", float64(len(c.Warnings)))
 }
 
 // collect adds the metrics of a wire, with a counter for each reason why connections were

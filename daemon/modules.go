@@ -102,7 +102,7 @@ func (d *Daemon) prepare(r *kernel.Registry) error {
 
 func (d *Daemon) lifecycle(r *kernel.Registry) lifecycle.Options {
 	o := lifecycle.Options{Registry: r, Status: d.Status, Backup: func(ctx context.Context, key *archive.Key, out io.Writer) (lifecycle.Backup, error) {
-		return d.home.backup(ctx, d.opts.Version, key, out)
+		return d.home.backup(ctx, d.state.blobs, d.opts.Version, key, out)
 	}}
 	if d.opts.Socket != nil || d.opts.Web != nil {
 		o.Shutdown = d.Shutdown

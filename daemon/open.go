@@ -97,6 +97,9 @@ func (d *Daemon) openKernel() error {
 		Timeout: d.opts.Limits.Timeout, Store: d.state.store, Blobs: d.state, ReadBlob: blob.ReadType, IdempotencyTTL: d.state.outcomes, Rules: d.sessions.Rules(), Needs: introspect.Needs, Absent: func(t message.Type, p *principal.Principal) string { return d.absent(t, p.IsOwner()) },
 		InFlight: d.opts.Limits.InFlight, InFlightAll: d.opts.Limits.InFlightAll, Log: d.opts.Log,
 	}
+	if d.opts.Fenced {
+		settings.Fence = d.state.store.Barrier
+	}
 	if !d.opts.Unrecorded {
 		var err error
 		if settings.Recorder, err = d.state.record(); err != nil {
@@ -173,6 +176,9 @@ func newState(home Home, o *Options, socket string) (*state, error) {
 	}
 	if s.blobs, err = blobs.New(filepath.Join(home.State(), "blobs")); err != nil {
 		return nil, err
+	}
+	if o.Depot != nil {
+		s.blobs.SetDepot(o.Depot)
 	}
 	open := o.OpenStore
 	if open == nil {

@@ -20,6 +20,7 @@ import (
 	"kernos/journal"
 	"kernos/kernel"
 	"kernos/store"
+	"kernos/store/blobs"
 	"kernos/store/pebble"
 	httpd "kernos/transport/http"
 	"kernos/transport/mcp"
@@ -100,6 +101,13 @@ type Options struct {
 
 	// OpenStore opens another engine in a directory. Nil means Pebble.
 	OpenStore func(dir string) (store.Store, error)
+
+	// Fenced means that what the store shows can be lost until its barrier is reached: every answer waits for one. It is
+	// for a store that others have a copy of; see [kernel.Options].
+	Fenced bool
+
+	// Depot has copies of the blobs for the other nodes of a cluster. Nil means one machine.
+	Depot blobs.Depot
 
 	// StoreOpened is called once, when the store has been opened. May be nil.
 	StoreOpened func()

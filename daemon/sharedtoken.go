@@ -19,8 +19,8 @@ import (
 )
 
 // The default token is the same on every node. It is in a file of each home, and the last message of a subject of the stream:
-// the first node publishes its own, others write it into their file, and a new one replaces it everywhere. What the stream has can
-// be read by whoever reads what is replicated, which is all that the token opens.
+// the first node publishes its own, others write it into their file, and a new one replaces it everywhere. Who can
+// read it in the stream can also read all that is replicated, which is what the token opens.
 
 // sharedToken is a subject of the stream, as [jetstream.Stream] has it.
 type sharedToken interface {

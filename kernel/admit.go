@@ -24,7 +24,7 @@ func (k *Kernel) Refuse(m *message.Message, emit Emit, origin Origin, err error)
 // Reject answers a message that is recorded already, or must not be, and does not become a
 // call.
 func (k *Kernel) Reject(m *message.Message, emit Emit, origin Origin, err error) {
-	origin.Post(emit, k.refusal(m, senderOf(origin, m), Out, err), nil)
+	origin.Post(emit, k.refusal(m, senderOf(origin, m), Out, err), k.fence(nil))
 }
 
 // refusal returns the answer to a message that doesn't become a call, which it records.
@@ -105,7 +105,12 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origi
 	checked = true
 	if err != nil {
 		k.recordCopy(*m, Record{Way: way, Syscall: s, Refused: true, Sender: sender})
-		origin.Post(emit, k.refusal(m, sender, answerWay, err), nil)
+		refusal := k.refusal(m, sender, answerWay, err)
+		if by.set() {
+			origin.Post(emit, refusal, nil)
+		} else {
+			origin.Post(emit, refusal, k.fence(nil))
+		}
 		return nil
 	}
 	if instead := s.instead(m.Type); instead != "" && !by.set() {

@@ -112,7 +112,13 @@ func (c *Call) settle() {
 		c.recordOutcome(&c.outcome)
 	}
 	c.end()
-	commit = c.decide(lastOf(c.nested, commit), err)
+	changed := commit != nil && err == nil
+	late := c.expired && c.outcome.Kind == message.KindError
+	commit = lastOf(c.nested, commit)
+	if !changed && !late {
+		commit = c.fence(commit)
+	}
+	commit = c.decide(commit, err)
 	for _, event := range c.delayed {
 		c.origin.Post(c.send, event, commit)
 	}
@@ -158,7 +164,7 @@ func (c *Call) postEvent(m message.Message) {
 	if c.syscall.Answers != FromJournal {
 		c.Record(m, c.way(Out))
 	}
-	c.origin.Post(c.send, m, c.nested)
+	c.post(m)
 }
 
 // check checks what a handler emits and returns what is wrong with it, or "".

@@ -199,6 +199,10 @@ func (c *Call) Run() {
 	if c.idempotent() && !c.beginRun() {
 		return
 	}
+	if err := c.awaitReaches(); err != nil {
+		c.emit(c.failure(err))
+		return
+	}
 	for range maxAttempts {
 		if c.runOnce(); !c.startOver() {
 			return

@@ -46,6 +46,10 @@ type Behavior struct {
 	// may ask a person first.
 	Destroys bool
 
+	// Stateless means that replies and events depend on the request alone: they show nothing that could be lost, and
+	// don't wait for [Options.Fence].
+	Stateless bool
+
 	// Short means that Output describes every reply: a reply fits into a line if its request
 	// does, or has a reference of its own for what may not. Other replies may be a
 	// [Reference].

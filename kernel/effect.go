@@ -120,12 +120,18 @@ func (c *Call) decide(commit *store.Commit, err error) *store.Commit {
 	if err == nil && c.outcome.Kind != message.KindReply {
 		err = errFailed
 	}
-	if err != nil || commit == nil {
+	if commit == nil {
 		go resolve(err, nil) // the outcome has the error already
 		return instead
 	}
 	instead.Revision = commit.Revision
-	commit.Then(func(err error) { go resolve(err, err) }) // the engine's goroutine must not wait
+	commit.Then(func(lost error) { // the engine's goroutine must not wait
+		if err != nil {
+			go resolve(err, lost)
+		} else {
+			go resolve(lost, lost)
+		}
+	})
 	return instead
 }
 

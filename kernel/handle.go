@@ -19,6 +19,7 @@ func (k *Kernel) Handle(ctx context.Context, m message.Message, emit Emit) {
 	if err := m.Validate(); err != nil {
 		if m.Kind != message.KindError {
 			k.Refuse(&m, emit, o, err)
+			o.finish(k)
 		}
 		return
 	}
@@ -27,9 +28,10 @@ func (k *Kernel) Handle(ctx context.Context, m message.Message, emit Emit) {
 		m.Data = json.RawMessage("null")
 	}
 	if c := k.admit(ctx, &m, emit, o, senderOf(o, &m), parent{}); c != nil {
+		o.call = c
 		c.RunWithin()
-		o.finish(k)
 	}
+	o.finish(k)
 }
 
 // HandleHere is Handle on the goroutine of the caller, for a valid request that came over a connection of
@@ -40,6 +42,7 @@ func (k *Kernel) HandleHere(ctx context.Context, m message.Message, emit Emit, l
 	o := &handled{sender: SenderIn(ctx)}
 	c := k.admit(ctx, &m, emit, o, o.sender, parent{})
 	if c != nil {
+		o.call = c
 		returned := false
 		defer func() {
 			if !returned {
@@ -53,16 +56,18 @@ func (k *Kernel) HandleHere(ctx context.Context, m message.Message, emit Emit, l
 			o.finish(k)
 		})
 		returned = true
-		o.finish(k)
 	}
+	o.finish(k)
 	k.connections.alone(o.failed)
 }
 
 // handled is the origin of a call of [Kernel.Handle]. The call posts one message at a time.
 type handled struct {
 	sender  Sender
+	call    *Call
 	pending []pendingAnswer
-	failed  bool // an error was posted
+	failed  bool  // an error was posted
+	lost    error // why an event could not be sent; nothing but this error comes after it
 }
 
 // Sender implements [Origin].
@@ -81,8 +86,25 @@ const MaxCommit = 30 * time.Second
 // Post implements [Origin].
 func (h *handled) Post(send Emit, m message.Message, commit *store.Commit) {
 	h.failed = h.failed || m.Kind == message.KindError
+	if commit != nil {
+		if decided, err := commit.Resolved(); decided && err == nil {
+			commit = nil
+		}
+	}
+	if h.lost != nil {
+		if m.Kind.Answers() {
+			commit = store.NewCommit(0)
+			commit.Resolve(h.lost)
+			h.pending = append(h.pending, pendingAnswer{send, m, commit})
+		}
+		return
+	}
 	if commit == nil && len(h.pending) == 0 {
 		send(m)
+		return
+	}
+	if m.Kind == message.KindEvent && h.call != nil && !h.call.settled.Load() {
+		h.sendLive(send, m, commit)
 		return
 	}
 	m.Data = bytes.Clone(m.Data)
@@ -91,6 +113,19 @@ func (h *handled) Post(send Emit, m message.Message, commit *store.Commit) {
 		h.pending[0].send(h.pending[0].m)
 		h.pending = h.pending[1:]
 	}
+}
+
+// sendLive sends an event of a call that runs, which waits for the commit: nothing else would send the event before the
+// next one comes. If that fails, the call ends with the reason.
+func (h *handled) sendLive(send Emit, m message.Message, commit *store.Commit) {
+	ctx, cancel := context.WithDeadline(context.Background(), h.call.deadline)
+	defer cancel()
+	if h.lost = commit.Wait(ctx); h.lost != nil {
+		failed, _ := message.ErrorOf(h.lost)
+		go h.call.Fail(failed) // the call is locked while it posts
+		return
+	}
+	send(m)
 }
 
 func (a *pendingAnswer) durable() bool {
@@ -131,7 +166,11 @@ func (k *Kernel) SendDecided(send Emit, m *message.Message, err error, from Send
 func (k *Kernel) undone(m *message.Message, err error, from Sender) message.Message {
 	k.opts.Log.Error("a commit failed", "type", m.Type, "causation", m.Metadata.Causation, "error", err)
 	e, _ := message.ErrorOf(err)
-	e = message.Errorf(e.Code, "%s is not known to have happened: it could not be made durable: %w", m.Type, e)
+	if s, ok := k.registry.Lookup(m.Type); ok && s.Kind == message.KindQuery {
+		e = message.Errorf(e.Code, "%s can't be answered with what was read: %w", m.Type, e)
+	} else {
+		e = message.Errorf(e.Code, "%s is not known to have happened: it could not be made durable: %w", m.Type, e)
+	}
 	failed := message.Message{Kind: message.KindError, Type: m.Type, Data: e.Append(nil), Err: e,
 		Metadata: message.Metadata{Causation: m.Metadata.Causation, Correlation: m.Metadata.Correlation, Inherited: m.Metadata.Inherited, Extra: m.Metadata.Extra}}
 	k.Stamp(&failed)

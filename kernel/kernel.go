@@ -22,6 +22,7 @@
 //     after its deadline is left behind: each such is logged, and their number has no bound.
 //   - A function that waits for the decision about a commit, one per call that has one: effect.go starts it, and it
 //     ends when the function has returned.
+//   - Ending a call whose event can't be shown, for a moment: handle.go starts it.
 //   - Keeping a blob for a reply, one per blob: fit.go starts it, and it ends when the blob is kept.
 //   - What a deadline and the end of a context cause, for a moment: the timer of [Call.RunHere], and the functions that
 //     are given to [Call.AfterFunc].
@@ -62,6 +63,11 @@ type Options struct {
 	// Store keeps what syscalls change. Nil means that those that change something
 	// durable fail, and commands with an idempotency key too.
 	Store store.Store
+
+	// Fence is for a store whose changes are visible before they are sure to last: it returns a commit that is decided
+	// when everything applied so far is, as [store.Store] has it in Barrier, and every answer waits for one: see fence.go.
+	// It must not block. Nil means that answers wait for the changes of their own calls only.
+	Fence func() *store.Commit
 
 	// Recorder keeps every message that passes. Nil means that none are kept.
 	Recorder Recorder

@@ -133,7 +133,7 @@ func (c *Call) mayCommand() bool {
 func (c *Call) forward(m message.Message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.settled.Load() {
-		c.origin.Post(c.send, m, c.nested)
+	if !c.settled.Load() && !c.applying {
+		c.post(m)
 	}
 }

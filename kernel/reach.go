@@ -43,6 +43,8 @@ func (r Reached) String() string {
 // the call was admitted. The rights of principals are decided elsewhere: Reaching asks the rules of
 // the sessions that have caused the call.
 //
+// In a cluster, Reaching returns when nothing can be lost that the call has read: see fence.go.
+//
 // A context without a call reaches nothing, unless it is one of [OnItsOwn].
 func Reaching(ctx context.Context, r Reach, target string) error {
 	if ctx.Value(insideKey{}) != nil {
@@ -54,6 +56,11 @@ func Reaching(ctx context.Context, r Reach, target string) error {
 			return nil
 		}
 		return message.Errorf(403, "%s can't be reached here: only a call reaches things outside of the kernel", Reached{r, message.Clip(target, 200)})
+	}
+	if outside(r) { // what a call does there can't be taken back
+		if err := c.k.AwaitFence(ctx); err != nil {
+			return err
+		}
 	}
 	rules := c.k.opts.Rules
 	if rules == nil || c.sender.Scope() == "" || slices.Contains(c.syscall.Reaches, r) && ctx.Value(besidesKey{}) == nil {

@@ -13,14 +13,25 @@ type Commit struct {
 	resolved bool
 	err      error
 	callback func(error)   // called when the commit is decided
+	more     *callbacks    // called after callback; most commits have none
 	done     chan struct{} // made by Done
 }
+
+// callbacks are functions in the order in which they are called.
+type callbacks []func(error)
 
 // NewCommit returns a commit that is not durable yet.
 func NewCommit(r Revision) *Commit { return &Commit{Revision: r} }
 
-// Committed returns a commit that is durable.
-func Committed(r Revision) *Commit { return &Commit{Revision: r, resolved: true} }
+// Committed returns a commit that is durable. That of revision 0 is always the same one: a barrier when nothing is pending.
+func Committed(r Revision) *Commit {
+	if r == 0 {
+		return nothing
+	}
+	return &Commit{Revision: r, resolved: true}
+}
+
+var nothing = &Commit{resolved: true}
 
 // Resolve notifies all waiting callers that the batch is durable, or why it is not known
 // to be. Only the first call counts.
@@ -65,6 +76,12 @@ func (c *Commit) runCallback() {
 		c.callback(c.err)
 		c.callback = nil
 	}
+	if c.more != nil {
+		for _, f := range *c.more {
+			f(c.err)
+		}
+		c.more = nil
+	}
 }
 
 // Resolved reports whether the commit is decided, and how.
@@ -79,11 +96,14 @@ func (c *Commit) Resolved() (bool, error) {
 func (c *Commit) Then(f func(error)) {
 	c.mu.Lock()
 	if !c.resolved {
-		if before := c.callback; before != nil {
-			after := f
-			f = func(err error) { before(err); after(err) }
+		switch {
+		case c.callback == nil:
+			c.callback = f
+		case c.more == nil:
+			c.more = &callbacks{f}
+		default:
+			*c.more = append(*c.more, f)
 		}
-		c.callback = f
 		c.mu.Unlock()
 		return
 	}

@@ -44,6 +44,7 @@ func Refusals() []Refusal {
 		{"token_required", http.StatusUnauthorized, "The request has no token, or one that doesn't exist any more.", "Send `Authorization: Bearer TOKEN`; `kernos token` prints one."},
 		{TooManyConnections, http.StatusTooManyRequests, "As many connections are open as there may be.", retry},
 		{"too_many_requests_at_once", http.StatusServiceUnavailable, "As many requests are being served as there may be.", retry},
+		{Unavailable, http.StatusServiceUnavailable, "The node of a cluster that was asked may not answer at the moment.", retry},
 		{"unknown_upgrade", http.StatusBadRequest, "The request asks for another upgrade than the one that /mcp has.", "Leave Upgrade out."},
 		{"upgrade_required", http.StatusUpgradeRequired, "The path is a WebSocket's.", "Open a WebSocket, or use /v1/call."},
 	}

@@ -23,6 +23,7 @@ func Refuse(w http.ResponseWriter, status int, name, text string) {
 const (
 	TooManyConnections = "too_many_connections" // the connection finds no place
 	ShuttingDown       = "stopping"
+	Unavailable        = "unavailable" // the kernel can't answer at the moment
 )
 
 // ShuttingDownText is the text of such a refusal.

@@ -36,7 +36,7 @@ type Checksum struct {
 // Options are what a node knows and can do.
 type Options struct {
 	Status func() lifecycle.Cluster
-	Move   func(ctx context.Context, node string) error
+	Move   func(ctx context.Context, node string) (done bool, err error) // it isn't done if the kernel that answers has to end first
 	Check  func(ctx context.Context) (Comparison, error)
 	Forget func(ctx context.Context, node string) error
 }
@@ -48,7 +48,8 @@ type moveInput struct {
 }
 
 type moveOutput struct {
-	Owner string `json:"owner" jsonschema_description:"The node that owns it now."`
+	Node string `json:"node" jsonschema_description:"The node that is to own it."`
+	Done bool   `json:"done" jsonschema_description:"Whether it does already. The kernel that moves answers before it ends; Cluster.Status shows what has become of it."`
 }
 
 type forgetInput struct {
@@ -74,7 +75,7 @@ var move = kernel.DefineCommand[moveInput, moveOutput](kernel.Definition{
 	Presentation: kernel.Presentation{
 		Title:  "Move the kernel to another node",
 		Words:  "switch over, make another machine the leader, fail over by hand, before maintenance",
-		Result: "{owner} owns the kernel now",
+		Result: "{node} owns the kernel now{?done} | the kernel moves to {node}; kernos cluster status shows when it is there",
 	},
 	Behavior: kernel.Behavior{Runs: kernel.Slow, Reaches: []kernel.Reach{kernel.ToOthers}},
 	Access:   principal.OwnerOnly,
@@ -115,7 +116,8 @@ func Module(o Options) kernel.Module {
 		Syscalls: []kernel.Syscall{
 			status.Bind(func(context.Context, nothing) (lifecycle.Cluster, error) { return o.Status(), nil }),
 			move.Bind(func(ctx context.Context, in moveInput) (moveOutput, error) {
-				return moveOutput{in.Node}, o.Move(ctx, in.Node)
+				done, err := o.Move(ctx, in.Node)
+				return moveOutput{in.Node, done}, err
 			}),
 			check.Bind(func(ctx context.Context, _ nothing) (Comparison, error) { return o.Check(ctx) }),
 			forget.Bind(func(ctx context.Context, in forgetInput) (nothing, error) { return nothing{}, o.Forget(ctx, in.Node) }),

@@ -156,3 +156,13 @@ func newKey() []byte {
 	text = append(fileEncoding.AppendEncode(text, random[:idSize]), "\nkey "...)
 	return append(fileEncoding.AppendEncode(text, random[idSize:]), '\n')
 }
+
+// FileKey returns the name of the key in a key file; "" if no key there can be used.
+func FileKey(path string) string {
+	kid, secret, err := readKeyFile(path)
+	if err != nil {
+		return ""
+	}
+	clear(secret)
+	return kid.String()
+}

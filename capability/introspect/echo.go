@@ -23,7 +23,7 @@ var echo = kernel.Command(
 		Type:         message.Echo,
 		Summary:      "Return a message unchanged.",
 		Presentation: kernel.Presentation{Title: "Echo a message", Words: "say, repeat, say it back, send it back, return what i sent, parrot, repeat after me", Stdin: "message"},
-		Behavior:     kernel.Behavior{Short: true},
+		Behavior:     kernel.Behavior{Short: true, Stateless: true},
 	},
 	func(_ context.Context, in echoInput) (echoOutput, error) {
 		return echoOutput{Echo: in.Message}, nil
@@ -48,7 +48,7 @@ var Ping = kernel.Syscall{
 			Words:   "alive, are you there, hello, are you alive, still there, is someone there, does it answer, sign of life, round trip",
 			Aliases: []message.Type{"Syscall.Ping"},
 		},
-		Behavior: kernel.Behavior{Short: true},
+		Behavior: kernel.Behavior{Short: true, Stateless: true},
 		Access:   principal.ForAll,
 	},
 	Handler: func(_ context.Context, m message.Message, emit kernel.Emit) {

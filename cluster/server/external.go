@@ -66,12 +66,16 @@ func (o *External) refused(err error) error {
 	servers := strings.Join(o.Servers, ",")
 	var path *os.PathError
 	switch text := err.Error(); {
-	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAccountAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
-		return fmt.Errorf("the NATS servers at %s refuse these credentials: %w; check the file of --cluster-creds, or the context", servers, err)
+	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired),
+		errors.Is(err, nats.ErrAccountAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
+		return fmt.Errorf("the NATS servers at %s refuse these credentials: %w; check the file of --cluster-creds, or the context",
+			servers, err)
 	case errors.Is(err, nats.ErrSecureConnRequired), errors.Is(err, nats.ErrSecureConnWanted):
-		return fmt.Errorf("the NATS servers at %s and this node don't agree whether to use TLS: %w; name them with tls:// or nats://", servers, err)
+		return fmt.Errorf("the NATS servers at %s and this node don't agree whether to use TLS: %w; name them with tls:// or nats://",
+			servers, err)
 	case strings.Contains(text, "x509:"), strings.Contains(text, "tls:"):
-		return fmt.Errorf("the certificates of the NATS servers at %s and of this node don't fit: %w; name the authority with --cluster-ca", servers, err)
+		return fmt.Errorf("the certificates of the NATS servers at %s and of this node don't fit: %w; "+
+			"name the authority with --cluster-ca", servers, err)
 	case errors.As(err, &path), strings.Contains(text, "no such file"):
 		return fmt.Errorf("a file for the connection to NATS: %w", err)
 	case strings.Contains(text, "parse"), strings.Contains(text, "nkeys:"):
@@ -174,7 +178,8 @@ func (o *External) merge() ([]nats.Option, error) {
 	if err := json.Unmarshal(text, &c); err != nil {
 		return nil, fmt.Errorf("the context %q of the nats command, %s: %w", o.Context, file, err)
 	}
-	for name, value := range map[string]string{"nsc": c.NSC, "socks_proxy": c.Proxy, "jetstream_domain": c.Domain, "jetstream_api_prefix": c.API} {
+	unsupported := map[string]string{"nsc": c.NSC, "socks_proxy": c.Proxy, "jetstream_domain": c.Domain, "jetstream_api_prefix": c.API}
+	for name, value := range unsupported {
 		if value != "" {
 			return nil, fmt.Errorf("the context %q of the nats command has %s, which Kernos doesn't support; use another context", o.Context, name)
 		}

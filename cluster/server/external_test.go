@@ -152,3 +152,34 @@ func TestTheSyncOfServersOutside(t *testing.T) {
 		}
 	}
 }
+
+// TestServersOutsideWithTLS connects with a certificate to servers that want one.
+func TestServersOutsideWithTLS(t *testing.T) {
+	authority := testkit.NewAuthority(t, "ours")
+	forever := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+	cert, key := authority.Certify(t, forever, "127.0.0.1")
+	config, err := natsserver.GenTLSConfig(&natsserver.TLSConfigOpts{CertFile: cert, KeyFile: key, CaFile: authority.File, Verify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := run(t, &natsserver.Options{Host: "127.0.0.1", Port: -1, TLS: true, TLSVerify: true, TLSConfig: config, NoLog: true, NoSigs: true})
+	mine, myKey := authority.Certify(t, forever, "client")
+	right := server.External{Servers: []string{url}, CA: authority.File, Certificate: mine, Key: myKey}
+	nc, err := server.Connect(patient(t), right)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc.Close()
+	stranger := right
+	stranger.CA = testkit.NewAuthority(t, "another").File
+	anonymous := right
+	anonymous.Certificate, anonymous.Key = "", ""
+	for _, o := range []server.External{stranger, anonymous} {
+		if nc, err := server.Connect(patient(t), o); err == nil {
+			nc.Close()
+			t.Errorf("%+v is connected", o)
+		} else if !strings.Contains(err.Error(), "certificate") {
+			t.Errorf("got %v", err)
+		}
+	}
+}

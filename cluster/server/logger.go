@@ -71,7 +71,7 @@ func (l *logger) failure() error {
 // strange reports whether a line is about a server with another secret: its certificate is signed by another authority, or
 // its password is wrong.
 func strange(line string) bool {
-	return strings.Contains(line, "TLS route handshake error") && (strings.Contains(line, "certificate") || strings.Contains(line, "decrypt")) ||
+	return strings.Contains(line, "TLS route handshake error") && strings.Contains(line, "certificate") ||
 		strings.Contains(line, "authentication error") && strings.Contains(line, "rid:") ||
 		strings.Contains(line, "'Authorization Violation'")
 }

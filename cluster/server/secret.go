@@ -35,7 +35,8 @@ func NewSecret() string {
 func ReadSecret(file string) ([]byte, error) {
 	info, err := os.Stat(file)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("the secret file %s doesn't exist: make it with kernos cluster init on one machine, and copy it to the others", file)
+		return nil, fmt.Errorf("the secret file %s doesn't exist: make it with kernos cluster init on one machine, "+
+			"and copy it to the others", file)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the secret file: %w", err)

@@ -57,8 +57,8 @@ type Server struct {
 // payload is the size of the largest message, in bytes. What is larger takes a longer way, by the object store.
 const payload = 4 << 20
 
-// unlisted is a port that doesn't exist. The server of NATS finds the servers of other nodes only after it has tried to listen
-// for clients, and goes on without clients if that fails.
+// unlisted is a port that doesn't exist. The server of NATS looks for the servers of other nodes only after it has tried
+// to listen for clients, and goes on without clients if that fails.
 const unlisted = 1 << 16
 
 // Start starts a server, and returns when it listens. It isn't a member of a majority yet: see [Server.Ready].
@@ -210,7 +210,8 @@ func (s *Server) Ready(ctx context.Context) error {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("a majority of the %d servers of the cluster wasn't found: %s (%w)", len(s.options.Peers), s.Status().Problem, context.Cause(ctx))
+			return fmt.Errorf("a majority of the %d servers of the cluster wasn't found: %s (%w)",
+				len(s.options.Peers), s.Status().Problem, context.Cause(ctx))
 		}
 	}
 }
@@ -302,8 +303,8 @@ func (s *Server) Status() Status {
 			"make room, and start this node again"
 	case status.Missing > 0:
 		if status.Problem = s.log.stranger(); status.Problem == "" {
-			status.Problem = fmt.Sprintf("%d of the servers at %s can't be reached from %s: check that their nodes run, and that no firewall is in the way",
-				status.Missing, strings.Join(s.options.Peers, ", "), s.options.Listen)
+			status.Problem = fmt.Sprintf("%d of the servers at %s can't be reached from %s: check that their nodes run, "+
+				"and that no firewall is in the way", status.Missing, strings.Join(s.options.Peers, ", "), s.options.Listen)
 		}
 	}
 	return status

@@ -71,7 +71,8 @@ func TestThreeServersInside(t *testing.T) {
 	var servers []*server.Server
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
 	for i, address := range peers {
-		servers = append(servers, start(t, server.Options{Name: fmt.Sprintf("node-%d", i), Listen: address, Peers: peers, Dir: dirs[i], Secret: key, TLS: true}))
+		o := server.Options{Name: fmt.Sprintf("node-%d", i), Listen: address, Peers: peers, Dir: dirs[i], Secret: key, TLS: true}
+		servers = append(servers, start(t, o))
 	}
 	for i, s := range servers {
 		if err := s.Ready(patient(t)); err != nil {
@@ -118,7 +119,8 @@ func TestThreeServersInside(t *testing.T) {
 		return status.Missing == 1 && strings.Contains(status.Problem, "can't be reached")
 	})
 
-	stranger := start(t, server.Options{Name: "stranger", Listen: peers[2], Peers: peers, Secret: secret(t), TLS: true, Log: strangers.Logger()})
+	o := server.Options{Name: "stranger", Listen: peers[2], Peers: peers, Secret: secret(t), TLS: true, Log: strangers.Logger()}
+	stranger := start(t, o)
 	testkit.Until(t, "the stranger knows that its secret is another one", func() bool {
 		status := stranger.Status()
 		return status.Missing == 2 && strings.Contains(status.Problem, "another cluster secret")
@@ -148,7 +150,9 @@ func TestAWrongSecretOnOneMachine(t *testing.T) {
 	one := start(t, server.Options{Name: "one", Listen: peers[0], Peers: peers, Secret: secret(t), Log: notes.Logger()})
 	two := start(t, server.Options{Name: "two", Listen: peers[1], Peers: peers, Secret: secret(t)})
 	for _, s := range []*server.Server{one, two} {
-		testkit.Until(t, "each knows that the secrets differ", func() bool { return strings.Contains(s.Status().Problem, "another cluster secret") })
+		testkit.Until(t, "each knows that the secrets differ", func() bool {
+			return strings.Contains(s.Status().Problem, "another cluster secret")
+		})
 		if s.Secure() {
 			t.Error("the servers use TLS on one machine")
 		}
@@ -180,10 +184,11 @@ func TestAServerAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if last.Next() != uint64(2*round) {
+		if last.Next() != uint64(round) {
 			t.Errorf("round %d: the log ends before %d", round, last.Next())
 		}
-		if _, err := stream.Log(store.DefaultOrigin).Append(patient(t), last.Sequence, replicated.Entry{Epoch: 1, First: 1, Groups: [][]byte{nil}}); err != nil {
+		e := replicated.Entry{Epoch: 1, First: last.Next(), Groups: [][]byte{nil}}
+		if _, err := stream.Log(store.DefaultOrigin).Append(patient(t), last.Sequence, e); err != nil {
 			t.Fatal(err)
 		}
 		if w := stream.Warnings(patient(t)); len(w) != 1 || !strings.Contains(w[0], "is kept by 1 server:") {
@@ -232,10 +237,10 @@ func TestErrorsOfStartSayWhatToDo(t *testing.T) {
 
 func TestSecretFiles(t *testing.T) {
 	dir := t.TempDir()
-	if server.NewSecret() == server.NewSecret() {
+	text, other := server.NewSecret(), server.NewSecret()
+	if text == other {
 		t.Error("two secrets are the same")
 	}
-	text := server.NewSecret()
 	for want, c := range map[string]struct {
 		text string
 		mode os.FileMode

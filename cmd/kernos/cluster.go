@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -56,7 +57,7 @@ func clusterInitCommand() *cobra.Command {
 		Short: "Make the secret by which the nodes of a cluster know each other",
 		Long: `Make the secret by which the nodes of a cluster with servers inside know each other, in the file
 cluster.secret of the home unless --cluster-secret names another one. All nodes have the same: copy
-the file to each machine, to the same place. Whoever has it is the owner of all that the cluster keeps.`,
+the file to each machine, to the same place. Who has the file is the owner of all that the cluster keeps.`,
 		Example: "  kernos cluster init\n  scp ~/.local/share/kernos/cluster.secret b:.local/share/kernos/",
 		Args:    noArguments,
 	}, "text", func(c *cobra.Command, _ []string, s *terminal.Screen, o terminal.Output) error {
@@ -135,10 +136,33 @@ func clusterMoveCommand() *cobra.Command {
 		if err != nil {
 			return exit.Wrap(outsideCluster(err))
 		}
-		return v.Write(ctx, data, shows(v, capcluster.MoveType, func(reply *struct{ Owner string }, s *terminal.Screen) error {
-			return s.Line(reply.Owner + " owns the kernel now")
-		}))
+		var reply struct {
+			Node string `json:"node"`
+			Done bool   `json:"done"`
+		}
+		if err := server.Decode(capcluster.MoveType, data, &reply); err != nil {
+			return err
+		}
+		if !reply.Done {
+			if err := untilOwner(ctx, v, reply.Node); err != nil {
+				return err
+			}
+			data = json.RawMessage(fmt.Sprintf(`{"node":%q,"done":true}`, reply.Node))
+		}
+		return v.Write(ctx, data, func(json.RawMessage) error { return v.Screen.Line(reply.Node + " owns the kernel now") })
 	}, "text")
+}
+
+// untilOwner waits until a node owns the kernel.
+func untilOwner(ctx context.Context, v *line.View, name string) error {
+	return server.Retry(ctx, server.EndTime(), func(ctx context.Context) (again bool, err error) {
+		var now lifecycle.Cluster
+		err = server.Read(ctx, v.Call, message.KindQuery, capcluster.StatusType, struct{}{}, &now)
+		if err == nil && now.Owner != name {
+			err = exit.Wrap(fmt.Errorf("%s doesn't own the kernel yet; kernos cluster status shows the nodes, and the log of %s has the reason", name, now.Node))
+		}
+		return err != nil, err
+	})
 }
 
 func clusterForgetCommand() *cobra.Command {

@@ -177,7 +177,7 @@ var callingCommands = []struct {
 
 // otherCommands are the commands that aren't calls.
 var otherCommands = []string{
-	"backup", "cat", "chat", "completion", "completion bash", "completion fish", "completion zsh", "config", "context", "context add", "context list", "context remove", "context set", "context use", "convert", "cp",
+	"backup", "cat", "chat", "cluster", "cluster check", "cluster forget", "cluster init", "cluster leave", "cluster move", "cluster status", "completion", "completion bash", "completion fish", "completion zsh", "config", "context", "context add", "context list", "context remove", "context set", "context use", "convert", "cp",
 	"docs", "doctor", "edit", "handle", "mcp", "mcp install", "model detect", "pipe", "restart", "restore", "secret", "serve", "service", "service install", "service logs", "service status", "service uninstall", "stop", "token", "trust", "untrust", "upgrade",
 }
 

@@ -30,7 +30,11 @@ var floors = [...][]step{
 		{"internal/sealed"},
 	},
 	1: {{"message", "schema", "store"}},
-	2: {{"message/*", "store/*"}, {"store/replicated/jetstream"}},
+	2: {
+		{"message/*", "store/archive", "store/blobs", "store/cursor", "store/pebble", "store/storetest", "store/vectors"},
+		{"store/replicated"},
+		{"store/replicated/*"},
+	},
 	3: {{"kernel/idempotency", "kernel/principal"}, {"kernel"}, {"kernel/connection"}, {"kernel/kerneltest"}},
 	4: {{"journal/words", "cluster"}, {"journal", "work"}},
 	5: {
@@ -38,7 +42,7 @@ var floors = [...][]step{
 			"capability/mcphost/client", "capability/memory/namespace", "capability/model/cassette", "capability/model/conversation",
 			"capability/script/engine", "transport", "transport/mcp/jsonrpc", "transport/rpc",
 		},
-		{"capability/script", "capability/model/demo"},
+		{"capability/lifecycle", "capability/script", "capability/model/demo"},
 		{"capability/*", "transport/*", "transport/mcp/bridge"},
 		{
 			"capability/vfs/dirfs", "capability/vfs/httpfs", "capability/vfs/kernelfs", "capability/vfs/mcpfs", "capability/vfs/memoryfs",
@@ -47,7 +51,7 @@ var floors = [...][]step{
 		{"capability/vfs/mounts"},
 	},
 	6: {{"client"}, {"console"}},
-	7: {{"cluster/clustertest", "cluster/server"}, {"daemon"}, {"daemon/daemontest"}},
+	7: {{"cluster/clustertest", "cluster/door", "cluster/server"}, {"daemon"}, {"daemon/daemontest"}},
 	8: {
 		{"cmd/kernos/settings"},
 		{"cmd/kernos/service", "cmd/kernos/terminal"},
@@ -70,7 +74,7 @@ var floors = [...][]step{
 var pure = []string{"internal/jsonscan", "internal/sealed", "internal/secret", "internal/outbound", "message", "message/ndjson", "message/osevent"}
 
 // forTests lists the packages that tests import, and nothing else does.
-var forTests = []string{"cluster/clustertest", "store/storetest", "capability/model/modeltest", "daemon/daemontest", "capability/vfs/vfstest", "internal/testkit", "internal/testkit/tty", "internal/testkit/browser",
+var forTests = []string{"cluster/clustertest", "store/storetest", "store/replicated/logtest", "capability/model/modeltest", "daemon/daemontest", "capability/vfs/vfstest", "internal/testkit", "internal/testkit/tty", "internal/testkit/browser",
 	"internal/testkit/tool", "internal/testkit/tool/setup", "internal/testkit/wire", "kernel/kerneltest"}
 
 // place returns the floor of a package of this module, given by its folder, and its step there.

@@ -7,6 +7,7 @@ import (
 	"kernos/kernel"
 	"kernos/kernel/kerneltest"
 	"kernos/message"
+	"kernos/store"
 )
 
 // BenchmarkRoute is what the kernel itself costs: from a message that is read to its
@@ -21,6 +22,20 @@ func BenchmarkRoute(b *testing.B) {
 		b.Run(string(name), func(b *testing.B) {
 			b.ReportAllocs()
 			kerneltest.Repeat(b, k, kerneltest.Query("1", name, `{"message":"hello"}`))
+		})
+	}
+}
+
+// BenchmarkFence is what it costs that answers wait for a fence, which is reached already: nothing is pending.
+func BenchmarkFence(b *testing.B) {
+	reached := store.Committed(0)
+	for _, c := range []struct {
+		name string
+		opts kernel.Options
+	}{{"without", kernel.Options{}}, {"reached", kernel.Options{Fence: func() *store.Commit { return reached }}}} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			kerneltest.Repeat(b, kerneltest.New(b, &c.opts, kerneltest.Echo("Test.Raw")), kerneltest.Query("1", "Test.Raw", `{"message":"hello"}`))
 		})
 	}
 }

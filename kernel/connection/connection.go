@@ -15,6 +15,7 @@
 //     or the connection ends.
 //   - Reading ahead, one per connection: the loop starts it while a slow call waits for a place. It ends when the
 //     source ends, or when it runs the loop.
+//   - Ending a call of which an event can't be sent, for a moment: the sender starts it.
 //   - The sender of pending answers, one per connection: the first answer that waits for a commit starts it, and it
 //     ends with the connection.
 //   - Watching a peer that isn't read, one per connection: it begins after the end of the source and while the queue is

@@ -100,6 +100,9 @@ func (p *Peer) Ask(ctx context.Context, t message.Type, data []byte, event func(
 	if err := p.compose(r, t, data); err != nil {
 		return message.Message{}, err
 	}
+	if err := p.conn.k.AwaitFence(ctx); err != nil {
+		return message.Message{}, err
+	}
 	o := &p.conn.outgoing
 	if err := o.begin(r); err != nil {
 		return message.Message{}, err

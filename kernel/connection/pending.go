@@ -30,6 +30,7 @@ import (
 type pending struct {
 	errors  atomic.Uint64 // errors posted
 	waiting atomic.Int64  // answers in queue, and answers that the sender is sending
+	losses  atomic.Int64  // entries of lost
 
 	mu     sync.Mutex
 	queue  []answer
@@ -40,6 +41,10 @@ type pending struct {
 	room   *sync.Cond    // signalled when answers leave queue
 	closed bool
 	done   chan struct{} // closed when the sender has ended
+
+	// lost are the calls of which an event could not be sent, with the reason, until their outcomes come: nothing is sent
+	// for them before an error, so that an event is never missing without notice.
+	lost map[message.ID]error
 }
 
 // answer is one message that waits for earlier answers, and for its commit if that is not nil.
@@ -76,9 +81,12 @@ func (c *Connection) Post(send kernel.Emit, m message.Message, commit *store.Com
 			commit = nil
 		}
 	}
-	if commit == nil && !c.HasQueued() {
+	if commit == nil && !c.HasQueued() && p.losses.Load() == 0 {
 		c.src.Writable(true)
 		send(m)
+		return
+	}
+	if m.Kind == message.KindEvent && p.lostCall(&m) != nil {
 		return
 	}
 	a := answer{send: send, m: m, commit: commit}
@@ -157,6 +165,9 @@ func (c *Connection) sendReady(error) {
 }
 
 func (c *Connection) isReady(a *answer) bool {
+	if c.pending.losses.Load() > 0 {
+		return false
+	}
 	if a.commit != nil {
 		if decided, err := a.commit.Resolved(); !decided || err != nil {
 			return false
@@ -220,6 +231,11 @@ func (c *Connection) sendPending() {
 }
 
 func (c *Connection) sendAnswer(a *answer, patience *time.Timer) {
+	if err := c.pending.lostCall(&a.m); err != nil {
+		c.src.Writable(true)
+		c.k.SendDecided(a.send, &a.m, err, c.sender)
+		return
+	}
 	if a.commit == nil {
 		c.src.Writable(true)
 		a.send(a.m)
@@ -236,8 +252,46 @@ func (c *Connection) sendAnswer(a *answer, patience *time.Timer) {
 			err = context.DeadlineExceeded
 		}
 	}
+	if err != nil && a.m.Kind == message.KindEvent {
+		c.lose(a.m.Metadata.Causation, err)
+	}
 	c.src.Writable(true)
 	c.k.SendDecided(a.send, &a.m, err, c.sender)
+}
+
+// lose notes that an event of a call can't be sent, and ends the call if it is a slow one; others end by themselves.
+func (c *Connection) lose(id message.ID, err error) {
+	p := &c.pending
+	p.mu.Lock()
+	if p.lost == nil {
+		p.lost = make(map[message.ID]error)
+	}
+	p.lost[id] = err
+	p.losses.Store(int64(len(p.lost)))
+	p.mu.Unlock()
+	c.mu.Lock()
+	call := c.slow.running[id]
+	c.mu.Unlock()
+	if call != nil {
+		e, _ := message.ErrorOf(err)
+		go call.Fail(e) // the call may be locked while it waits for room
+	}
+}
+
+// lostCall returns why an event could not be sent of the call that a message belongs to, or nil. With the outcome of the
+// call, this is forgotten.
+func (p *pending) lostCall(m *message.Message) error {
+	if p.losses.Load() == 0 {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	err := p.lost[m.Metadata.Causation]
+	if err != nil && m.Kind.Answers() {
+		delete(p.lost, m.Metadata.Causation)
+		p.losses.Store(int64(len(p.lost)))
+	}
+	return err
 }
 
 // HasQueued reports whether answers are queued. The source is flushed when the last of them was sent.

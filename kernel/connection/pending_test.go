@@ -1,6 +1,7 @@
 package connection_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/kernel/connection"
 	"kernos/kernel/kerneltest"
@@ -134,4 +136,32 @@ func TestWhatWaitsForAllPeersIsBounded(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// After an event that can't be sent, nothing of its call is sent but an error, although later commits succeed; other calls
+// are answered.
+func TestNothingFollowsALostEvent(t *testing.T) {
+	var commits []*store.Commit
+	k := kerneltest.New(t, nil, kerneltest.Slow(kerneltest.Raw("Test.Wait", func(ctx context.Context, m message.Message, emit kernel.Emit) {
+		c, _ := kernel.CallOf(ctx)
+		for range 3 {
+			commit := store.NewCommit(1)
+			commits = append(commits, commit)
+			c.Origin().Post(c.Send(), m.Event("Test.Happened", []byte("1")), commit)
+		}
+		commits[0].Resolve(errors.New("lost"))
+		commits[1].Resolve(nil)
+		commits[2].Resolve(nil)
+		<-ctx.Done()
+	})), kerneltest.Echo("Test.Echo"))
+	w := kerneltest.Connect(k)
+	w.In <- kerneltest.Query("wait", "Test.Wait", `{}`)
+	testkit.Until(t, "the call has ended", func() bool { return len(w.Messages()) > 0 })
+	w.In <- kerneltest.Query("echo", "Test.Echo", `1`)
+	if err := w.End(); err != nil {
+		t.Error(err)
+	}
+	if got := w.SoFar(t); len(got) != 2 || got[0] != "wait 500" || got[1] != "echo 1" {
+		t.Errorf("the answers are %q", got)
+	}
 }

@@ -9,6 +9,8 @@
 //
 // [Dir.Collect] removes blobs that had no reference for a while.
 //
+// In a cluster, each node has a directory, and all have a [Depot].
+//
 // # Goroutines
 //
 //   - What the end of a context causes: a read that blocks, as of a pipe, is interrupted.
@@ -73,6 +75,8 @@ type Dir struct {
 	path string
 	mark []byte // the path before a blob's name, from the directory's own name on
 	sign []byte // the longest part of it that JSON text has as it is, unless with a \u
+
+	shared
 }
 
 // New returns the directory at path, which need not exist.
@@ -110,6 +114,9 @@ func (d *Dir) Open(h Hash) (*os.File, error) {
 	// A collection that is about to see that it came too late may have it aside.
 	if f, err := os.Open(d.aside(h)); err == nil {
 		return f, nil
+	}
+	if err := d.bring(h); err != nil {
+		return nil, err
 	}
 	return os.Open(d.Path(h))
 }
@@ -155,6 +162,9 @@ func (d *Dir) Put(data []byte) (Blob, error) {
 		kept = err == nil && bytes.Equal(old, data) // a damaged blob is written again
 	}
 	err := makeDurable(blob.Path, kept, func() error { return durable.WriteFile(blob.Path, data) })
+	if err == nil {
+		err = d.share(h)
+	}
 	if err != nil {
 		return Blob{}, unkept(err)
 	}
@@ -206,7 +216,7 @@ func renew(path string, size int64) bool {
 // put.
 func (d *Dir) Keep(hashes []Hash) (there []Hash) {
 	for _, h := range hashes {
-		if renew(d.Path(h), -1) {
+		if d.bring(h) == nil && renew(d.Path(h), -1) {
 			there = append(there, h)
 		}
 	}
@@ -234,6 +244,9 @@ func (d *Dir) PutReader(r io.Reader, limit int64) (Blob, error) {
 		sum.Sum(blob.Hash[:0])
 		blob.Path = d.Path(blob.Hash)
 		err = d.adopt(temporary, blob)
+	}
+	if err == nil {
+		err = d.share(blob.Hash)
 	}
 	if err != nil {
 		return Blob{}, unkept(err)

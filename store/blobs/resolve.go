@@ -21,6 +21,7 @@ import (
 	"kernos/internal/fence"
 	"kernos/internal/rootdir"
 	"kernos/message"
+	"kernos/store"
 )
 
 // maxResolved is how large the data behind a pointer may be, if a resolver doesn't
@@ -122,7 +123,7 @@ func (r *Resolver) readFile(ctx context.Context, path string, limit int64) ([]by
 	if !filepath.IsAbs(path) || strings.IndexByte(path, 0) >= 0 {
 		return nil, message.Errorf(422, "A file pointer needs an absolute path, got %q", message.Clip(path, 400))
 	}
-	path = filepath.Clean(path)
+	path = r.Dir.here(filepath.Clean(path))
 	stat, open := os.Stat, os.OpenFile
 	name, confined := path, r.Confined || RemoteOf(ctx) != nil
 	var private fence.Fence
@@ -206,6 +207,11 @@ func (r *Resolver) confine(ctx context.Context, path string) (*os.Root, string, 
 			return nil, "", fileError(path, fs.ErrNotExist)
 		}
 	}
+	if h, err := ParseHash(name); err == nil {
+		if err := r.Dir.bring(h); err != nil {
+			return nil, "", fileError(path, err)
+		}
+	}
 	root, err := os.OpenRoot(r.Dir.path)
 	if err != nil {
 		return nil, "", fileError(path, err)
@@ -238,7 +244,7 @@ func isBlob(dir, path string) bool {
 func fileError(path string, err error) error {
 	path = message.Clip(path, 400)
 	switch {
-	case errors.As(err, new(*message.Error)):
+	case errors.As(err, new(*message.Error)), errors.As(err, new(*store.Error)):
 		return err
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return message.Errorf(404, "File not found: %s", path)

@@ -14,9 +14,10 @@ import (
 )
 
 // A body is a group of batches as it travels from the owner of an origin to the copies: bodyForm, the version of the
-// schema as a uvarint, the link of the body before it, and the changes of the group in their order, as Pebble has them in its own batches. Each change
-// is a byte for its kind, a key and, unless it deletes one key, a value; both after their lengths. Values have their
-// revisions before them, as in Pebble. Of the engine's own keys, only revisionKey is in it.
+// schema as a uvarint, the link of the body before it, and the changes of the group in their order, as Pebble has
+// them in its own batches. Each change is a byte for its kind, a key and, unless it deletes one key, a value; both
+// after their lengths. Values have their revisions before them, as in Pebble. Of the engine's own keys, only
+// revisionKey is in it.
 
 // The first byte of a body.
 const (
@@ -55,14 +56,16 @@ func bodyOf(version uint64, link uint32, b *crdb.Batch) []byte {
 // parseHead returns what a body has before its changes.
 func parseHead(version uint64, body []byte) (form byte, link uint32, changes []byte, err error) {
 	if len(body) == 0 || body[0] != bodyForm && body[0] != foundForm {
-		return 0, 0, nil, store.Errorf(503, ErrBody, "The cluster has changes that this kernos can't read; install a newer one on this node")
+		return 0, 0, nil, store.Errorf(503, ErrBody,
+			"The cluster has changes that this kernos can't read; install a newer one on this node")
 	}
 	of, n := binary.Uvarint(body[1:])
 	switch {
 	case n <= 0 || len(body) < 1+n+linkSize:
 		return 0, 0, nil, ErrBody
 	case of != version:
-		return 0, 0, nil, store.Errorf(503, fmt.Errorf("%w: they have schema version %d, this kernos knows %d", ErrBody, of, version),
+		cause := fmt.Errorf("%w: they have schema version %d, this kernos knows %d", ErrBody, of, version)
+		return 0, 0, nil, store.Errorf(503, cause,
 			"The cluster has changes of another version of kernos; install the same one on all nodes")
 	}
 	changes = body[1+n:]
@@ -112,7 +115,7 @@ func checkChange(kind byte, key, value []byte) error {
 	case own && (kind != kindSet || string(key) != revisionKey):
 		return fmt.Errorf("%w: it changes the key %s", ErrBody, showText(string(key)))
 	case own:
-		if r, n := binary.Uvarint(value); n != len(value) || r > uint64(store.MaxRevision) {
+		if r, n := binary.Uvarint(value); n <= 0 || n != len(value) || r > uint64(store.MaxRevision) {
 			return fmt.Errorf("%w: its revision counter is unreadable", ErrBody)
 		}
 	case kind == kindSet:

@@ -21,12 +21,14 @@ func (e *Engine) checkCopy() error {
 		return e.readError(err)
 	}
 	if !e.opts.Copy {
-		return store.Errorf(503, nil, "The store in %s is a copy of what a cluster has: start kernos as a node of the cluster, or end the membership with `kernos cluster leave`", e.dir)
+		return store.Errorf(503, nil, "The store in %s is a copy of what a cluster has: "+
+			"start kernos as a node of the cluster, or end the membership with `kernos cluster leave`", e.dir)
 	}
 	version, kernos, err := readSchema(e.dir, e.db)
 	if err == nil && version < e.opts.schema.version {
-		return store.Errorf(503, fmt.Errorf("it has schema version %d, this kernos knows %d", version, e.opts.schema.version),
-			"The store in %s is a copy of what a cluster has, and of an older form; a copy can't be brought up to date: start the cluster with kernos %s", e.dir, kernos)
+		cause := fmt.Errorf("it has schema version %d, this kernos knows %d", version, e.opts.schema.version)
+		return store.Errorf(503, cause, "The store in %s is a copy of what a cluster has, and of an older form; "+
+			"a copy can't be brought up to date: start the cluster with kernos %s", e.dir, kernos)
 	}
 	return e.readError(err)
 }
@@ -56,8 +58,8 @@ func (e *Engine) Empty() (bool, error) {
 	return revision == nil, e.readError(err)
 }
 
-// Rewind takes back the tail of a copy: the groups that are not known to be accepted. Nothing may have been read or followed
-// yet. It returns how many groups there were.
+// Rewind takes back the tail of a copy: the groups that are not known to be accepted. Nothing may have been read or
+// followed yet. It returns how many groups there were.
 func (e *Engine) Rewind() (groups uint64, err error) {
 	err = e.alone(func() error {
 		at, there, err := readPosition(e.dir, e.db)
@@ -123,8 +125,9 @@ func (e *Engine) alone(f func() error) error {
 // ErrUnlinked is the error of groups that don't follow what a copy has.
 var ErrUnlinked = errors.New("a group doesn't follow the one before it")
 
-// Follow applies groups that were accepted, in one step with the position after them, which it returns with its link. It doesn't
-// wait for the disk, since the log has them. An error means that nothing was applied: [ErrUnlinked], ErrBody, or one that may go away.
+// Follow applies groups that were accepted, in one step with the position after them, which it returns with its link.
+// It doesn't wait for the disk, since the log has them. An error means that nothing was applied: [ErrUnlinked],
+// ErrBody, or one that may go away.
 func (e *Engine) Follow(bodies [][]byte, at Position) (Position, error) {
 	err := e.alone(func() error {
 		before, _, err := readPosition(e.dir, e.db)
@@ -138,7 +141,8 @@ func (e *Engine) Follow(bodies [][]byte, at Position) (Position, error) {
 			err := e.unpack(b, body, &at)
 			if _, known := errors.AsType[*store.Error](err); errors.Is(err, ErrBody) && !known {
 				number := at.Number - uint64(len(bodies)-i) + 1
-				return store.Errorf(500, err, "Group %d of the cluster's log can't be read; nothing was changed in %s", number, e.dir)
+				return store.Errorf(500, err, "Group %d of the cluster's log can't be read; nothing was changed in %s",
+					number, e.dir)
 			}
 			if err != nil {
 				return err
@@ -190,7 +194,8 @@ func (e *Engine) Lead(to Publisher) error {
 	})
 }
 
-// Mark takes a snapshot of an owner's store, and calls at with the number of the last group in it, before there is another one.
+// Mark takes a snapshot of an owner's store, and calls at with the number of the last group in it, before there is
+// another one.
 func (e *Engine) Mark(at func(number uint64)) (snapshot store.Snapshot, err error) {
 	err = e.alone(func() (err error) {
 		e.flush()
@@ -206,14 +211,21 @@ func (e *Engine) Mark(at func(number uint64)) (snapshot store.Snapshot, err erro
 // Suspend makes the engine refuse batches, and fails what is pending, until it is called with nil.
 func (e *Engine) Suspend(cause error) { e.health.update(func() { e.health.suspended = cause }) }
 
-// Settle writes down that everything was accepted, if so. Without it, only the next group would have that with it. It doesn't
-// wait for the disk.
+// Settle writes down that everything was accepted, if so and if no batch is being applied. Without it, only the next
+// group would have that with it.
 func (e *Engine) Settle() error {
-	return e.alone(func() error {
-		e.flushing.Lock()
-		defer e.flushing.Unlock()
-		return e.settle(crdb.NoSync)
-	})
+	select {
+	case e.applyLock <- struct{}{}:
+	default:
+		return nil
+	}
+	e.writing.Add(1) // the store isn't closed meanwhile
+	defer e.writing.Done()
+	e.flushing.Lock()
+	b, err := e.settle()
+	e.flushing.Unlock()
+	<-e.applyLock
+	return e.settled(b, err)
 }
 
 // settleLast is Settle for a store that is being closed.
@@ -221,29 +233,39 @@ func (e *Engine) settleLast() {
 	if e.publishing == nil || e.disk.isFrozen() {
 		return
 	}
-	if err := e.settle(crdb.Sync); err != nil {
-		e.opts.Log.Warn("the position of a copy can't be written; the copy follows from an earlier one", "dir", e.dir, "error", err)
+	if err := e.settled(e.settle()); err != nil {
+		e.opts.Log.Warn("the position of a copy can't be written; the copy follows from an earlier one",
+			"dir", e.dir, "error", err)
 	}
 }
 
-func (e *Engine) settle(sync *crdb.WriteOptions) error {
+// settle gives Pebble the position if everything was accepted, in a batch that is nil otherwise.
+func (e *Engine) settle() (*crdb.Batch, error) {
 	p := e.publishing
 	b := e.db.NewBatch()
-	defer func() { _ = b.Close() }()
 	n := p.advance(b)
 	if p.at.Accepted != p.number {
-		return nil
+		return nil, b.Close()
 	}
 	p.at.Number = p.number
 	p.stored = p.at.encode(p.stored)
-	if err := b.Set([]byte(positionKey), p.stored, nil); err != nil {
-		return err
+	err := b.Set([]byte(positionKey), p.stored, nil)
+	if err == nil {
+		err = e.db.ApplyNoSyncWait(b, crdb.Sync)
 	}
-	if err := b.Commit(sync); err != nil {
-		return err
+	if err != nil {
+		return nil, errors.Join(err, b.Close())
 	}
 	p.sent = p.sent[:copy(p.sent, p.sent[n:])]
-	return nil
+	return b, nil
+}
+
+// settled waits until the position is on the disk.
+func (e *Engine) settled(b *crdb.Batch, err error) error {
+	if b != nil && err == nil {
+		err = errors.Join(b.SyncWait(), b.Close())
+	}
+	return e.readError(err)
 }
 
 // Place makes a copy of a store whose content is in the log, or gives a copy another position.
@@ -256,8 +278,8 @@ func (e *Engine) Leave() error {
 	return e.alone(func() error { return e.db.Delete([]byte(positionKey), crdb.Sync) })
 }
 
-// Bodies goes through everything in the store as bodies of groups, of about a size. The first one deletes everything, so that they
-// make the same store whatever was there.
+// Bodies goes through everything in the store as bodies of groups, of about a size. The first one deletes everything,
+// so that they make the same store whatever was there.
 func (e *Engine) Bodies(size int) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		version := e.opts.schema.version

@@ -404,8 +404,8 @@ func (e *Engine) giveUp(finished chan struct{}) {
 		case <-finished:
 			return
 		case <-time.After(e.opts.CloseTimeout):
-			if err := e.health.err(); err != nil {
-				e.disk.freeze(err)
+			if c := e.health.now.Load(); c.err != nil && c.disk {
+				e.disk.freeze(c.err)
 				return
 			}
 		}

@@ -28,6 +28,7 @@ type health struct {
 // A condition is a state of health. It never changes, it is replaced.
 type condition struct {
 	err   error         // why nothing can be written, or nil
+	disk  bool          // the disk is why, and not the publisher
 	fails chan struct{} // closed when nothing more can be written
 }
 
@@ -49,9 +50,6 @@ func (h *health) update(change func()) {
 	defer h.mu.Unlock()
 	change()
 	err := h.final
-	if err == nil {
-		err = h.suspended
-	}
 	if err == nil && h.insisting > 0 {
 		err = h.insistErr
 	}
@@ -60,6 +58,10 @@ func (h *health) update(change func()) {
 			err = h.compactEr
 		}
 	}
+	disk := err != nil
+	if err == nil {
+		err = h.suspended
+	}
 	was := h.now.Load()
 	switch {
 	case err == nil && was.err == nil:
@@ -67,10 +69,10 @@ func (h *health) update(change func()) {
 	case err == nil:
 		h.now.Store(&condition{fails: make(chan struct{})})
 	case was.err == nil:
-		h.now.Store(&condition{err: unwritable(h.dir, err), fails: was.fails})
+		h.now.Store(&condition{err: unwritable(h.dir, err), disk: disk, fails: was.fails})
 		close(was.fails)
 	default:
-		h.now.Store(&condition{err: unwritable(h.dir, err), fails: was.fails})
+		h.now.Store(&condition{err: unwritable(h.dir, err), disk: disk, fails: was.fails})
 	}
 	select {
 	case h.changed <- struct{}{}:

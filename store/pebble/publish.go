@@ -34,8 +34,8 @@ const (
 )
 
 // publishing is the part of an engine that has a publisher. A group is taken back if it is never accepted, so what it
-// replaces is remembered next to it. What would be too much to remember is published first: the deletion of a range, and a
-// large batch. It is given to Pebble when it was accepted.
+// replaces is remembered next to it. What would be too much to remember is published first: the deletion of a range,
+// and a large batch. It is given to Pebble when it was accepted.
 type publishing struct {
 	to     Publisher
 	number uint64   // of the last group
@@ -45,8 +45,8 @@ type publishing struct {
 	record []byte   // the undo record of the group that Pebble is being given
 	stored []byte   // the position
 
-	// last has the last key of each keyspace of the journal. Nothing is after it, which Pebble need not be asked about: nearly all
-	// records of the journal are new.
+	// last has the last key of each keyspace of the journal. Nothing is after it, which Pebble need not be asked
+	// about: nearly all records of the journal are new.
 	last [256][]byte
 
 	before []prior // what the batch that is being applied replaces; guarded by applyLock
@@ -196,8 +196,8 @@ func (e *Engine) remember(g *group) error {
 	}
 }
 
-// comesLast reports whether a key of the journal comes after all that there are, and notes it as the last one then. It is
-// called for each key that a group with an undo record changes.
+// comesLast reports whether a key of the journal comes after all that there are, and notes it as the last one then.
+// It is called for each key that a group with an undo record changes.
 func (e *Engine) comesLast(key []byte) (bool, error) {
 	if key[0] != store.SpaceJournal || len(key) < 3 {
 		return false, nil

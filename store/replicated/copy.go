@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"kernos/internal/backoff"
@@ -49,11 +50,14 @@ type Position struct {
 }
 
 // A Copy is what one node has of an origin: a directory, which follows the log, or whose owner writes into the log.
-// It is safe for concurrent use. It follows or is owned, one at a time: a second call returns an error with the code 409.
+// It is safe for concurrent use. It follows or is owned, one at a time: a second call returns an error with the code
+// 409.
 type Copy struct {
 	dir  string
 	log  Log
 	opts Options
+
+	followed atomic.Bool // entries of the log were compared with the copy, and are of the same past
 
 	mu       sync.Mutex
 	closed   bool
@@ -62,6 +66,7 @@ type Copy struct {
 	engine   *pebble.Engine     // nil between an owner and what comes next
 	owner    *Owner             // nil while the copy isn't owned
 	position Position
+	founder  bool // the directory has a state of its own
 	marks    marks
 }
 
@@ -84,10 +89,17 @@ func (c *Copy) open() (*pebble.Engine, error) {
 		return nil, err
 	}
 	at, _, err := engine.Position()
+	var own bool
+	if err == nil {
+		own, err = founder(engine)
+	}
 	if err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
 	c.move(at)
+	c.mu.Lock()
+	c.founder = own
+	c.mu.Unlock()
 	return engine, nil
 }
 
@@ -148,7 +160,7 @@ func (c *Copy) end() {
 
 // Follow applies what the log has after the position of the copy, until ctx is done, and returns the error of ctx
 // then. First it drops what the log has not accepted. If the log lacks what it had accepted, the error is
-// [ErrDiverged], and nothing is changed.
+// [ErrDiverged], and nothing is changed. A [Copy.Founder] waits while the log has no owner; then the error is [ErrForeign].
 func (c *Copy) Follow(ctx context.Context) error {
 	engine, within, err := c.begin(ctx)
 	if err != nil {
@@ -156,6 +168,11 @@ func (c *Copy) Follow(ctx context.Context) error {
 	}
 	defer c.end()
 	last, err := c.log.Last(within)
+	if err == nil && last.Epoch == 0 && c.Founder() { // this node may become the first owner
+		if err = c.awaitEpoch(within); err == nil {
+			last, err = c.log.Last(within)
+		}
+	}
 	if err == nil {
 		err = c.rejoin(engine, last)
 	}
@@ -180,8 +197,7 @@ func (c *Copy) rejoin(engine *pebble.Engine, last Entry) error {
 	if !there {
 		empty, err := engine.Empty()
 		if err == nil && !empty {
-			err = store.Errorf(409, nil, "The store in %s has a state of its own, which can't be joined with the state of a cluster; "+
-				"begin a new cluster on this node, or move the directory away", c.dir)
+			err = c.errForeign()
 		}
 		return err
 	}
@@ -199,7 +215,8 @@ func (c *Copy) rewind(engine *pebble.Engine) error {
 	}
 	c.move(at)
 	if groups > 0 {
-		c.opts.Log.Info("dropped what the cluster's log has not accepted", "dir", c.dir, "groups", groups, "after", at.Accepted)
+		c.opts.Log.Info("dropped what the cluster's log has not accepted",
+			"dir", c.dir, "groups", groups, "after", at.Accepted)
 	}
 	return nil
 }
@@ -214,9 +231,11 @@ func next(e Entry) uint64 { return max(1, e.Next()) }
 
 // diverged returns the error for a copy that has what the log lacks.
 func (c *Copy) diverged(at pebble.Position, e Entry) error {
-	return store.Errorf(503, ErrDiverged, "The copy in %s has %d accepted groups of changes (epoch %d, up to entry %d), and the cluster's log lacks some of them: "+
-		"it has %d (epoch %d, entry %d). Nothing was changed. Bring back the servers or the stream that have them, and start this node again. "+
-		"Otherwise keep the copy with `kernos cluster leave`, and begin a new cluster with it; or move the directory away, and this node follows what the log has",
+	return store.Errorf(503, ErrDiverged, "The copy in %s has %d accepted groups of changes (epoch %d, up to entry %d), "+
+		"and the cluster's log lacks some of them: it has %d (epoch %d, entry %d). Nothing was changed. "+
+		"Bring back the servers or the stream that have them, and start this node again. "+
+		"Otherwise keep the copy with `kernos cluster leave`, and begin a new cluster with it; "+
+		"or move the directory away, and this node follows what the log has",
 		c.dir, at.Accepted, at.Epoch, at.Sequence, next(e)-1, e.Epoch, e.Sequence)
 }
 
@@ -240,6 +259,7 @@ func (c *Copy) follow(ctx context.Context, engine *pebble.Engine, until uint64) 
 			if !levels(at, e) || len(e.Groups) > 0 && pebble.Link(e.Groups[len(e.Groups)-1]) != at.Link {
 				return c.diverged(at, e)
 			}
+			c.followed.Store(true)
 			return nil
 		}
 		if e.Sequence <= at.Sequence {
@@ -259,6 +279,7 @@ func (c *Copy) follow(ctx context.Context, engine *pebble.Engine, until uint64) 
 		mark := e.Begins() && e.Epoch == at.Epoch && at.Epoch > 0
 		at = to
 		c.move(at)
+		c.followed.Store(true)
 		if mark {
 			if snapshot, err := engine.Snapshot(); err == nil {
 				c.marks.keep(e.Sequence, snapshot)
@@ -281,7 +302,8 @@ func (c *Copy) take(ctx context.Context, engine *pebble.Engine, e Entry, to pebb
 	pauses := backoff.Backoff{First: 10 * time.Millisecond, Longest: time.Second}
 	for {
 		at, err := engine.Follow(e.Groups, to)
-		if err == nil || errors.Is(err, pebble.ErrBody) || errors.Is(err, pebble.ErrUnlinked) || errors.Is(err, store.ErrClosed) {
+		if err == nil || errors.Is(err, pebble.ErrBody) || errors.Is(err, pebble.ErrUnlinked) ||
+			errors.Is(err, store.ErrClosed) {
 			return at, err
 		}
 		if !pauses.Wait(ctx.Done()) {
@@ -302,7 +324,7 @@ func (c *Copy) Close() error {
 	c.mu.Unlock()
 	switch {
 	case owner != nil:
-		_ = owner.Close() // whoever has the owner gets the error
+		_ = owner.Close() // the owner's user gets the error
 	case stop != nil:
 		stop()
 		<-idle

@@ -88,7 +88,8 @@ func (m *marks) wait(ctx context.Context, sequence uint64) (store.Snapshot, erro
 		case m.snapshot != nil && m.sequence == sequence:
 			return m.snapshot, nil
 		case m.reached >= sequence:
-			return nil, store.Errorf(409, nil, "The copy has passed entry %d and does not remember its state there; compare the copies again", sequence)
+			return nil, store.Errorf(409, nil,
+				"The copy has passed entry %d and does not remember its state there; compare the copies again", sequence)
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		}
@@ -96,8 +97,9 @@ func (m *marks) wait(ctx context.Context, sequence uint64) (store.Snapshot, erro
 	}
 }
 
-// Checksum returns the checksum of all that is replicated, as it was at a mark ([Owner.Mark]), which it waits for. The error has the code
-// 409 if the copy can't know: it was opened after the mark, or the mark is older than a minute, or another one came after it.
+// Checksum returns the checksum of all that is replicated, as it was at a mark ([Owner.Mark]), which it waits for.
+// The error has the code 409 if the copy can't know: it was opened after the mark, or the mark is older than a
+// minute, or another one came after it.
 func (c *Copy) Checksum(ctx context.Context, sequence uint64) (string, error) {
 	c.marks.pass(c.Position().Sequence)
 	snapshot, err := c.marks.wait(ctx, sequence)

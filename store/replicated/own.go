@@ -6,14 +6,15 @@ import (
 	"sync"
 	"time"
 
+	"kernos/internal/backoff"
 	"kernos/store"
 	"kernos/store/pebble"
 )
 
 // Own makes this node the owner. It begins the epoch, which must be larger than any before it, also than one that an
-// earlier Own on this node was given, whatever became of that; and follows the log to there. The error is [ErrDeposed]
-// if the log has that epoch or a later one. The copy is owned until the Owner is closed; afterwards it can follow, or be owned again.
-// Ctx is for the call, not for the Owner.
+// earlier Own on this node was given, whatever became of that; and follows the log to there. The error is
+// [ErrDeposed] if the log has that epoch or a later one. The copy is owned until the Owner is closed; afterwards it
+// can follow, or be owned again. Ctx is for the call, not for the Owner.
 //
 // A store that has been one of its own, and not a copy, begins a log: everything in it is appended first.
 func (c *Copy) Own(ctx context.Context, epoch uint64, lease Lease) (*Owner, error) {
@@ -36,8 +37,12 @@ func (c *Copy) Own(ctx context.Context, epoch uint64, lease Lease) (*Owner, erro
 	publish, o.cancel = context.WithCancel(context.Background())
 	o.running.Go(func() { o.publisher.run(publish) })
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.owner = o
+	closed := c.closed
+	c.mu.Unlock()
+	if closed {
+		return nil, errors.Join(store.ErrClosed, o.Close())
+	}
 	return o, nil
 }
 
@@ -52,6 +57,7 @@ func (c *Copy) lead(ctx context.Context, engine *pebble.Engine, epoch uint64) er
 	} else {
 		err = c.rejoin(engine, last)
 	}
+	pauses := backoff.Backoff{First: time.Millisecond, Longest: 100 * time.Millisecond, Jitter: true}
 	for err == nil {
 		if last.Epoch >= epoch {
 			return ErrDeposed
@@ -59,9 +65,12 @@ func (c *Copy) lead(ctx context.Context, engine *pebble.Engine, epoch uint64) er
 		e := Entry{Epoch: epoch, First: next(last)}
 		e.Sequence, err = c.log.Append(ctx, last.Sequence, e)
 		if err == nil {
-			return c.follow(ctx, engine, e.Sequence)
+			return c.arrive(ctx, engine, last, e)
 		}
 		if errors.Is(err, ErrDeposed) { // another entry has come between
+			if !pauses.Wait(ctx.Done()) {
+				return ctx.Err()
+			}
 			last, err = c.log.Last(ctx)
 		}
 	}
@@ -71,11 +80,28 @@ func (c *Copy) lead(ctx context.Context, engine *pebble.Engine, epoch uint64) er
 // maxFounding is how many bytes of a store one group has when the store begins a log.
 const maxFounding = 512 << 10
 
-var errFounding = store.Errorf(503, nil, "The cluster's log has the beginning of the state of another node, whose start was interrupted: "+
-	"start that node again, or delete the stream")
+var errFounding = store.Errorf(503, nil,
+	"The cluster's log has the beginning of the state of another node, whose start was interrupted: "+
+		"start that node again, or delete the stream")
 
-// found begins a log with what is in the store, if there is something. The entries have the epoch 0, and the last one of them has
-// no groups. Before that, no other node can own the origin, since it doesn't have the state.
+// arrive brings the copy to the beginning of the epoch.
+func (c *Copy) arrive(ctx context.Context, engine *pebble.Engine, before, begin Entry) error {
+	at, _, err := engine.Position()
+	if err != nil {
+		return err
+	}
+	if c.followed.Load() && levels(at, before) { // there is nothing to be read
+		to := pebble.Position{Epoch: begin.Epoch, Sequence: begin.Sequence, Accepted: at.Accepted, Number: at.Number}
+		if to, err = c.take(ctx, engine, begin, to); err == nil {
+			c.move(to)
+		}
+		return err
+	}
+	return c.follow(ctx, engine, begin.Sequence)
+}
+
+// found begins a log with what is in the store, if there is something. The entries have the epoch 0, and the last one
+// of them has no groups. Before that, no other node can own the origin, since it doesn't have the state.
 func (c *Copy) found(ctx context.Context, engine *pebble.Engine, last *Entry) error {
 	complete := last.Sequence == 0 || last.Begins()
 	_, there, err := engine.Position()
@@ -124,12 +150,15 @@ func (c *Copy) seed(ctx context.Context, engine *pebble.Engine, last *Entry) err
 		return err
 	}
 	c.move(at)
+	c.mu.Lock()
+	c.founder = false
+	c.mu.Unlock()
 	c.opts.Log.Info("the cluster begins with the state of this node", "dir", c.dir)
 	return nil
 }
 
-// An Owner is the store of an origin while this node owns the origin. A commit is decided when the directory and the log
-// have the batch. Barrier is the fence of reads: it fails while the lease doesn't hold and nothing is pending.
+// An Owner is the store of an origin while this node owns the origin. A commit is decided when the directory and the
+// log have the batch. Barrier is the fence of reads: it fails while the lease doesn't hold and nothing is pending.
 type Owner struct {
 	store.Store // the engine
 
@@ -168,15 +197,15 @@ func (o *Owner) Mark(ctx context.Context) (sequence uint64, err error) {
 	return m.sequence, nil
 }
 
-// Close waits until everything is accepted, 2 seconds at most (or CloseTimeout of the engine's options), and lets go of
-// the origin. What was not accepted then may be, or is dropped later; its commits have failed.
+// Close waits until everything is accepted, 2 seconds at most (or CloseTimeout of the engine's options), and lets go
+// of the origin. What was not accepted then may be, or is dropped later; its commits have failed.
 func (o *Owner) Close() error {
 	o.once.Do(func() {
 		patience := time.AfterFunc(o.copy.opts.Engine.CloseTimeout, o.cancel)
 		o.closeErr = o.engine.Close()
-		patience.Stop()
 		o.publisher.stop()
 		o.running.Wait()
+		patience.Stop()
 		o.cancel()
 		o.publisher.unwatch()
 

@@ -19,13 +19,15 @@ const maxEntry = 768 << 10
 const (
 	slowAfter   = 100 * time.Millisecond // after that, the lease of an owner that waits for the log is looked at
 	slowAgain   = 50 * time.Millisecond
-	settleAfter = 100 * time.Millisecond // after that, an owner without work writes down that everything was accepted
+	settleAfter = time.Second // after that, an owner without work writes down that everything was accepted
 )
 
-var errUnknown = store.Errorf(503, nil, "The kernel was closed before the cluster's log has taken the change; it may be part of the state later, or not. Try again")
+var errUnknown = store.Errorf(503, nil,
+	"The kernel was closed before the cluster's log has taken the change; "+
+		"it may be part of the state later, or not. Try again")
 
-// A publisher appends an owner's groups to the log. One entry is on its way at a time; groups that come meanwhile become
-// the next one.
+// A publisher appends an owner's groups to the log. One entry is on its way at a time; groups that come meanwhile
+// become the next one.
 type publisher struct {
 	log    Log
 	epoch  uint64
@@ -62,7 +64,10 @@ type mark struct {
 }
 
 func newPublisher(log Log, lease Lease, at Position) *publisher {
-	p := &publisher{log: log, epoch: at.Epoch, lease: lease, lost: make(chan struct{}), first: at.Accepted + 1, sequence: at.Sequence, settled: true}
+	p := &publisher{
+		log: log, epoch: at.Epoch, lease: lease, lost: make(chan struct{}),
+		first: at.Accepted + 1, sequence: at.Sequence, settled: true,
+	}
 	p.news.L = &p.mu
 	return p
 }
@@ -222,11 +227,8 @@ func (p *publisher) accept(e Entry, m *mark, sequence uint64) {
 	p.news.Broadcast()
 }
 
-// fail ends publishing.
+// fail ends publishing. Who is told that the owner is deposed finds the engine refusing batches.
 func (p *publisher) fail(err error) {
-	if errors.Is(err, ErrDeposed) {
-		close(p.lost)
-	}
 	p.mu.Lock()
 	p.err, p.underway = err, false
 	for _, m := range p.marks {
@@ -236,6 +238,9 @@ func (p *publisher) fail(err error) {
 	p.news.Broadcast()
 	p.mu.Unlock()
 	p.engine.Suspend(err)
+	if errors.Is(err, ErrDeposed) {
+		close(p.lost)
+	}
 }
 
 // failure returns why nothing more is accepted.
@@ -291,7 +296,8 @@ func (p *publisher) watchAfter(while time.Duration) {
 	}
 }
 
-// look is called by the timer: when an entry has been on its way for long, and when there has been no work for a while.
+// look is called by the timer: when an entry has been on its way for long, and when there has been no work for a
+// while.
 func (p *publisher) look() {
 	defer p.watching.Done()
 	p.looking.Lock()

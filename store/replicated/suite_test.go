@@ -17,8 +17,8 @@ import (
 	"kernos/store/storetest"
 )
 
-// TestEngine runs the suite of all engines with a log in a file next to the copy. Whatever fails or is lost around the copy, the
-// log has what it had accepted.
+// TestEngine runs the suite of all engines with a log in a file next to the copy. Whatever fails or is lost around
+// the copy, the log has what it had accepted.
 func TestEngine(t *testing.T) {
 	storetest.Run(t, storetest.Engine{
 		Open: func(dir string) (store.Store, error) {

@@ -11,6 +11,7 @@ import (
 
 	"kernos/kernel"
 	"kernos/message"
+	"kernos/store"
 	"kernos/store/blobs"
 )
 
@@ -29,8 +30,20 @@ func (s *Server) blob(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f, err := s.openBlob(r, hash)
+	if lost := s.k.AwaitFence(r.Context()); lost != nil {
+		if err == nil {
+			_ = f.Close()
+		}
+		refuseCall(w, lost)
+		return
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		refuse(w, refusal{404, "no_such_blob", "No blob of this name exists for this caller; it may have been removed because nothing refers to it"})
+		return
+	}
+	if e, ok := errors.AsType[*store.Error](err); ok {
+		s.opts.Log.Warn("a blob can't be read at the moment", "blob", id, "error", err)
+		refuseCall(w, e)
 		return
 	}
 	if err != nil {

@@ -191,6 +191,9 @@ func (p *response) WriteHeader(status int) {
 	if p.status == 0 && status >= 200 {
 		p.status = status
 	}
+	if status == http.StatusServiceUnavailable && p.Header().Get("Retry-After") == "" {
+		p.Header().Set("Retry-After", "1")
+	}
 	p.ResponseWriter.WriteHeader(status)
 }
 

@@ -175,17 +175,21 @@ func (s *Server) mcp(w http.ResponseWriter, r *http.Request) {
 // openRPC answers with the document that describes what the caller may call.
 func (s *Server) openRPC(w http.ResponseWriter, r *http.Request) {
 	document, hash := s.opts.RPC.OpenRPC(kernel.SenderIn(r.Context()).Principal())
-	writeDescription(w, r, document, hash)
+	s.writeDescription(w, r, document, hash)
 }
 
 // openAPI answers with the document that describes the routes, and the calls of what the caller may call.
 func (s *Server) openAPI(w http.ResponseWriter, r *http.Request) {
 	document, hash := s.opts.RPC.OpenAPI(kernel.SenderIn(r.Context()).Principal(), paths)
-	writeDescription(w, r, document, hash)
+	s.writeDescription(w, r, document, hash)
 }
 
 // writeDescription answers with a document that differs from caller to caller, unless the caller knows it by its hash.
-func writeDescription(w http.ResponseWriter, r *http.Request, document []byte, hash string) {
+func (s *Server) writeDescription(w http.ResponseWriter, r *http.Request, document []byte, hash string) {
+	if err := s.k.AwaitFence(r.Context()); err != nil {
+		refuseCall(w, err)
+		return
+	}
 	tag := `"` + hash + `"`
 	w.Header().Set("ETag", tag)
 	w.Header().Set("Cache-Control", "private, no-cache")

@@ -107,6 +107,9 @@ func (x *exchange) refuse(t message.Type, f *jsonrpc.Failure) {
 		m.Kind = s.Kind
 	}
 	x.s.k.RecordRefused(&m, kernel.SenderIn(x.ctx), &message.Error{Code: 422, Message: f.Text})
+	if err := x.s.k.AwaitFence(x.ctx); err != nil {
+		f = x.failedCall(err)
+	}
 	x.fail(f)
 }
 

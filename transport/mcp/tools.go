@@ -171,6 +171,10 @@ func listTools(x *exchange) {
 	}
 	caller := kernel.SenderIn(x.ctx).Principal()
 	list := x.s.listed(caller, x.choice, x.client.modern, after)
+	if err := x.s.k.AwaitFence(x.ctx); err != nil {
+		x.fail(x.failedCall(err))
+		return
+	}
 	if string(list) == noTools && after == "" {
 		if note := x.s.unmatched(caller, x.choice); note != "" {
 			x.fail(jsonrpc.Invalid("Invalid params: tools: " + note))

@@ -12,6 +12,9 @@ import (
 
 // refuse answers with guidance, an error and done.
 func (st *stream) refuse(code int, text string, g guidance) {
+	if st.lostRead() {
+		return
+	}
 	e := &message.Error{Code: code, Message: text}
 	st.record(e)
 	st.mu.Lock()

@@ -14,12 +14,13 @@ const (
 	codeNoMethod       = -32601 // no method of the service has the name that follows rpc.; another unknown method gets an error item
 	codeInvalidParams  = -32602 // the params are neither an object nor a list, or lack what the method of the service needs
 	codeTooMany        = -32005 // as many streams are open as a connection may have
+	codeUnavailable    = -32006 // the kernel can't answer at the moment
 	codeTooLarge       = -32003 // the response to a batch would be too long
 	codeNotKept        = -32001 // a stream can't be resumed: its items are no longer kept
 )
 
 // failureNames are what programs call our errors. The others have theirs in JSON-RPC.
-var failureNames = map[int]string{codeTooMany: "too_many_subscriptions", codeTooLarge: "response_too_large", codeNotKept: "not_kept"}
+var failureNames = map[int]string{codeTooMany: "too_many_subscriptions", codeTooLarge: "response_too_large", codeNotKept: "not_kept", codeUnavailable: "unavailable"}
 
 // failure is an error of JSON-RPC: for what isn't a call, and so has no stream.
 type failure struct {

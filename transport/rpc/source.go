@@ -208,6 +208,10 @@ var plainMethods = map[string]func(c *conn, dst []byte, r *request, t *task) []b
 
 func discover(c *conn, dst []byte, r *request, _ *task) []byte {
 	document, _ := c.svc.OpenRPC(c.caller)
+	if err := c.svc.k.AwaitFence(c.ctx); err != nil {
+		e, _ := message.ErrorOf(err)
+		return appendFailure(dst, r.id, &failure{codeUnavailable, e.Message})
+	}
 	return appendResult(dst, r.id, document)
 }
 

@@ -3,6 +3,7 @@ package rpc
 import (
 	"bytes"
 	"container/list"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"strconv"
@@ -62,9 +63,25 @@ func (st *stream) view() kernel.View { return st.svc.view(st.from.Principal()) }
 
 // answer is the one data item of what the service itself is asked.
 func (st *stream) answer(contentType string, data json.RawMessage) {
+	if st.lostRead() {
+		return
+	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.reply(contentType, data)
+}
+
+// lostRead waits until nothing can be lost that the service itself has read, such as what there is to call. If that isn't
+// known, it answers with the reason, and returns true.
+func (st *stream) lostRead() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), kernel.MaxCommit)
+	defer cancel()
+	err := st.svc.k.AwaitFence(ctx)
+	if err != nil {
+		e, _ := message.ErrorOf(err)
+		st.forbid(e)
+	}
+	return err != nil
 }
 
 // reply, data, fail and done put items. They are called with mu held, as all that follows.

@@ -22,7 +22,7 @@
 //
 //   - A peer that has to sign, and an operator for whom there is no free place, one per connection: [Server.Serve],
 //     which accepts, starts it. It becomes the loop of package connection, or ends with the connection.
-//   - Restoring the socket's files, one: Serve starts it, and it ends when the server drains.
+//   - Restoring the socket's files, one: Serve or [Listener.Share] starts it, and it ends when that does.
 //   - Watching a peer that isn't read, one per connection: it ends when the peer has left, or the connection is read
 //     again.
 //   - What the end of a context causes: a connection is closed, or the server stops accepting.

@@ -17,7 +17,7 @@ import (
 )
 
 // Passed returns a listener of connections that other parts of this process hand over, for a [Server] that comes and goes
-// while another [Listener] of the process has the socket and its lock. It has the path and the info of that one. Whoever hands
+// while another [Listener] of the process has the socket and its lock. It has the path and the info of that one. The part that hands
 // a connection over vouches that the owner of this process is at its other end: the server doesn't ask the operating system
 // again, which for a connection that another node has accepted would know nothing.
 func (l *Listener) Passed() (passed *Listener, conns *transport.Handoff) {

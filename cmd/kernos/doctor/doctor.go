@@ -123,7 +123,7 @@ func (d *doctor) examine(ctx context.Context) {
 		}
 	}()
 	home := func(context.Context) bool { return d.checkHome() && d.checkSettings() && d.checkTrusted() }
-	layers := []func(context.Context) bool{home, d.checkPlace, d.checkHTTP, d.checkWebSocket, d.checkCall, d.checkSchemas, d.checkSequences, d.checkStore}
+	layers := []func(context.Context) bool{home, d.checkPlace, d.checkCluster, d.checkHTTP, d.checkWebSocket, d.checkCall, d.checkSchemas, d.checkSequences, d.checkStore}
 	for _, check := range layers {
 		limited, cancel := context.WithTimeout(ctx, patience.For(checkTime))
 		goOn := check(limited)

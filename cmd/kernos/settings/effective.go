@@ -67,6 +67,13 @@ func Effective(home daemon.Home, info unix.Info) ([]Setting, error) {
 	if err != nil {
 		return nil, err
 	}
+	member, err := completeMember(home, c.Flags(), func(name string) bool { return from[name] != "" || sources[name] != "" })
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range member {
+		sources[name] = home.Membership()
+	}
 	var all []Setting
 	for _, name := range names {
 		f := c.Flags().Lookup(name)

@@ -211,7 +211,7 @@ func (s *Serve) Complete(c *cobra.Command, version string) (err error) {
 	if s.given, sources, err = complete(c, environment); err != nil {
 		return err
 	}
-	if err := completeMember(home, c.Flags(), func(name string) bool { return s.given[name] != nil || sources[name] != "" }); err != nil {
+	if _, err := completeMember(home, c.Flags(), func(name string) bool { return s.given[name] != nil || sources[name] != "" }); err != nil {
 		return err
 	}
 	return s.finish(home, version)

@@ -43,10 +43,11 @@ func Membership(h daemon.Home) (map[string][]string, error) {
 }
 
 // completeMember sets the flags of a cluster that were given nowhere to the settings of a member.
-func completeMember(h daemon.Home, flags *pflag.FlagSet, given func(string) bool) error {
+// It returns their names.
+func completeMember(h daemon.Home, flags *pflag.FlagSet, given func(string) bool) (set []string, err error) {
 	remembered, err := Membership(h)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	inside, outside := []string{"cluster-listen", "cluster-peers", "cluster-secret"}, []string{"cluster", "cluster-credentials", "cluster-ca", "cluster-cert", "cluster-key"}
 	for _, name := range ofMember {
@@ -56,11 +57,12 @@ func completeMember(h daemon.Home, flags *pflag.FlagSet, given func(string) bool
 		}
 		for _, text := range remembered[name] {
 			if err := flags.Lookup(name).Value.Set(text); err != nil {
-				return fmt.Errorf("%s: %s: %w", h.Membership(), name, err)
+				return nil, fmt.Errorf("%s: %s: %w", h.Membership(), name, err)
 			}
+			set = append(set, name)
 		}
 	}
-	return nil
+	return set, nil
 }
 
 // Join makes a home a member of a cluster for good, with the settings that it is opened with. Name is the name of the node.

@@ -32,7 +32,8 @@ func (p *place) follow(ctx context.Context, subject string, after uint64, each f
 				return err
 			}
 			if last.Sequence < after {
-				return final{fmt.Errorf("%w: %s ends with the sequence %d, and this copy has %d", replicated.ErrDiverged, subject, last.Sequence, after)}
+				return final{fmt.Errorf("%w: %s ends with the sequence %d, and this copy has %d",
+					replicated.ErrDiverged, subject, last.Sequence, after)}
 			}
 		}
 		c := jetstream.ConsumerConfig{FilterSubject: subject, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: after + 1}
@@ -42,7 +43,8 @@ func (p *place) follow(ctx context.Context, subject string, after uint64, each f
 			case m.Sequence <= after:
 				return nil
 			case !known || before > after || exact && before < after:
-				err = fmt.Errorf("%w: on %s, the sequence %d follows %d, and this copy ends with %d", ErrGap, subject, m.Sequence, before, after)
+				err = fmt.Errorf("%w: on %s, the sequence %d follows %d, and this copy ends with %d",
+					ErrGap, subject, m.Sequence, before, after)
 			default:
 				if err = each(m); err == nil {
 					after, tries, exact = m.Sequence, 0, true
@@ -128,7 +130,9 @@ func (p *place) read(ctx context.Context, c jetstream.ConsumerConfig, each func(
 		if err != nil {
 			return err
 		}
-		err = each(Message{Subject: m.Subject(), Sequence: about.Sequence.Stream, Header: m.Headers(), Data: m.Data(), Time: about.Timestamp})
+		err = each(Message{
+			Subject: m.Subject(), Sequence: about.Sequence.Stream, Header: m.Headers(), Data: m.Data(), Time: about.Timestamp,
+		})
 		if err != nil {
 			return err
 		}

@@ -195,8 +195,8 @@ func (o *Objects) Get(ctx context.Context, name string, w io.Writer) error {
 		}
 	}
 	if size != info.Size || digest(sum) != info.Digest {
-		return errorf(nil, "The object %s in the object store is damaged: it has %d bytes, and another digest than what was stored, with %d bytes",
-			name, size, info.Size)
+		return errorf(nil, "The object %s in the object store is damaged: it has %d bytes, "+
+			"and another digest than what was stored, with %d bytes", name, size, info.Size)
 	}
 	return nil
 }
@@ -257,7 +257,8 @@ func (o *Objects) Delete(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := o.Add(ctx, &nats.Msg{Subject: o.meta(name), Header: nats.Header{headerRollup: {"sub"}}, Data: description}, last); err != nil {
+	m := &nats.Msg{Subject: o.meta(name), Header: nats.Header{headerRollup: {"sub"}}, Data: description}
+	if _, err := o.Add(ctx, m, last); err != nil {
 		return err
 	}
 	o.drop(id)

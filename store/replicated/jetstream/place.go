@@ -68,8 +68,8 @@ func findStream(ctx context.Context, js jetstream.JetStream, c jetstream.StreamC
 	}
 	is := stream.CachedInfo().Config
 	if wrong := unfit(is, c); wrong != "" {
-		return nil, errUnfit(fmt.Errorf("the stream %s %s; correct it with nats stream edit, or choose another name for the stream of this cluster",
-			c.Name, wrong))
+		return nil, errUnfit(fmt.Errorf("the stream %s %s; correct it with nats stream edit, "+
+			"or choose another name for the stream of this cluster", c.Name, wrong))
 	}
 	return stream, nil
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // faults is how many faults the servers have in TestServersFail.
-var faults = flag.Int("faults", 2, "")
+var faults = flag.Int("faults", 1, "")
 
 // A history is what became of the entries of several owners.
 type history struct {

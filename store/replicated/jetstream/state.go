@@ -52,19 +52,19 @@ func (s *Stream) Warnings(ctx context.Context) []string {
 	}
 	var warnings []string
 	if state.Replicas < 3 {
-		warnings = append(warnings, fmt.Sprintf("the stream %s is kept by %s: when a server is lost, what was accepted is lost or can't be reached; "+
-			"give it 3 with: nats stream edit %s --replicas 3", s.options.Name, counted(state.Replicas), s.options.Name))
+		warnings = append(warnings, fmt.Sprintf("the stream %s is kept by %s: when a server is lost, "+
+			"what was accepted is lost or can't be reached; give it 3 with: nats stream edit %s --replicas 3", s.options.Name, counted(state.Replicas), s.options.Name))
 	}
 	switch unsynced, known := s.unsynced(ctx); {
 	case s.options.Synced:
 	case !known:
-		warnings = append(warnings, "it can't be seen whether the servers have sync_interval: always: if they don't, what was accepted within the last "+
-			"2 minutes can be lost when the machines of several servers lose power; check jetstream {} in their configuration, or let this account "+
-			"import the service "+questions+" of the system account")
+		warnings = append(warnings, "it can't be seen whether the servers have sync_interval: always: if they don't, "+
+			"what was accepted within the last 2 minutes can be lost when the machines of several servers lose power; "+
+			"check jetstream {} in their configuration, or let this account import the service "+questions+" of the system account")
 	default:
 		for _, name := range unsynced {
-			warnings = append(warnings, fmt.Sprintf("the server %s doesn't have sync_interval: always: what was accepted can be lost when the machines "+
-				"of several servers lose power; add it to jetstream {} in its configuration", name))
+			warnings = append(warnings, fmt.Sprintf("the server %s doesn't have sync_interval: always: "+
+				"what was accepted can be lost when the machines of several servers lose power; add it to jetstream {} in its configuration", name))
 		}
 	}
 	return warnings

@@ -21,6 +21,7 @@ type Link struct {
 	lose   bool          // the answer to the next Append is lost, and the Append hangs
 	take   bool          // although the log takes it
 	refuse int           // Appends that are refused
+	left   int           // Appends until the link hangs; 0 means that it doesn't
 	hung   chan struct{} // gets a token when an Append begins to hang
 }
 
@@ -38,11 +39,18 @@ func (k *Link) Hang() {
 	k.open = make(chan struct{})
 }
 
-// Resume ends what Hang, Lose and Refuse have begun.
+// HangAfter lets a number of Appends through, and then nothing.
+func (k *Link) HangAfter(appends int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.left = appends + 1
+}
+
+// Resume ends what Hang, HangAfter, Lose and Refuse have begun.
 func (k *Link) Resume() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.lose, k.refuse = false, 0
+	k.lose, k.refuse, k.left = false, 0, 0
 	select {
 	case <-k.open:
 	default:
@@ -50,7 +58,8 @@ func (k *Link) Resume() {
 	}
 }
 
-// Lose loses the answer to the next Append, which the log takes or doesn't get. The Append finds out when the link resumes.
+// Lose loses the answer to the next Append, which the log takes or doesn't get. The Append finds out when the link
+// resumes.
 func (k *Link) Lose(take bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -74,6 +83,11 @@ func (k *Link) Append(ctx context.Context, after uint64, e replicated.Entry) (ui
 		k.refuse--
 		k.mu.Unlock()
 		return 0, ErrRefused
+	}
+	if k.left > 0 {
+		if k.left--; k.left == 0 {
+			k.open = make(chan struct{})
+		}
 	}
 	if k.lose {
 		k.lose = false

@@ -1,5 +1,5 @@
-// Package logtest is a log in memory, for tests of what uses package replicated. It can be kept in a file, and each node
-// has its own way to it, which tests interrupt.
+// Package logtest is a log in memory, for tests of what uses package replicated. It can be kept in a file, and each
+// node has its own way to it, which tests interrupt.
 //
 //	log := logtest.New()
 //	link := log.Link()
