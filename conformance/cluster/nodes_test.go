@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"kernos/daemon"
 	"kernos/internal/testkit"
@@ -50,7 +52,9 @@ type nodes struct {
 	logs string
 }
 
-// startNodes starts three nodes, and kills them at the end of the test.
+// startNodes starts three nodes, and kills them at the end of the test. Each of them listens for the others at an IP address of its own,
+// and sees them at 127.0.0.1, where the proxies are: servers of NATS tell each other where they have seen a third one, and would
+// go around the proxies.
 func startNodes(t testing.TB, binary string, clocks bool) *nodes {
 	t.Helper()
 	dir := testkit.ShortDir(t)
@@ -58,7 +62,8 @@ func startNodes(t testing.TB, binary string, clocks bool) *nodes {
 	c := &nodes{t: t}
 	var routes [nodeCount]string
 	for i := range routes {
-		routes[i] = testkit.Address(t)
+		_, port, _ := net.SplitHostPort(testkit.Address(t))
+		routes[i] = net.JoinHostPort(fmt.Sprint("127.0.0.", 11+i), port)
 	}
 	c.net = newNetwork(t, routes)
 	for i := range c.all {
@@ -269,6 +274,7 @@ func (c *nodes) level() {
 func (c *nodes) until(what string, is func() bool) {
 	c.t.Helper()
 	done := testkit.Poll(func() bool {
+		defer time.Sleep(20 * time.Millisecond) // it asks processes
 		for _, n := range c.all {
 			n.mu.Lock()
 			cmd, ended := n.cmd, n.ended
