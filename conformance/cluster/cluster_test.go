@@ -264,14 +264,12 @@ func (s *schedule) check(t *testing.T) {
 	runs := make(map[string]bool)
 	for cursor, more := "", true; more && !t.Failed(); {
 		var page struct {
-			Jobs   []struct{ JobID, ScheduleID string }
+			Jobs   []struct{ JobID string }
 			Cursor string
 		}
-		s.ask("Job.List", fmt.Sprintf(`{"limit":100,"cursor":%q}`, cursor), &page, nil)
+		s.ask("Job.List", fmt.Sprintf(`{"limit":20,"scheduleId":%q,"cursor":%q}`, s.id, cursor), &page, nil)
 		for _, j := range page.Jobs {
-			if j.ScheduleID == s.id {
-				runs[j.JobID] = true
-			}
+			runs[j.JobID] = true
 		}
 		cursor, more = page.Cursor, page.Cursor != ""
 	}
