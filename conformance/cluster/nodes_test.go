@@ -1,3 +1,5 @@
+//go:build linux
+
 package cluster
 
 import (
@@ -320,7 +322,7 @@ func (c *nodes) tell() {
 			return nil
 		})
 		if to := os.Getenv("KERNOS_TEST_KEEP"); to != "" {
-			c.t.Log(exec.Command("cp", "-a", n.home, filepath.Join(to, n.name)).CombinedOutput())
+			c.t.Log(os.CopyFS(filepath.Join(to, n.name), os.DirFS(n.home)))
 		}
 	}
 }
