@@ -6,7 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-		"syscall"
+	"syscall"
 	"testing"
 	"time"
 
@@ -68,8 +68,9 @@ var faults = []fault{
 		r.nodes.waitOwner(owner)
 		r.more(enough, owner)
 	}},
-	{name: "a follower is cut off", do: func(r *round, _, follower int) {
+	{name: "a follower is cut off", do: func(r *round, owner, follower int) {
 		r.nodes.net.isolate(follower)
+		r.nodes.waitAway(owner, follower)
 		r.more(enough, follower)
 	}},
 	{name: "the owner hears no other node", do: func(r *round, owner, _ int) {
@@ -88,6 +89,7 @@ var faults = []fault{
 	}},
 	{name: "the owner and a follower are cut from each other", do: func(r *round, owner, follower int) {
 		r.nodes.net.cut(owner, follower)
+		r.nodes.waitAway(owner, follower)
 		r.more(enough)
 	}},
 	{name: "links are slow", do: func(r *round, _, _ int) {

@@ -206,6 +206,15 @@ type status struct {
 	Nodes       []struct{ Name, State, Problem string }
 }
 
+func (s *status) state(node string) string {
+	for _, n := range s.Nodes {
+		if n.Name == node {
+			return n.State
+		}
+	}
+	return ""
+}
+
 // status asks a node for the cluster as it sees it.
 func (n *node) status() (s status, ok bool) {
 	d := &socketDoor{node: n}
@@ -253,6 +262,19 @@ func (c *nodes) waitOwner(except ...int) int {
 	})
 	return owner
 }
+
+// waitAway waits until one of two nodes gives the other one no sign of life, or the servers have found a way around the cut.
+func (c *nodes) waitAway(a, b int) {
+	for begun := time.Now(); time.Since(begun) < detection; { // a route may go around the cut at once, and then nothing changes
+		if s, ok := c.all[a].status(); ok && s.state(c.all[b].name) == "away" {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// detection is longer than servers take to find out that a link is cut.
+const detection = 10 * time.Second
 
 // level waits until all nodes run and have what the owner has.
 func (c *nodes) level() {
