@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go"
+	"go.uber.org/goleak"
 
 	"kernos/cluster/clustertest"
 	"kernos/store"
@@ -43,6 +44,7 @@ func TestEngine(t *testing.T) {
 			return n, nil
 		},
 		NoFS:   "the suite with a log in a file does that, on the same engine",
+		Others: []goleak.Option{goleak.IgnoreAnyFunction("kernos/cluster/clustertest.(*process).start.func1")}, // waits for the end of a server
 		NoKill: "the tests of whole nodes do that",
 	})
 }
