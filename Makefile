@@ -10,7 +10,7 @@ TRAINTIME     ?= 290
 STEPS         ?= 4000
 
 # The packages whose tests take longest are named first, so that they don't end alone, after the others.
-LONGEST   := ./cmd/kernos ./conformance ./packaging ./conformance/console ./internal/attack ./store/pebble ./conformance/mcp ./examples/handlers ./journal \
+LONGEST   := ./cmd/kernos ./conformance ./packaging ./conformance/console ./internal/attack ./store/pebble ./conformance/cluster ./conformance/mcp ./examples/handlers ./journal \
              ./internal/llama ./daemon ./store/storetest
 PACKAGES  := $(LONGEST) ./...
 

@@ -53,10 +53,9 @@ type Member struct {
 	joins  sync.WaitGroup // connections of other nodes that are copied
 	moving sync.WaitGroup // moves to other nodes that continue without their callers
 
-	mu       sync.Mutex      // guards what follows
-	daemon   *Daemon         // nil unless this node owns the kernel
-	doors    *doors          // of the daemon
-	closing  <-chan struct{} // closed when the daemon is to end; nil without one
+	mu       sync.Mutex // guards what follows
+	daemon   *Daemon    // nil unless this node owns the kernel
+	doors    *doors     // of the daemon
 	node     clusterNode
 	changed  chan struct{} // closed when one of these changes
 	warnings []string
@@ -310,13 +309,6 @@ func (m *Member) Daemon() *Daemon {
 	return m.daemon
 }
 
-// closingKernel returns a channel that is closed when the kernel of this node is to close; nil if it has none.
-func (m *Member) closingKernel() <-chan struct{} {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.closing
-}
-
 // set notes what has changed, and wakes those that wait for it.
 func (m *Member) set(change func()) {
 	m.mu.Lock()
@@ -477,10 +469,10 @@ func (m *Member) own(ctx context.Context, s store.Store) error {
 		o.doors.close()
 		return errors.Join(err, once.Close())
 	}
-	m.set(func() { m.daemon, m.doors, m.closing = d, o.doors, ctx.Done() })
+	m.set(func() { m.daemon, m.doors = d, o.doors })
 	m.log.Info("this node owns the kernel", "node", m.name)
 	err = d.Serve(ctx)
-	m.set(func() { m.daemon, m.doors, m.closing = nil, nil, nil })
+	m.set(func() { m.daemon, m.doors = nil, nil })
 	o.doors.close()
 	err = errors.Join(err, d.Close(), once.Close())
 	m.log.Info("this node doesn't own the kernel any more", "node", m.name)

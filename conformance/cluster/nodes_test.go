@@ -123,6 +123,7 @@ func (n *node) start() {
 	defer func() { _ = notes.Close() }()
 	cmd := exec.Command(n.binary, n.args...)
 	cmd.Env, cmd.Stderr = n.env, notes
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // also if the test panics
 	if err := cmd.Start(); err != nil {
 		n.t.Error(err)
 		return
