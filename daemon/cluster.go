@@ -18,6 +18,7 @@ import (
 	"kernos/cluster"
 	natsserver "kernos/cluster/server"
 	"kernos/store"
+	"kernos/store/blobs"
 	"kernos/store/replicated"
 	"kernos/store/replicated/jetstream"
 )
@@ -261,6 +262,16 @@ func (m *Member) keys() []string {
 	return nil
 }
 
+// shareBlobs copies the blobs of a home that was used on one machine to the object store.
+func (m *Member) shareBlobs(ctx context.Context) error {
+	dir, err := blobs.New(m.home.blobs())
+	if err != nil {
+		return err
+	}
+	dir.SetDepot(m.depot)
+	return dir.ShareAll(ctx)
+}
+
 // clusterNode is what a member needs of a [cluster.Node].
 type clusterNode interface {
 	Run(context.Context) error
@@ -282,9 +293,14 @@ func (m *Member) openNode(ctx context.Context) (_ clusterNode, close func() erro
 	if err := m.shareToken(ctx, s.light); err != nil {
 		return nil, nil, errors.Join(err, s.close())
 	}
+	m.depot = cluster.Blobs(s.stream.Objects(), m.home.Origin)
+	if s.copy.Founder() { // what other nodes get of its state names these blobs
+		if err := m.shareBlobs(ctx); err != nil {
+			return nil, nil, errors.Join(err, s.close())
+		}
+	}
 	var keeping sync.WaitGroup
 	keeping.Go(func() { m.keepToken(m.ending, s.light) })
-	m.depot = m.home.newDepot(s.stream.Objects())
 	at := m.door.Info()
 	o := cluster.Options{
 		Name: m.name, Stream: s.light, Copy: s.copy, Own: m.own, Door: cluster.Door(at), Address: m.address(), Version: m.opts.Version, Keys: m.keys, Log: m.log,
