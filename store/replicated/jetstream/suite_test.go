@@ -12,7 +12,9 @@ import (
 	"go.uber.org/goleak"
 
 	"kernos/cluster/clustertest"
+	"kernos/internal/testkit"
 	"kernos/store"
+	"kernos/store/pebble"
 	"kernos/store/replicated"
 	"kernos/store/storetest"
 )
@@ -69,7 +71,9 @@ func (n *replicatedStore) open(t *testing.T, dir string) error {
 		return err
 	}
 	log := stream.Log(store.Origin("https://" + filepath.Base(filepath.Dir(dir)) + "-" + filepath.Base(dir) + ".local/"))
-	if n.copy, err = replicated.Open(dir, log, nil); err != nil {
+	// An engine keeps what was applied before Close, so Close waits for the election.
+	options := &replicated.Options{Engine: &pebble.Options{CloseTimeout: testkit.Patience}}
+	if n.copy, err = replicated.Open(dir, log, options); err != nil {
 		return err
 	}
 	for {
