@@ -27,8 +27,7 @@
 //     starts it, and it ends when the last one has left.
 //   - Asking the kernel for a sign of life, one: [Daemon.Alive] starts it, and it ends when the kernel answers.
 //   - The node of a cluster, and accepting at its socket, its TCP address and its door, one each: [Member.Serve] starts them, and they
-//     end before it returns. So do a connection that is passed on, and one that another node passes on, one each per
-//     connection; comparing the default token with the other nodes', one; and a move of the kernel that its caller doesn't wait
+//     end before it returns. So do a connection that is passed on, one per connection; comparing the default token with the other nodes', one; and a move of the kernel that its caller doesn't wait
 //     for.
 //   - Serving a kernel in this process, one: [NewLoopback] starts it, and it ends with [Loopback.Close].
 package daemon

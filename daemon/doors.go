@@ -60,22 +60,13 @@ func pass(ctx context.Context, to *transport.Handoff, conn net.Conn) error {
 	return to.Pass(ctx, conn)
 }
 
-// enter hands over a connection that another node vouches for. Joined is called before a connection is copied to a socket, and the
-// function that it returns when that has ended.
-func (d *doors) enter(ctx context.Context, c *door.Conn, joined func() func()) error {
+// enter hands over a connection that another node vouches for.
+func (d *doors) enter(ctx context.Context, c *door.Conn) error {
 	switch c.Visitor().Kind {
 	case door.UnixHTTP:
 		return pass(ctx, d.visitors, c)
 	case door.TCP:
 		return pass(ctx, d.tcpVisitors, c)
 	}
-	conn, err := c.Socket(joined())
-	if err != nil {
-		return err
-	}
-	if err := pass(ctx, d.lines, conn); err != nil {
-		_ = conn.Close()
-		return err
-	}
-	return nil
+	return pass(ctx, d.lines, c.Lines())
 }

@@ -50,7 +50,6 @@ type Member struct {
 	end     context.CancelCauseFunc
 	serving chan struct{}
 
-	joins  sync.WaitGroup // connections of other nodes that are copied
 	moving sync.WaitGroup // moves to other nodes that continue without their callers
 
 	mu       sync.Mutex // guards what follows
@@ -394,7 +393,6 @@ func (m *Member) Serve(ctx context.Context) error {
 	m.end(err)
 	stopAccepting()
 	running.Wait()
-	m.joins.Wait()
 	m.log.Info("stopped", "reason", fmt.Sprint(context.Cause(m.ending)))
 	return errors.Join(err, failed)
 }

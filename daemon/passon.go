@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync"
 	"time"
 
+	"kernos/cluster"
 	"kernos/cluster/door"
 	"kernos/internal/backoff"
 	"kernos/transport"
@@ -94,10 +96,7 @@ func (m *Member) enter(ctx context.Context, c *door.Conn) error {
 	if err := c.Enter(); err != nil {
 		return err
 	}
-	return d.enter(ctx, c, func() func() {
-		m.joins.Add(1)
-		return m.joins.Done
-	})
+	return d.enter(ctx, c)
 }
 
 // way leads a visitor to the owner, for which it waits. It is a [door.Way].
@@ -120,7 +119,7 @@ func (m *Member) way(ctx context.Context, v door.Visitor) (net.Conn, error) {
 			if owner.Name != "" && !owner.Self {
 				var conn net.Conn
 				if conn, err = door.Dial(ctx, door.Info(owner.Door), v); err == nil {
-					return conn, nil
+					return until(conn, node, owner), nil
 				}
 				m.log.Debug("the owner can't be reached; trying again", "owner", owner.Name, "error", err)
 			}
@@ -139,13 +138,52 @@ func (m *Member) way(ctx context.Context, v door.Visitor) (net.Conn, error) {
 	}
 }
 
+// until returns a connection to an owner that is closed when there is another one. The old one may be paused, or be cut off from
+// the cluster, and wouldn't close it.
+func until(conn net.Conn, node clusterNode, owner cluster.Member) net.Conn {
+	p := &passed{outward: conn.(outward), closed: make(chan struct{})}
+	go func() {
+		for {
+			now, changed := node.Owner()
+			if now.Name != "" && now.Epoch != owner.Epoch {
+				_ = p.Close()
+			}
+			select {
+			case <-changed:
+			case <-p.closed:
+				return
+			}
+		}
+	}()
+	return p
+}
+
+// outward is a connection whose directions end one by one.
+type outward interface {
+	net.Conn
+	CloseWrite() error
+}
+
+// passed is a connection to the owner.
+type passed struct {
+	outward
+	once   sync.Once
+	closed chan struct{}
+}
+
+// Close implements [net.Conn].
+func (p *passed) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return p.outward.Close()
+}
+
 // within leads a visitor to the daemon of this node.
 func (m *Member) within(ctx context.Context, d *doors, v door.Visitor) (net.Conn, error) {
 	near, c, err := door.Within(v)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.enter(ctx, c, func() func() { return func() {} }); err != nil {
+	if err := d.enter(ctx, c); err != nil {
 		_ = near.Close()
 		return nil, errors.Join(err, c.Close())
 	}

@@ -30,8 +30,6 @@
 //
 //   - A connection that has not introduced itself, one per connection: [Door.Serve] starts it, and it ends when the
 //     connection is handed over or refused.
-//   - Copying between a passed connection and a [Pair], two per connection: [Join] starts them, and they end with the
-//     connection.
 //   - Reading from an owner, and waiting for a visitor that may hang up, one each per visitor: [Lines.Serve] starts them,
 //     and they end before it returns.
 //   - Accepting, one per [Web.Serve]; net/http has those of its connections.

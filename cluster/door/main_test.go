@@ -86,12 +86,7 @@ func startOwner(t *testing.T, syscalls ...kernel.Syscall) *owner {
 			case door.TCP:
 				return tcp.Pass(ctx, c)
 			}
-			running.Add(1)
-			conn, err := c.Socket(running.Done)
-			if err != nil {
-				return err
-			}
-			return conns.Pass(ctx, conn)
+			return conns.Pass(ctx, c.Lines())
 		})
 	})
 	stop := sync.OnceFunc(func() {

@@ -1,14 +1,12 @@
 package door
 
 import (
-	"io"
 	"net"
 	"os"
-	"sync"
 	"syscall"
 )
 
-// Pair returns the two ends of a connection within this process, for a server that needs a socket of its own.
+// Pair returns the two ends of a connection within this process, which are sockets.
 func Pair() (near, far *net.UnixConn, err error) {
 	syscall.ForkLock.RLock()
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
@@ -39,27 +37,4 @@ func pairEnd(fd int) (*net.UnixConn, error) {
 		return nil, err
 	}
 	return conn.(*net.UnixConn), nil
-}
-
-// Join copies between a connection that was let in and one end of a [Pair] until both directions have ended, or one side has
-// hung up, which ends the other. It closes both.
-func Join(c *Conn, end *net.UnixConn) {
-	var sending sync.WaitGroup
-	sending.Go(func() {
-		_, err := io.Copy(struct{ io.Writer }{c.Conn}, end)
-		if err == nil {
-			err = c.CloseWrite()
-		}
-		if err != nil { // the visitor has hung up
-			_ = end.Close()
-		}
-	})
-	if _, err := io.Copy(struct{ io.Writer }{end}, c.Conn); err == nil {
-		_ = end.CloseWrite()
-		// TLS has ended; TCP ends when the visitor has hung up.
-		_, _ = io.Copy(io.Discard, c.plain)
-	}
-	_ = end.Close()
-	sending.Wait()
-	_ = c.plain.Close()
 }

@@ -8,6 +8,10 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // A Kind is the way by which a visitor has come to a node.
@@ -130,3 +134,44 @@ func (c *Conn) ClientTLS() bool { return c.visitor.TLS }
 
 // CloseWrite ends what is sent to the visitor.
 func (c *Conn) CloseWrite() error { return c.Conn.(interface{ CloseWrite() error }).CloseWrite() }
+
+// TryWrite writes p if that doesn't wait, and reports how much it has written: all or nothing. Each call is one record of TLS.
+func (c *Conn) TryWrite(p []byte) (int, error) {
+	if len(p) > roomy || !c.writable() {
+		return 0, nil
+	}
+	return c.Conn.Write(p)
+}
+
+// roomy is how much a socket takes that can be written to, the least of the systems.
+const roomy = 2000
+
+// writable reports whether the socket takes a little without waiting.
+func (c *Conn) writable() (yes bool) {
+	raw, err := c.plain.(syscall.Conn).SyscallConn()
+	if err != nil {
+		return false
+	}
+	_ = raw.Control(func(fd uintptr) {
+		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
+		n, err := unix.Poll(poll, 0)
+		yes = err == nil && n == 1
+	})
+	return yes
+}
+
+// HungUp waits, after the end of what the visitor sends, until it has hung up, and reports whether it came to that. A read
+// deadline ends the wait.
+func (c *Conn) HungUp() bool {
+	// TLS has ended; TCP ends when the visitor has hung up.
+	_, err := io.Copy(io.Discard, c.plain)
+	return !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, net.ErrClosed)
+}
+
+// Close hangs up, and doesn't wait for a visitor that doesn't read.
+func (c *Conn) Close() error {
+	if !c.writable() {
+		return c.plain.Close()
+	}
+	return c.Conn.Close()
+}

@@ -15,20 +15,11 @@ func Within(v Visitor) (near *net.UnixConn, c *Conn, err error) {
 	return near, &Conn{Conn: far, plain: far, visitor: v, answer: func(byte) error { return nil }}, nil
 }
 
-// Socket returns the connection of a visitor as a socket of its own: over TLS, it is one end of a [Pair], which is joined with
-// the connection until both have ended; then done is called.
-func (c *Conn) Socket(done func()) (*net.UnixConn, error) {
+// Lines returns the connection for a server of lines: a *net.UnixConn if the visitor is one of this process, and the [Conn] if
+// it isn't.
+func (c *Conn) Lines() net.Conn {
 	if own, ok := c.Conn.(*net.UnixConn); ok {
-		done()
-		return own, nil
+		return own
 	}
-	near, far, err := Pair()
-	if err != nil {
-		return nil, err
-	}
-	go func() {
-		defer done()
-		Join(c, far)
-	}()
-	return near, nil
+	return c
 }

@@ -25,7 +25,7 @@ func (c *clock) use(s *Server) {
 		defer c.mu.Unlock()
 		return c.at
 	}
-	s.deadlines = func(conn *net.UnixConn) deadlines {
+	s.deadlines = func(conn net.Conn) deadlines {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		timed := &timed{clock: c, conn: conn}
@@ -80,7 +80,7 @@ func (c *clock) silence(t *testing.T, step time.Duration) {
 // A timed is a connection whose deadlines pass when the clock is moved.
 type timed struct {
 	clock       *clock
-	conn        *net.UnixConn
+	conn        net.Conn
 	read, write time.Time
 }
 

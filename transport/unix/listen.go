@@ -138,15 +138,15 @@ func (l *Listener) Close() error {
 }
 
 // accept waits for a connection, until interrupt is called.
-func (l *Listener) accept() (*net.UnixConn, error) {
-	if l.passed == nil {
-		return l.socket.accept()
+func (l *Listener) accept() (net.Conn, error) {
+	if l.passed != nil {
+		return l.passed.Accept()
 	}
-	conn, err := l.passed.Accept()
+	conn, err := l.socket.accept()
 	if err != nil {
 		return nil, err
 	}
-	return conn.(*net.UnixConn), nil // nothing else is handed over
+	return conn, nil
 }
 
 // interrupt ends a wait for a connection.

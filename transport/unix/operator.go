@@ -26,12 +26,12 @@ func (s *Server) serveOperator(c *serverConn) {
 		return
 	}
 	c.arm(s.now().Add(s.operatorTime))
-	if c.speaksHTTP() {
+	if c.wire.speaksHTTP() {
 		s.passOn(c)
 		return
 	}
 	defer c.close()
-	in := &typeFilter{lines: ndjson.NewReader(c.conn, nil), allowed: operatorSyscalls}
+	in := &typeFilter{lines: ndjson.NewReader(c.wire, nil), allowed: operatorSyscalls}
 	if len(s.opts.Keys) > 0 {
 		in.first = message.Ping // a client's first Ping after it has authenticated
 	}

@@ -103,10 +103,10 @@ func (s *Server) accept(ctx context.Context, l *Listener) error {
 
 // admit serves a connection, or refuses it. That the peer is the owner of this process has been checked if it is vouched for; see
 // [Listener.Passed].
-func (s *Server) admit(conn *net.UnixConn, vouched bool) {
+func (s *Server) admit(conn net.Conn, vouched bool) {
 	c := newServerConn(s, conn)
 	if !vouched {
-		if uid, err := s.peer(conn); err != nil || uid != os.Geteuid() {
+		if uid, err := s.peer(conn.(*net.UnixConn)); err != nil || uid != os.Geteuid() {
 			s.opts.Log.Warn("a connection of another user was refused", "uid", uid, "error", err)
 			s.conns.Refuse(refusedForeign)
 			c.refuse(errForeign)
@@ -159,7 +159,11 @@ func (s *Server) serve(c *serverConn) {
 func (s *Server) passOn(c *serverConn) {
 	s.conns.Leave(c) // nothing stops the connection from here on
 	_ = c.conn.SetReadDeadline(time.Time{})
-	if err := s.http.Pass(s.conns.Work(), c.conn); err != nil {
+	conn := c.conn
+	if _, passed := c.wire.(*passedWire); passed {
+		conn = c.wire // has read the first byte
+	}
+	if err := s.http.Pass(s.conns.Work(), conn); err != nil {
 		c.close()
 	}
 }
@@ -183,7 +187,7 @@ func (s *Server) explainEnd(c *serverConn, err error) {
 }
 
 // refuseLate refuses a connection that has come at the end.
-func (s *Server) refuseLate(conn *net.UnixConn) {
+func (s *Server) refuseLate(conn net.Conn) {
 	s.conns.Refuse(transport.Stopping)
 	newServerConn(s, conn).refuse(errStopping)
 }

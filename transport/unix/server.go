@@ -121,7 +121,7 @@ type Server struct {
 
 	// Tests replace these.
 	now          func() time.Time
-	deadlines    func(*net.UnixConn) deadlines
+	deadlines    func(net.Conn) deadlines
 	peer         func(*net.UnixConn) (uid int, err error)
 	patience     time.Duration // how long an answer to a challenge may take
 	operatorTime time.Duration // how long a request in an extra place may take
@@ -133,7 +133,7 @@ type Server struct {
 // NewServer returns a server of a kernel. Nil options mean defaults.
 func NewServer(k *kernel.Kernel, opts *Options) *Server {
 	s := &Server{
-		k: k, now: time.Now, deadlines: func(conn *net.UnixConn) deadlines { return conn },
+		k: k, now: time.Now, deadlines: func(conn net.Conn) deadlines { return conn },
 		peer: peerUser, patience: authPatience, operatorTime: operatorTime, watchEvery: watchEvery,
 	}
 	if opts != nil {

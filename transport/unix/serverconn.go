@@ -4,16 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/crypto/ssh"
-	"golang.org/x/sys/unix"
 
 	"kernos/message"
 	"kernos/transport"
@@ -30,30 +27,18 @@ var (
 // connection that has no limits and is between two lines has no timer.
 type serverConn struct {
 	s         *Server
-	conn      *net.UnixConn
-	deadlines deadlines // sets the deadlines of conn
+	conn      net.Conn  // as it was accepted
+	wire      wire      // reads and writes it
+	deadlines deadlines // sets its deadlines
 
 	open    atomic.Int64 // requests that are not answered
 	written atomic.Int64 // time of the last write, in nanoseconds; kept if there is a limit of silence
 
 	serves atomic.Pointer[func() bool] // reports whether others wait for what the peer sends; nil before the connection is served
 
-	// One attempt to read.
-	raw     syscall.RawConn
-	attempt func(fd uintptr) bool // c.try
-	lend    func() []byte
-	back    func()
-	got     []byte
-	err     error
-
-	socket *transport.Socket // writes without waiting
-
 	pacer *transport.Pacer // nil if there is no frame rate
 
 	// What the reader knows.
-	fresh   bool          // nothing has been read, and what comes may be HTTP
-	last    bool          // reads return what has come, and don't wait
-	beyond  int           // bytes read since last was set
 	partial bool          // the last line that came has no end yet
 	spent   time.Duration // time spent waiting for the end of that line
 	halted  bool          // reading has ended because of stop
@@ -83,14 +68,10 @@ func (c *serverConn) Serves() bool {
 func (c *serverConn) Throttled() bool { return c.pacer.Waits() }
 
 // Cut implements [transport.Conn].
-func (c *serverConn) Cut() { _ = c.conn.Close() }
+func (c *serverConn) Cut() { _ = c.wire.Close() }
 
-func newServerConn(s *Server, conn *net.UnixConn) *serverConn {
-	c := &serverConn{s: s, conn: conn, deadlines: s.deadlines(conn), fresh: s.http != nil}
-	c.raw, c.err = conn.SyscallConn()
-	c.attempt, c.socket = c.try, transport.NewSocket(conn)
-	c.pacer = s.conns.Pacer()
-	return c
+func newServerConn(s *Server, conn net.Conn) *serverConn {
+	return &serverConn{s: s, conn: conn, wire: newWire(conn, s.http != nil), deadlines: s.deadlines(conn), pacer: s.conns.Pacer()}
 }
 
 // authenticated reports whether the peer may be served. If there are keys it must sign first.
@@ -120,7 +101,7 @@ func (c *serverConn) authenticate(keys []ssh.PublicKey) error {
 		return fmt.Errorf("the challenge could not be sent: %w", err)
 	}
 	c.arm(c.s.now().Add(c.s.patience))
-	line, err := readLine(c.conn)
+	line, err := readLine(c.wire)
 	if err != nil {
 		return fmt.Errorf("no answer to the challenge came: %w", err)
 	}
@@ -143,17 +124,12 @@ func (c *serverConn) ReadLazily(lend func() []byte, giveBack func()) (int, error
 		begun = c.s.now()
 		c.arm(begun.Add(c.allowed()))
 	}
-	c.lend, c.back = lend, giveBack
 	for {
-		err := c.await()
-		if err == nil {
-			err = c.err
-		}
+		got, err := c.wire.receive(lend, giveBack)
 		if c.partial {
 			c.spent += c.s.now().Sub(begun)
 		}
-		if got := c.got; len(got) > 0 {
-			c.got = nil // the buffer belongs to the reader
+		if len(got) > 0 {
 			c.saw(got)
 			return len(got), nil
 		}
@@ -169,70 +145,9 @@ func (c *serverConn) ReadLazily(lend func() []byte, giveBack func()) (int, error
 	}
 }
 
-// await reads what has come, or comes.
-func (c *serverConn) await() error {
-	if !c.last {
-		return c.raw.Read(c.attempt)
-	}
-	return c.raw.Control(func(fd uintptr) {
-		if c.beyond > maxDiscarded || !c.try(fd) {
-			c.err = io.EOF // nothing more has come, or the peer keeps sending
-		}
-		c.beyond += len(c.got)
-	})
-}
-
 // finish makes reading end when nothing is left of what has come. It is called by the
 // goroutine that reads.
-func (c *serverConn) finish() { c.last = true }
-
-// try reads what has come, and reports whether that ends the wait.
-func (c *serverConn) try(fd uintptr) bool {
-	if c.fresh {
-		switch http, come := beginsHTTP(fd); {
-		case http:
-			c.err = errHTTP
-			return true
-		case !come:
-			return false // what comes from here on is looked at first, too
-		}
-	}
-	p := c.lend()
-	n, err := retry(func() (int, error) { return unix.Read(int(fd), p) })
-	switch {
-	case err == unix.EAGAIN:
-		c.back()
-		return false
-	case err != nil:
-		c.err = os.NewSyscallError("read", err)
-	case n == 0:
-		c.err = io.EOF
-	default:
-		c.got, c.fresh = p[:n], false
-	}
-	return true
-}
-
-// speaksHTTP waits until something has come, and reports whether that is a request of HTTP.
-func (c *serverConn) speaksHTTP() (http bool) {
-	if c.fresh {
-		_ = c.raw.Read(func(fd uintptr) (come bool) {
-			http, come = beginsHTTP(fd)
-			return come
-		})
-	}
-	return http
-}
-
-// beginsHTTP reports whether a request of HTTP has come, and whether anything has, the end included. It stays unread.
-func beginsHTTP(fd uintptr) (http, come bool) {
-	var first [1]byte
-	n, err := retry(func() (int, error) {
-		n, _, err := unix.Recvfrom(int(fd), first[:], unix.MSG_PEEK)
-		return n, err
-	})
-	return n == 1 && 'A' <= first[0] && first[0] <= 'Z', err != unix.EAGAIN
-}
+func (c *serverConn) finish() { c.wire.finish() }
 
 func (c *serverConn) allowed() time.Duration {
 	if c.partial {
@@ -320,7 +235,7 @@ func (c *serverConn) Write(p []byte) (int, error) { return len(p), c.WriteAll(p,
 
 // TryWrite implements [transport.Output].
 func (c *serverConn) TryWrite(p []byte) (int, error) {
-	n, err := c.socket.TryWrite(p)
+	n, err := c.wire.TryWrite(p)
 	c.noteWritten()
 	return n, err
 }
@@ -328,10 +243,14 @@ func (c *serverConn) TryWrite(p []byte) (int, error) {
 // WriteAll implements [transport.Output]. The error is errStalled if the peer takes nothing
 // for as long as it may; then nothing more is read either.
 func (c *serverConn) WriteAll(p []byte, sent int) (err error) {
+	atOnce := len(p)
+	if _, passed := c.wire.(*passedWire); passed {
+		atOnce = passedAtOnce
+	}
 	for sent < len(p) && err == nil {
 		_ = c.deadlines.SetWriteDeadline(c.s.now().Add(c.s.opts.Stall))
 		var n int
-		n, err = c.conn.Write(p[sent:])
+		n, err = c.wire.Write(p[sent:min(len(p), sent+atOnce)])
 		sent += n
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			if err = nil; n == 0 {
@@ -369,7 +288,7 @@ func (c *serverConn) left(finished <-chan struct{}) bool {
 	}
 	c.mu.Unlock()
 	gone := make(chan bool, 1)
-	go func() { gone <- hungUp(c.raw) }()
+	go func() { gone <- c.wire.hungUp() }()
 	left := false
 	select {
 	case left = <-gone:
@@ -400,13 +319,8 @@ func (c *serverConn) disconnect(reason transport.Reason, why *message.Error) {
 	c.refuse(why)
 }
 
-// close closes the connection so that what was sent to the peer arrives: a connection that is
-// closed while something is unread is reset instead.
-func (c *serverConn) close() {
-	_ = c.conn.CloseRead() // nothing more comes
-	c.discard()
-	_ = c.conn.Close()
-}
+// close closes the connection so that what was sent to the peer arrives.
+func (c *serverConn) close() { c.wire.hangUp() }
 
 // interrupted reports, after the conversation, whether the peer had more to send, or might
 // have had, when reading was stopped.
@@ -414,34 +328,14 @@ func (c *serverConn) interrupted() bool {
 	if !c.halted {
 		return false
 	}
-	n, ended := c.discard()
+	n, ended := c.wire.discard()
 	return c.partial || n > 0 || !ended
 }
 
-// discard reads what has come and was not read, and returns how much that was, and whether the
-// peer has ended its side. A peer that keeps sending is not waited for.
-func (c *serverConn) discard() (n int, ended bool) {
-	buf := make([]byte, 4<<10)
-	_ = c.raw.Control(func(fd uintptr) {
-		for n < maxDiscarded {
-			got, err := retry(func() (int, error) { return unix.Read(int(fd), buf) })
-			if err != nil || got == 0 {
-				ended = err == nil
-				return
-			}
-			n += got
-		}
-	})
-	return n, ended
-}
-
-// maxDiscarded is more than the buffers of a socket hold.
-const maxDiscarded = 8 << 20
-
 // writeLine writes one line to a peer that may not read. Most often there is room for it.
 func (c *serverConn) writeLine(line []byte) error {
-	_ = c.conn.SetWriteDeadline(time.Now().Add(time.Second))
-	_, err := c.conn.Write(line)
-	_ = c.conn.SetWriteDeadline(time.Time{})
+	_ = c.wire.SetWriteDeadline(time.Now().Add(time.Second))
+	_, err := c.wire.Write(line)
+	_ = c.wire.SetWriteDeadline(time.Time{})
 	return err
 }

@@ -17,7 +17,8 @@ import (
 )
 
 // Passed returns a listener of connections that other parts of this process hand over, for a [Server] that comes and goes
-// while another [Listener] of the process has the socket and its lock. It has the path and the info of that one. The part that hands
+// while another [Listener] of the process has the socket and its lock. It has the path and the info of that one. What is handed over is
+// a *net.UnixConn or a [Passed]. The part that hands
 // a connection over vouches that the owner of this process is at its other end: the server doesn't ask the operating system
 // again, which for a connection that another node has accepted would know nothing.
 func (l *Listener) Passed() (passed *Listener, conns *transport.Handoff) {
@@ -53,7 +54,7 @@ func (l *Listener) Share(ctx context.Context, log *slog.Logger, each func(*net.U
 			}
 			l.socket.withdraw()
 			if !l.socket.kept() {
-				l.refuseRest(func(conn *net.UnixConn) { turnAway(conn, errStopping) })
+				l.refuseRest(func(conn net.Conn) { turnAway(conn, errStopping) })
 			}
 			return nil
 		case errors.Is(err, net.ErrClosed):
@@ -77,7 +78,7 @@ func (l *Listener) Share(ctx context.Context, log *slog.Logger, each func(*net.U
 var errForeign = message.Errorf(403, "This daemon belongs to another user; start one of your own with kernos serve")
 
 // turnAway sends a peer why it isn't served, and closes the connection.
-func turnAway(conn *net.UnixConn, why *message.Error) {
+func turnAway(conn net.Conn, why *message.Error) {
 	var ids kernel.IDs
 	now := time.Now()
 	m := message.Message{Kind: message.KindError, Type: transport.Disconnected, Data: why.Append(nil)}
@@ -88,7 +89,7 @@ func turnAway(conn *net.UnixConn, why *message.Error) {
 }
 
 // refuseRest hands connections that were not accepted to a function that refuses them. No further connection can come.
-func (l *Listener) refuseRest(refuse func(*net.UnixConn)) {
+func (l *Listener) refuseRest(refuse func(net.Conn)) {
 	_ = l.socket.current().SetDeadline(time.Now().Add(10 * time.Millisecond))
 	for conn, err := l.socket.accept(); err == nil; conn, err = l.socket.accept() {
 		refuse(conn)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"github.com/spf13/pflag"
 
@@ -26,7 +27,7 @@ type membership struct {
 // Membership returns the settings with which a home has joined a cluster; nil if it has joined none.
 func Membership(h daemon.Home) (map[string][]string, error) {
 	text, err := readOwned(h.Membership())
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil, nil
 	}
 	var m membership
