@@ -186,8 +186,10 @@ func (e *Engine) remember(g *group) error {
 		if string(key) != revisionKey {
 			before := g.before[n]
 			n++
-			if tail := p.tail(kind, key, value); tail != nil {
-				p.record = appendUndo(p.record, key, tail, true)
+			if before, known := p.tail(kind, key, value); known {
+				if before.group != p.number+1 { // otherwise the record has the key
+					p.record = appendUndo(p.record, key, before.value, true)
+				}
 				continue
 			}
 			fresh := kind == crdb.InternalKeyKindSet && isAbout(key) && numberOf(key) > pages
@@ -252,14 +254,12 @@ func (e *Engine) lastPage() (uint64, error) {
 // maxTails is how many bytes of records that wait for their page are kept.
 const maxTails = 8 << 20
 
-// tail notes a record of the journal that waits for its page, and returns what the key had before the group, or nil if that
-// isn't known.
-func (p *publishing) tail(kind crdb.InternalKeyKind, key, value []byte) []byte {
+// tail notes a record of the journal that waits for its page, and returns what the key had before, if that is known.
+func (p *publishing) tail(kind crdb.InternalKeyKind, key, value []byte) (before tail, known bool) {
 	if len(key) < 3 || key[0] != store.SpaceJournal || key[1] != journalTails {
-		return nil
+		return before, false
 	}
-	before, known := p.tails[string(key)]
-	if known {
+	if before, known = p.tails[string(key)]; known {
 		delete(p.tails, string(key))
 		p.tailBytes -= len(before.value)
 	}
@@ -270,10 +270,7 @@ func (p *publishing) tail(kind crdb.InternalKeyKind, key, value []byte) []byte {
 		p.tails[string(key)] = tail{p.number + 1, bytes.Clone(value)}
 		p.tailBytes += len(value)
 	}
-	if before.group == p.number+1 {
-		return nil
-	}
-	return before.value
+	return before, known
 }
 
 // comesLast reports whether a key of the journal comes after all that there are, and notes it as the last one then.
