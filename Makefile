@@ -10,7 +10,7 @@ TRAINTIME     ?= 290
 STEPS         ?= 4000
 
 # The packages whose tests take longest are named first, so that they don't end alone, after the others.
-LONGEST   := ./cmd/kernos ./conformance ./packaging ./conformance/console ./internal/attack ./store/pebble ./conformance/mcp ./examples/handlers ./journal \
+LONGEST   := ./cmd/kernos ./conformance ./packaging ./conformance/console ./internal/attack ./store/pebble ./conformance/cluster ./conformance/mcp ./examples/handlers ./journal \
              ./internal/llama ./daemon ./store/storetest
 PACKAGES  := $(LONGEST) ./...
 
@@ -126,10 +126,12 @@ conformance/npm/node_modules/.package-lock.json: conformance/npm/package-lock.js
 
 ##@ Prove at length
 
-crash: ## Cut the power, fail the disk and kill the kernel, at length (a quarter of an hour)
+crash: ## Cut the power, fail the disk, and kill the kernel and nodes of a cluster, at length (an hour)
 	$(GO) test -v -run '$(PROOFS)' -timeout 4h ./store/pebble -storetest.long
 	$(GO) test -v -run Kill -timeout 4h ./conformance -crashes 100
 	$(GO) test -v -run Kill -timeout 4h ./capability/session -kills 1000
+	$(GO) test -v -run ClusterKill -timeout 4h ./conformance/cluster -cluster.rounds 100
+	$(GO) test -v -run ClusterKill -timeout 4h ./conformance/cluster -cluster.rounds 20 -cluster.clocks
 
 attack: ## Attack a whole daemon, at length: rights, doors, races, floods, kills, a repository
 	$(GO) test -v -timeout 4h ./internal/attack -long

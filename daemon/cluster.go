@@ -18,6 +18,7 @@ import (
 	"kernos/cluster"
 	natsserver "kernos/cluster/server"
 	"kernos/store"
+	"kernos/store/blobs"
 	"kernos/store/replicated"
 	"kernos/store/replicated/jetstream"
 )
@@ -261,6 +262,24 @@ func (m *Member) keys() []string {
 	return nil
 }
 
+// shareBlobs gives the node the depot of blobs, and lends the blobs of this home to the other nodes until stop is called.
+func (m *Member) shareBlobs(ctx context.Context, s *servers) (stop func(), err error) {
+	dir, err := blobs.New(m.home.blobs())
+	if err != nil {
+		return nil, err
+	}
+	depot := cluster.Blobs(s.stream.Objects(), m.home.Origin)
+	dir.SetDepot(depot)
+	if s.copy.Founder() { // what other nodes get of its state names these blobs
+		if err := dir.ShareAll(ctx); err != nil {
+			return nil, err
+		}
+	}
+	subject := cluster.LendSubject(s.stream.Name(), m.home.Origin)
+	m.depot = cluster.Borrowing(depot, s.conns[0], subject)
+	return cluster.Lend(dir, s.conns[0], subject)
+}
+
 // clusterNode is what a member needs of a [cluster.Node].
 type clusterNode interface {
 	Run(context.Context) error
@@ -282,9 +301,12 @@ func (m *Member) openNode(ctx context.Context) (_ clusterNode, close func() erro
 	if err := m.shareToken(ctx, s.light); err != nil {
 		return nil, nil, errors.Join(err, s.close())
 	}
+	stopLending, err := m.shareBlobs(ctx, s)
+	if err != nil {
+		return nil, nil, errors.Join(err, s.close())
+	}
 	var keeping sync.WaitGroup
 	keeping.Go(func() { m.keepToken(m.ending, s.light) })
-	m.depot = m.home.newDepot(s.stream.Objects())
 	at := m.door.Info()
 	o := cluster.Options{
 		Name: m.name, Stream: s.light, Copy: s.copy, Own: m.own, Door: cluster.Door(at), Address: m.address(), Version: m.opts.Version, Keys: m.keys, Log: m.log,
@@ -297,6 +319,7 @@ func (m *Member) openNode(ctx context.Context) (_ clusterNode, close func() erro
 		return nil, nil, errors.Join(err, s.close())
 	}
 	return node, func() error {
+		stopLending()
 		keeping.Wait()
 		return s.close()
 	}, nil

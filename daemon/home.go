@@ -36,6 +36,9 @@ func (h Home) Origins() string { return filepath.Join(h.Dir, "origins") }
 // State returns the folder of the origin.
 func (h Home) State() string { return filepath.Join(h.Origins(), h.Origin.Folder()) }
 
+// blobs returns the folder of large data.
+func (h Home) blobs() string { return filepath.Join(h.State(), "blobs") }
+
 // Store returns the folder of the origin's store.
 func (h Home) Store() string { return filepath.Join(h.State(), "store") }
 

@@ -86,9 +86,6 @@ func OpenMember(o *Options) (_ *Member, err error) {
 	if m.lock, err = lockSocket(m.home, &m.opts, m.started); err != nil {
 		return nil, err
 	}
-	if err := m.lock.Alias(unix.HTTPPath(m.lock.Path())); err != nil {
-		return nil, err
-	}
 	if err := m.listen(); err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"kernos/cluster/clustertest"
 	"kernos/internal/testkit"
 	"kernos/message"
+	"kernos/store/blobs"
 	"kernos/transport/unix"
 )
 
@@ -181,4 +182,37 @@ func TestTheSettingsOfANode(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", c.Cluster, err, c.want)
 		}
 	}
+}
+
+// A program puts large data into the folder of its own home, also if another node owns the kernel: the owner gets it from there.
+func TestALargeValueThroughAnotherNode(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", testkit.ShortDir(t))
+	servers := clustertest.Shared(t, 1)
+	a := serveMember(t, servers, "a")
+	a.waitFor("it owns", `"owner":"a"`)
+	b := serveMember(t, servers, "b")
+	b.waitFor("it knows the owner", `"owner":"a"`)
+	dir, err := blobs.New(b.home.blobs())
+	if err != nil {
+		t.Fatal(err)
+	}
+	large := strings.Repeat("large ", 200_000)
+	blob, err := dir.Put([]byte(large))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.ask(message.KindCommand, "Memory.Set", `{"key":"k","as":"text","valueRef":{"scheme":"file","path":"`+blob.Path+`"}}`)
+	dir, err = blobs.New(a.home.blobs())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if data, err := dir.Read(blob.Hash); err != nil || string(data) != large {
+		t.Errorf("the owner has %d bytes of the blob, %v", len(data), err)
+	}
+	absent := blobs.Sum([]byte("absent"))
+	if got := b.ask(message.KindCommand, "Memory.Set", `{"key":"k","valueRef":{"scheme":"file","path":"`+dir.Path(absent)+`"}}`); !strings.Contains(got, `"code":404`) {
+		t.Errorf("a blob that no node has: %s", got)
+	}
+	b.stop()
+	a.stop()
 }

@@ -174,7 +174,7 @@ func newState(home Home, o *Options, socket string) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.blobs, err = blobs.New(filepath.Join(home.State(), "blobs")); err != nil {
+	if s.blobs, err = blobs.New(home.blobs()); err != nil {
 		return nil, err
 	}
 	if o.Depot != nil {

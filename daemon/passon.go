@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync"
 	"time"
 
+	"kernos/cluster"
 	"kernos/cluster/door"
 	"kernos/internal/backoff"
 	"kernos/transport"
@@ -117,7 +119,7 @@ func (m *Member) way(ctx context.Context, v door.Visitor) (net.Conn, error) {
 			if owner.Name != "" && !owner.Self {
 				var conn net.Conn
 				if conn, err = door.Dial(ctx, door.Info(owner.Door), v); err == nil {
-					return conn, nil
+					return until(conn, node, owner), nil
 				}
 				m.log.Debug("the owner can't be reached; trying again", "owner", owner.Name, "error", err)
 			}
@@ -134,6 +136,45 @@ func (m *Member) way(ctx context.Context, v door.Visitor) (net.Conn, error) {
 			return nil, errors.Join(ctx.Err(), err)
 		}
 	}
+}
+
+// until returns a connection to an owner that is closed when there is another one. The old one may be paused, or be cut off from
+// the cluster, and wouldn't close it.
+func until(conn net.Conn, node clusterNode, owner cluster.Member) net.Conn {
+	p := &passed{outward: conn.(outward), closed: make(chan struct{})}
+	go func() {
+		for {
+			now, changed := node.Owner()
+			if now.Name != "" && now.Epoch != owner.Epoch {
+				_ = p.Close()
+			}
+			select {
+			case <-changed:
+			case <-p.closed:
+				return
+			}
+		}
+	}()
+	return p
+}
+
+// outward is a connection whose directions end one by one.
+type outward interface {
+	net.Conn
+	CloseWrite() error
+}
+
+// passed is a connection to the owner.
+type passed struct {
+	outward
+	once   sync.Once
+	closed chan struct{}
+}
+
+// Close implements [net.Conn].
+func (p *passed) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return p.outward.Close()
 }
 
 // within leads a visitor to the daemon of this node.

@@ -17,7 +17,6 @@ import (
 	httpd "kernos/transport/http"
 	"kernos/transport/mcp"
 	"kernos/transport/rpc"
-	"kernos/transport/unix"
 	"kernos/transport/ws"
 )
 
@@ -37,9 +36,6 @@ func openWeb(d *Daemon) (_ server, err error) {
 	}()
 	if d.lock != nil {
 		w.add("http+unix://"+d.lock.Path(), httpd.Endpoint{Listener: d.socket.HTTP()})
-		if err := d.lock.Alias(unix.HTTPPath(d.lock.Path())); err != nil {
-			return server{}, err
-		}
 	}
 	if d.opts.doors != nil && !d.opts.signed() {
 		w.endpoints = append(w.endpoints, httpd.Endpoint{Listener: d.opts.doors.visitors, Remote: true})

@@ -343,7 +343,7 @@ func TestExamplesOfTheReferenceRun(t *testing.T) {
 		}
 		shell, curl, _ := strings.Cut(code("sh"), "\n\n")
 		for language, script := range map[string]string{
-			"shell": shell, "curl": "kernos ls > /dev/null\n" + r.local(curl),
+			"shell": shell, "curl": "kernos memory list > /dev/null\n" + r.local(curl),
 			"python": "PYTHONPATH=sdk/python python3 - <<'END'\nimport kernos\nclient = kernos.Client()\nprint(" + code("python") + ")\nEND",
 			"ts":     "node --input-type=module - <<'END'\nimport { connect } from './sdk/typescript/kernos.js'\nconst client = await connect()\nconsole.log(" + code("ts") + ")\nclient.close()\nEND",
 		} {

@@ -30,6 +30,7 @@ func Refusals() []Refusal {
 		{"invalid_request", 0, "A call can't be made: a header isn't what it must be, or a parameter is of the wrong form.", "Change what the text names."},
 		{"key_refused", 0, "The proof of a browser isn't valid, or has expired.", "Let the browser in again: `kernos console`."},
 		{"method_not_allowed", http.StatusMethodNotAllowed, "The path has no such method of HTTP.", "Use one that `Allow` names."},
+		{"no_owner", http.StatusServiceUnavailable, "No node of the cluster is known to own the kernel, or it went while the call waited.", retry},
 		{"no_such_blob", http.StatusNotFound, "No blob has this hash, or it isn't for this caller.", "Read the message that pointed to it again: a blob goes when nothing refers to it."},
 		{"no_such_page", http.StatusNotFound, "No page of the documentation is at this place.", "`/llms.txt` lists the pages."},
 		{"no_such_token", http.StatusNotFound, "`kernos mcp --as NAME` names a token that doesn't exist.", "`kernos token list` shows the names."},

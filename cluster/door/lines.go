@@ -134,6 +134,11 @@ func (l *Lines) Serve(ctx context.Context, conn net.Conn) {
 	v.send()
 	running.Wait()
 	v.end()
+	select {
+	case o := <-v.owners: // came after the end
+		_ = o.Close()
+	default:
+	}
 	_ = conn.Close()
 }
 

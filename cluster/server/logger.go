@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,7 +27,13 @@ type logger struct {
 func (l *logger) Noticef(format string, args ...any) { l.write(slog.LevelInfo, format, args) }
 
 // Warnf implements [natsserver.Logger].
-func (l *logger) Warnf(format string, args ...any) { l.write(slog.LevelWarn, format, args) }
+func (l *logger) Warnf(format string, args ...any) {
+	text, level := fmt.Sprintf(format, args...), slog.LevelWarn
+	if usual(text) {
+		level = slog.LevelDebug
+	}
+	l.write(level, "%s", []any{text})
+}
 
 // Errorf implements [natsserver.Logger].
 func (l *logger) Errorf(format string, args ...any) {
@@ -35,8 +42,26 @@ func (l *logger) Errorf(format string, args ...any) {
 		l.meet(text)
 		return
 	}
-	l.to.Error(text, "from", "nats-server")
+	level := slog.LevelError
+	switch {
+	case strings.HasPrefix(text, unreached): // several times per second, for as long as a server is away
+		level = slog.LevelDebug
+	case usual(text):
+		level = slog.LevelInfo
+	}
+	l.to.Log(context.Background(), level, text, "from", "nats-server")
 }
+
+// usual reports whether a line is about what each start of a cluster brings: a look at the state, servers that aren't there yet, and that this one
+// listens for no clients.
+func usual(line string) bool {
+	return slices.ContainsFunc([]string{"Metalayer blocking snapshot", "Waiting for routing", "failed to be ready for connections", unreached}, func(begins string) bool {
+		return strings.HasPrefix(line, begins)
+	})
+}
+
+// unreached begins a line about another server that can't be reached.
+const unreached = "Error trying to connect to route"
 
 // Fatalf implements [natsserver.Logger]. The server can't go on, and its caller has to stop it.
 func (l *logger) Fatalf(format string, args ...any) {

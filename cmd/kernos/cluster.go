@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -57,7 +58,8 @@ func clusterInitCommand() *cobra.Command {
 		Short: "Make the secret by which the nodes of a cluster know each other",
 		Long: `Make the secret by which the nodes of a cluster with servers inside know each other, in the file
 cluster.secret of the home unless --cluster-secret names another one. All nodes have the same: copy
-the file to each machine, to the same place. Who has the file is the owner of all that the cluster keeps.`,
+the file to each machine, to the same place. Who has the file is the owner of
+all that the cluster keeps.`,
 		Example: "  kernos cluster init\n  scp ~/.local/share/kernos/cluster.secret b:.local/share/kernos/",
 		Args:    noArguments,
 	}, "text", func(c *cobra.Command, _ []string, s *terminal.Screen, o terminal.Output) error {
@@ -203,8 +205,11 @@ node couldn't be asked.`,
 			if err := s.Table([]string{"NODE", "CHECKSUM", "PROBLEM"}, rows); err != nil {
 				return err
 			}
-			if !c.Equal {
+			switch {
+			case !c.Equal:
 				return s.Line("the copies differ")
+			case slices.ContainsFunc(c.Nodes, func(n capcluster.Checksum) bool { return n.Problem != "" }):
+				return s.Line("the copies that were compared are equal; not all of them were compared")
 			}
 			return s.Line("all copies are equal")
 		}))
@@ -222,9 +227,9 @@ func clusterLeaveCommand() *cobra.Command {
 	return prints(&cobra.Command{
 		Use:   "leave",
 		Short: "End the membership of this home in its cluster",
-		Long: `End the membership of this home in its cluster: its copy becomes the state of a home of one machine,
-as of what the servers had accepted when its node ran last. The node must be stopped. The other nodes
-are not changed; kernos cluster forget NODE takes this one out of their status.`,
+		Long: `End the membership of this home in its cluster: its copy becomes the state of a home of one
+machine, as of what the servers had accepted when its node ran last. The node must be stopped.
+The other nodes are not changed; kernos cluster forget NODE takes this one out of their status.`,
 		Args: noArguments,
 	}, "text", func(c *cobra.Command, _ []string, s *terminal.Screen, o terminal.Output) error {
 		home, err := settings.UsableHome()

@@ -92,8 +92,8 @@ func TestADaemonServesHTTP(t *testing.T) {
 	if info, err := os.Stat(places["unix"]); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	// Both names of the socket take both protocols.
-	sockets := []string{places["unix"], unix.HTTPPath(places["unix"])}
+	// The socket takes both protocols.
+	sockets := []string{places["unix"]}
 	for _, socket := range sockets {
 		if status, body := post(t, "unix", socket, pingCall, "", `{"payload":2}`); status != 200 || body != `{"payload":2}`+"\n" {
 			t.Errorf("HTTP over %s: %d %s", socket, status, body)
@@ -231,9 +231,7 @@ func TestTheSignatureCannotBeAvoided(t *testing.T) {
 	h.serve("--auth-key", file)
 	token := h.token()
 	_, socket, _ := h.daemon()
-	for _, name := range []string{socket, unix.HTTPPath(socket)} {
-		refusesUnsigned(t, name, "", token)
-	}
+	refusesUnsigned(t, socket, "", token)
 	set := []string{"call", "Memory.Set", "--key", "bypass", "--value", "1"}
 	if out, notes, status := h.run("", set...); status != exit.Unreachable || out != "" || !strings.Contains(notes, "SSH_AUTH_SOCK is not set") {
 		t.Errorf("a call without an agent: status %d: %s%s", status, out, notes)

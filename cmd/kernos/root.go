@@ -23,7 +23,7 @@ import (
 )
 
 // version is the version of Kernos; this is the only place that states it.
-var version = "0.20.0"
+var version = "0.21.0"
 
 // revision is the commit that make release was run on, which sets it when it links the program; "" in other builds.
 var revision string

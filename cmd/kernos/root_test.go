@@ -17,7 +17,7 @@ import (
 // Every command that prints data takes -o json, --json and --jq; the others are named here. Commands
 // that don't have their flags parsed are calls, which take all of them.
 func TestForms(t *testing.T) {
-	without := strings.Fields("kernos cat completion bash fish zsh context add remove set use convert cp edit handle mcp install pipe backup restart restore secret serve service uninstall logs stop trust untrust")
+	without := strings.Fields("kernos cat cluster completion bash fish zsh context add remove set use convert cp edit handle mcp install pipe backup restart restore secret serve service uninstall logs stop trust untrust")
 	none := make(map[string]bool)
 	var check func(c *cobra.Command)
 	check = func(c *cobra.Command) {

@@ -1,3 +1,5 @@
+//go:build linux
+
 package cluster
 
 import (
@@ -13,7 +15,7 @@ import (
 )
 
 // A wallClock moves the wall clock of a process whose program was built by shiftedProgram, while it runs. The monotonic clock stays
-// as it is, as it does when somebody sets the clock of a machine.
+// as it is, as it does when the clock of a machine is set.
 type wallClock struct {
 	t    testing.TB
 	file string

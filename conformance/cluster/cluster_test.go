@@ -1,3 +1,5 @@
+//go:build linux
+
 package cluster
 
 import (
@@ -31,7 +33,7 @@ const enough = 40
 
 var faults = []fault{
 	{name: "the kernel moves", main: true, do: func(r *round, owner, follower int) {
-		if out, err := r.nodes.all[follower].run("cluster", "move", r.nodes.all[follower].name); err != nil {
+		if out, err := r.nodes.all[[2]int{owner, follower}[r.number%2]].run("cluster", "move", r.nodes.all[follower].name); err != nil {
 			r.t.Errorf("kernos cluster move: %v\n%s", err, out)
 		}
 	}},
@@ -66,18 +68,19 @@ var faults = []fault{
 		r.nodes.waitOwner(owner)
 		r.more(enough, owner)
 	}},
-	{name: "a follower is cut off", do: func(r *round, _, follower int) {
+	{name: "a follower is cut off", do: func(r *round, owner, follower int) {
 		r.nodes.net.isolate(follower)
+		r.nodes.waitAway(owner, follower)
 		r.more(enough, follower)
 	}},
-	{name: "the owner hears nobody", do: func(r *round, owner, _ int) {
+	{name: "the owner hears no other node", do: func(r *round, owner, _ int) {
 		for other := range nodeCount {
 			r.nodes.net.hold(other, owner)
 		}
 		r.nodes.waitOwner(owner)
 		r.more(enough, owner)
 	}},
-	{name: "nobody hears the owner", do: func(r *round, owner, _ int) {
+	{name: "no other node hears the owner", do: func(r *round, owner, _ int) {
 		for other := range nodeCount {
 			r.nodes.net.hold(owner, other)
 		}
@@ -86,6 +89,7 @@ var faults = []fault{
 	}},
 	{name: "the owner and a follower are cut from each other", do: func(r *round, owner, follower int) {
 		r.nodes.net.cut(owner, follower)
+		r.nodes.waitAway(owner, follower)
 		r.more(enough)
 	}},
 	{name: "links are slow", do: func(r *round, _, _ int) {
@@ -258,14 +262,12 @@ func (s *schedule) check(t *testing.T) {
 	runs := make(map[string]bool)
 	for cursor, more := "", true; more && !t.Failed(); {
 		var page struct {
-			Jobs   []struct{ JobID, ScheduleID string }
+			Jobs   []struct{ JobID string }
 			Cursor string
 		}
-		s.ask("Job.List", fmt.Sprintf(`{"limit":100,"cursor":%q}`, cursor), &page, nil)
+		s.ask("Job.List", fmt.Sprintf(`{"limit":20,"scheduleId":%q,"cursor":%q}`, s.id, cursor), &page, nil)
 		for _, j := range page.Jobs {
-			if j.ScheduleID == s.id {
-				runs[j.JobID] = true
-			}
+			runs[j.JobID] = true
 		}
 		cursor, more = page.Cursor, page.Cursor != ""
 	}

@@ -142,7 +142,7 @@ func linear(steps []step) string {
 }
 
 // settle replaces steps without an outcome. A write whose value was read had the outcome that was read, before that reading ended. A
-// revision between two others that no client knows is one of the other writes, which were read by nobody; there can't be
+// revision between two others that no client knows is one of the other writes, which no client has read; there can't be
 // more of these revisions than of these writes. The remaining writes may have never happened, and are left out.
 func settle(steps []step) (settled []step, problem string) {
 	seen := make(map[int64]step) // readings, the first one to end of each value

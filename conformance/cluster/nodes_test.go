@@ -1,3 +1,5 @@
+//go:build linux
+
 package cluster
 
 import (
@@ -7,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +18,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"kernos/daemon"
 	"kernos/internal/testkit"
@@ -50,7 +54,9 @@ type nodes struct {
 	logs string
 }
 
-// startNodes starts three nodes, and kills them at the end of the test.
+// startNodes starts three nodes, and kills them at the end of the test. Each of them listens for the others at an IP address of its own,
+// and sees them at 127.0.0.1, where the proxies are: servers of NATS tell each other where they have seen a third one, and would
+// go around the proxies.
 func startNodes(t testing.TB, binary string, clocks bool) *nodes {
 	t.Helper()
 	dir := testkit.ShortDir(t)
@@ -58,7 +64,8 @@ func startNodes(t testing.TB, binary string, clocks bool) *nodes {
 	c := &nodes{t: t}
 	var routes [nodeCount]string
 	for i := range routes {
-		routes[i] = testkit.Address(t)
+		_, port, _ := net.SplitHostPort(testkit.Address(t))
+		routes[i] = net.JoinHostPort(fmt.Sprint("127.0.0.", 11+i), port)
 	}
 	c.net = newNetwork(t, routes)
 	for i := range c.all {
@@ -116,6 +123,7 @@ func (n *node) start() {
 	defer func() { _ = notes.Close() }()
 	cmd := exec.Command(n.binary, n.args...)
 	cmd.Env, cmd.Stderr = n.env, notes
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // also if the test panics
 	if err := cmd.Start(); err != nil {
 		n.t.Error(err)
 		return
@@ -199,6 +207,15 @@ type status struct {
 	Nodes       []struct{ Name, State, Problem string }
 }
 
+func (s *status) state(node string) string {
+	for _, n := range s.Nodes {
+		if n.Name == node {
+			return n.State
+		}
+	}
+	return ""
+}
+
 // status asks a node for the cluster as it sees it.
 func (n *node) status() (s status, ok bool) {
 	d := &socketDoor{node: n}
@@ -247,6 +264,19 @@ func (c *nodes) waitOwner(except ...int) int {
 	return owner
 }
 
+// waitAway waits until one of two nodes gives the other one no sign of life, or the servers have found a way around the cut.
+func (c *nodes) waitAway(a, b int) {
+	for begun := time.Now(); time.Since(begun) < detection; { // a route may go around the cut at once, and then nothing changes
+		if s, ok := c.all[a].status(); ok && s.state(c.all[b].name) == "away" {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// detection is longer than servers take to find out that a link is cut.
+const detection = 10 * time.Second
+
 // level waits until all nodes run and have what the owner has.
 func (c *nodes) level() {
 	c.until("all nodes are level", func() bool {
@@ -269,6 +299,7 @@ func (c *nodes) level() {
 func (c *nodes) until(what string, is func() bool) {
 	c.t.Helper()
 	done := testkit.Poll(func() bool {
+		defer time.Sleep(20 * time.Millisecond) // it asks processes
 		for _, n := range c.all {
 			n.mu.Lock()
 			cmd, ended := n.cmd, n.ended
@@ -314,7 +345,7 @@ func (c *nodes) tell() {
 			return nil
 		})
 		if to := os.Getenv("KERNOS_TEST_KEEP"); to != "" {
-			c.t.Log(exec.Command("cp", "-a", n.home, filepath.Join(to, n.name)).CombinedOutput())
+			c.t.Log(os.CopyFS(filepath.Join(to, n.name), os.DirFS(n.home)))
 		}
 	}
 }

@@ -64,7 +64,7 @@ var floors = [...][]step{
 	9: {
 		{"sdk/*"},
 		{
-			"conformance", "conformance/console", "conformance/mcp", "internal/archtest", "internal/attack", "examples/*", "examples/*/*", "sdk",
+			"conformance", "conformance/cluster", "conformance/console", "conformance/mcp", "internal/archtest", "internal/attack", "examples/*", "examples/*/*", "sdk",
 			"packaging",
 		},
 	},

@@ -163,7 +163,7 @@ func (d *Dir) Put(data []byte) (Blob, error) {
 	}
 	err := makeDurable(blob.Path, kept, func() error { return durable.WriteFile(blob.Path, data) })
 	if err == nil {
-		err = d.share(h)
+		err = d.Share(h)
 	}
 	if err != nil {
 		return Blob{}, unkept(err)
@@ -246,7 +246,7 @@ func (d *Dir) PutReader(r io.Reader, limit int64) (Blob, error) {
 		err = d.adopt(temporary, blob)
 	}
 	if err == nil {
-		err = d.share(blob.Hash)
+		err = d.Share(blob.Hash)
 	}
 	if err != nil {
 		return Blob{}, unkept(err)

@@ -51,8 +51,8 @@ func (d *Dir) SetDepot(depot Depot) {
 	d.depot, d.slots, d.fetches = depot, make(chan struct{}, maxFetches), make(map[Hash]*fetch)
 }
 
-// share puts a blob into the depot.
-func (d *Dir) share(h Hash) error {
+// Share puts a blob into the depot.
+func (d *Dir) Share(h Hash) error {
 	if d.depot == nil {
 		return nil
 	}
@@ -80,7 +80,7 @@ func (d *Dir) ShareAll(ctx context.Context) error {
 		if err != nil || d.Path(h) != path {
 			continue
 		}
-		if err := errors.Join(ctx.Err(), d.share(h)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := errors.Join(ctx.Err(), d.Share(h)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
@@ -173,11 +173,11 @@ func (d *Dir) here(path string) string {
 	if dir == d.path || filepath.Base(dir) != filepath.Base(d.path) || !isBlob(dir, path) {
 		return path
 	}
-	if _, err := os.Lstat(path); err == nil {
-		return path
-	}
 	h, err := ParseHash(filepath.Base(path))
 	if err != nil {
+		return path
+	}
+	if _, err := os.Lstat(path); err == nil && d.bring(h) != nil { // a file of this machine that isn't the cluster's
 		return path
 	}
 	return d.Path(h)

@@ -13,7 +13,7 @@ var ErrForeign = errors.New("the store has a state of its own")
 
 func (c *Copy) errForeign() error {
 	return store.Errorf(409, ErrForeign, "The store in %s has a state of its own, which can't be joined with the state of a cluster; "+
-		"begin a new cluster on this node, or move the directory away", c.dir)
+		"only the first node of a new cluster brings one: use another KERNOS_HOME, or keep this one alone after kernos cluster leave", c.dir)
 }
 
 // Founder reports whether the directory has a state of its own, which the log begins with if this node is the first

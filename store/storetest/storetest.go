@@ -80,6 +80,9 @@ type Engine struct {
 	// short run then fails every fourth call of the file system only.
 	Variant bool
 
+	// Others are goroutines that aren't the engine's, and may be there when the store is closed.
+	Others []goleak.Option
+
 	// NoKill reports why no process that has the store open is killed, and NoPowerCut why the power
 	// isn't cut.
 	NoKill, NoPowerCut string
@@ -95,7 +98,7 @@ func Run(t *testing.T, e Engine) {
 			c.test(f)
 			f.close()
 			// A goroutine of the engine that outlives Close would be seen here.
-			if err := goleak.Find(running); err != nil {
+			if err := goleak.Find(append(slices.Clone(e.Others), running)...); err != nil {
 				t.Error(err)
 			}
 		})

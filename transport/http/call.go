@@ -90,11 +90,11 @@ func refuseCall(w http.ResponseWriter, err error) {
 		return
 	}
 	e, _ := message.ErrorOf(err)
-	name := "invalid_request"
 	if e.Code == http.StatusServiceUnavailable {
-		name = transport.Unavailable
+		refuse(w, refusal{e.Code, transport.Unavailable, e.Message})
+		return
 	}
-	refuse(w, refusal{e.Code, name, e.Message})
+	refuse(w, refusal{e.Code, "invalid_request", e.Message})
 }
 
 // writeOutcome answers with what came of a call. Guidance stands beside the error that it is

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"strings"
@@ -44,9 +43,6 @@ func (d *Dialer) Dial(ctx context.Context, path string) (*Conn, error) {
 
 // DialHTTP is Dial for a client that speaks HTTP. A daemon that doesn't accept the signature closes the connection.
 func (d *Dialer) DialHTTP(ctx context.Context, path string) (*Conn, error) {
-	if old, err := os.Lstat(HTTPPath(path)); err == nil && old.Mode().Type() == fs.ModeSocket {
-		return d.open(ctx, HTTPPath(path)) // a daemon of a version until 0.19, which has no alias
-	}
 	return d.dial(ctx, path, true)
 }
 

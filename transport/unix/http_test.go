@@ -276,25 +276,6 @@ func TestHTTPIsSigned(t *testing.T) {
 	testkit.Until(t, "they are counted", func() bool { return d.s.Stats().Refused[refusedUnauthenticated] == 5 })
 }
 
-// A daemon of an earlier version has two sockets.
-func TestDialHTTPFindsAnEarlierDaemon(t *testing.T) {
-	path := shortDir(t) + "/a.sock"
-	d := startAt(t, path, Info{}, kerneltest.Around(t, nil, introspect.Module), nil)
-	other, err := net.Listen("unix", HTTPPath(d.path))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = other.Close() }()
-	c, err := new(Dialer).DialHTTP(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = c.Close() }()
-	if to := c.RemoteAddr().String(); to != HTTPPath(path) {
-		t.Errorf("it is connected to %s", to)
-	}
-}
-
 // When the server of HTTP has stopped, its connections end.
 func TestHTTPThatHasStopped(t *testing.T) {
 	w := new(site)

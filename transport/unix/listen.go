@@ -11,7 +11,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -104,21 +103,6 @@ func (l *Listener) introduce() error {
 
 // Path returns where the socket is.
 func (l *Listener) Path() string { return l.path }
-
-// HTTPPath returns the alias of a daemon's socket, for programs that know it as the socket of HTTP: until version 0.19,
-// that was another one. The next version has no alias.
-func HTTPPath(path string) string { return strings.TrimSuffix(path, ".sock") + ".http.sock" }
-
-// Alias gives the socket another name in its directory, in place of whatever has that name. It goes with the socket.
-func (l *Listener) Alias(path string) error {
-	if l.passed != nil {
-		return nil
-	}
-	l.socket.mu.Lock()
-	defer l.socket.mu.Unlock()
-	l.socket.alias = path
-	return l.socket.link()
-}
 
 // Info returns what the listener reports about itself.
 func (l *Listener) Info() Info {

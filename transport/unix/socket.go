@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 )
@@ -17,7 +16,6 @@ type socket struct {
 	path string
 
 	mu       sync.Mutex // guards what follows
-	alias    string     // another name; "" if there is none
 	listener *net.UnixListener
 	name     os.FileInfo // the socket's file
 	adopted  bool        // a service manager listens too, and keeps the socket
@@ -46,7 +44,7 @@ func adoptSocket(l *net.UnixListener, path string) (*socket, error) {
 	return &socket{path: path, listener: l, name: name, adopted: true}, nil
 }
 
-// bind gives the socket the names that it lacks. Clients that have connected under an earlier one and were not
+// bind gives the socket its name. Clients that have connected under an earlier one and were not
 // accepted are turned away.
 func (s *socket) bind() error {
 	s.mu.Lock()
@@ -55,7 +53,7 @@ func (s *socket) bind() error {
 		return nil
 	}
 	if s.listener != nil && s.named() {
-		return s.link()
+		return nil
 	}
 	if err := os.Remove(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("can't take over the socket that was left behind: %w", err)
@@ -75,24 +73,7 @@ func (s *socket) bind() error {
 		_ = s.listener.Close()
 	}
 	s.listener, s.name, s.adopted = l, name, false
-	return s.link()
-}
-
-// link makes the alias, a link, in place of whatever has its name. It is called with mu held.
-func (s *socket) link() error {
-	if s.linked() {
-		return nil
-	}
-	if err := os.Remove(s.alias); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return os.Symlink(filepath.Base(s.path), s.alias)
-}
-
-// linked reports whether the alias leads to the socket. It is called with mu held.
-func (s *socket) linked() bool {
-	target, _ := os.Readlink(s.alias)
-	return s.alias == "" || target == filepath.Base(s.path)
+	return nil
 }
 
 // accept waits for a connection, also while the name is removed and bound again.
@@ -112,11 +93,11 @@ func (s *socket) current() *net.UnixListener {
 	return s.listener
 }
 
-// intact reports whether the names lead to the socket.
+// intact reports whether the name leads to the socket.
 func (s *socket) intact() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.closed || s.named() && s.linked()
+	return s.closed || s.named()
 }
 
 // named reports whether the name is that of the socket. It is called with mu held.
@@ -125,14 +106,11 @@ func (s *socket) named() bool {
 	return err == nil && os.SameFile(now, s.name)
 }
 
-// withdraw removes the names, so that clients no longer find the socket. One that a service manager keeps keeps its name.
+// withdraw removes the name, so that clients no longer find the socket. One that a service manager keeps keeps its name.
 func (s *socket) withdraw() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	if s.alias != "" && s.linked() {
-		_ = os.Remove(s.alias)
-	}
 	if s.named() && !s.adopted {
 		_ = os.Remove(s.path)
 	}

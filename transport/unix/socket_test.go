@@ -166,66 +166,6 @@ func TestTheOwnerOfTheNewLockIsLeftAlone(t *testing.T) {
 	}
 }
 
-// An alias leads to the socket, takes the place of what was left behind, is made again, and goes with the socket.
-func TestAnAlias(t *testing.T) {
-	dir := shortDir(t)
-	l, err := Listen(filepath.Join(dir, "a.sock"), Info{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	alias := HTTPPath(l.Path())
-	if alias != filepath.Join(dir, "a.http.sock") {
-		t.Errorf("it is %s", alias)
-	}
-	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: alias, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	left.SetUnlinkOnClose(false)
-	_ = left.Close()
-	if err := l.Alias(alias); err != nil {
-		t.Fatal(err)
-	}
-	connects := func(when string) {
-		t.Helper()
-		c, err := net.Dial("unix", alias)
-		if err != nil {
-			t.Fatalf("%s: %v", when, err)
-		}
-		defer func() { _ = c.Close() }()
-		if served, err := l.socket.accept(); err != nil {
-			t.Errorf("%s: %v", when, err)
-		} else {
-			_ = served.Close()
-		}
-	}
-	connects("at first")
-	listener := l.socket.current()
-	for _, name := range []string{alias, l.Path()} {
-		if err := os.Remove(name); err != nil {
-			t.Fatal(err)
-		}
-		for i, want := range []bool{true, false} {
-			if restored, err := l.restore(); err != nil || restored != want {
-				t.Errorf("%s, %d: %t, %v", name, i, restored, err)
-			}
-		}
-		connects("without " + filepath.Base(name))
-		if same := l.socket.current() == listener; same != (name == alias) {
-			t.Errorf("without %s, the socket is the same: %t", name, same)
-		}
-	}
-	if err := l.Close(); err != nil {
-		t.Error(err)
-	}
-	if restored, _ := l.restore(); restored && exists(alias) {
-		t.Error("what was closed is made again")
-	}
-	if exists(alias) || exists(l.Path()) {
-		t.Error("it is still there")
-	}
-}
-
 func TestInspectKnowsThatTheEndHasBegun(t *testing.T) {
 	leave := make(chan struct{})
 	begun, _, syscalls := waiting(leave)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"io/fs"
 	"net/http"
 	"path"
 	"path/filepath"
@@ -44,10 +45,14 @@ func (s *Server) Blob(ctx context.Context, p message.BlobPointer) (io.ReadCloser
 		if err != nil {
 			return nil, err
 		}
-		if data, err = dir.Open(name); err != nil {
+		switch f, err := dir.Open(name); {
+		case err == nil:
+			data = f
+		case !errors.Is(err, fs.ErrNotExist):
 			return nil, fmt.Errorf("the answer is a blob that can't be read: %w", err)
 		}
-	} else {
+	}
+	if data == nil { // a server elsewhere, or another node of a cluster, has it
 		response, err := s.Target.Open(ctx, blobs.PathPrefix+name.String())
 		if err != nil {
 			return nil, fmt.Errorf("the answer is a blob that can't be fetched: %w", err)

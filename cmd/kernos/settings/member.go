@@ -26,7 +26,7 @@ type membership struct {
 // Membership returns the settings with which a home has joined a cluster; nil if it has joined none.
 func Membership(h daemon.Home) (map[string][]string, error) {
 	text, err := readOwned(h.Membership())
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil, nil
 	}
 	var m membership
