@@ -121,6 +121,9 @@ func (p *publisher) publish(data []byte) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	ack, err := p.js.Publish(ctx, benchSubject, data, jetstream.WithExpectLastSequencePerSubject(p.last))
+	for e := (*jetstream.APIError)(nil); errors.As(err, &e) && e.ErrorCode == 10164 && ctx.Err() == nil; { // the leader isn't done with the one before
+		ack, err = p.js.Publish(ctx, benchSubject, data, jetstream.WithExpectLastSequencePerSubject(p.last))
+	}
 	if err != nil {
 		return fmt.Errorf("publish: %w", err)
 	}
