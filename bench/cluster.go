@@ -25,14 +25,15 @@ const (
 
 // A trio is three nodes of a cluster on this machine, each with a server of NATS inside.
 type trio struct {
-	dir   string
-	nodes []*daemon
-	owner int // the index of the node whose kernel runs
+	binary string
+	dir    string
+	nodes  []*daemon
+	owner  int // the index of the node whose kernel runs
 }
 
 // startTrio starts the nodes, and returns when one of them owns.
 func startTrio(binary string) (_ *trio, err error) {
-	t := new(trio)
+	t := &trio{binary: binary}
 	if t.dir, err = os.MkdirTemp("", "kernos-cluster-*"); err != nil {
 		return nil, err
 	}
@@ -83,6 +84,18 @@ func startTrio(binary string) (_ *trio, err error) {
 		}
 	}
 	return nil, errors.New("no node of the cluster owns after a minute")
+}
+
+// sequence returns the last sequence of the cluster's log.
+func (t *trio) sequence() (uint64, error) {
+	check := exec.Command(t.binary, "cluster", "check", "--json")
+	check.Env = append(os.Environ(), "KERNOS_HOME="+t.home(0), "XDG_RUNTIME_DIR="+t.nodes[0].dir)
+	out, err := check.Output()
+	var found struct{ Sequence uint64 }
+	if err == nil {
+		err = json.Unmarshal(out, &found)
+	}
+	return found.Sequence, err
 }
 
 // name returns the name of a node.
@@ -165,12 +178,23 @@ func clusters(out io.Writer, binary string) error {
 	owner, other := t.nodes[t.owner], t.nodes[(t.owner+1)%clusterNodes]
 
 	var sets, lone compared
+	var groups []int
 	for round := range clusterRounds {
+		before, err := t.sequence()
+		if err != nil {
+			return err
+		}
 		ours, err := setsPerSecond(owner.socket, round, 200)
 		if err != nil {
 			return err
 		}
-		theirs, err := p.perSecond(size, clusterConns, 200)
+		after, err := t.sequence()
+		if err != nil {
+			return err
+		}
+		group := max(1, clusterConns*200/max(1, int(after-before)))
+		groups = append(groups, group)
+		theirs, err := p.perSecond(size, clusterConns, 200, group)
 		if err != nil {
 			return err
 		}
@@ -186,7 +210,7 @@ func clusters(out io.Writer, binary string) error {
 		lone.add(set, publish)
 	}
 	ours, theirs, ratio := sets.median()
-	fmt.Fprintf(out, "  durable Memory.Set, %d connections   %8.0f/s   published by nats in groups alike, %d bytes each: %.0f/s   %.2f (at least 0.50)\n", clusterConns, ours, size, theirs, ratio)
+	fmt.Fprintf(out, "  durable Memory.Set, %d connections   %8.0f/s   published by nats in groups of %d, %d bytes each: %.0f/s   %.2f (at least 0.50)\n", clusterConns, ours, groups, size, theirs, ratio)
 	ours, theirs, ratio = lone.median()
 	fmt.Fprintf(out, "  a lone Memory.Set                   %8.0f µs   a lone publish: %.0f µs   %.2f (at most 1.60)\n", ours/1e3, theirs/1e3, ratio)
 

@@ -121,6 +121,9 @@ func (p *publisher) publish(data []byte) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	ack, err := p.js.Publish(ctx, benchSubject, data, jetstream.WithExpectLastSequencePerSubject(p.last))
+	for e := (*jetstream.APIError)(nil); errors.As(err, &e) && e.ErrorCode == 10164 && ctx.Err() == nil; { // the leader isn't done with the one before
+		ack, err = p.js.Publish(ctx, benchSubject, data, jetstream.WithExpectLastSequencePerSubject(p.last))
+	}
 	if err != nil {
 		return fmt.Errorf("publish: %w", err)
 	}
@@ -143,8 +146,9 @@ func (p *publisher) latency(size, count int) (float64, error) {
 }
 
 // perSecond makes writers that each have some bytes published, one time after the other, and returns how often that
-// happens per second. What waits while a message is in flight is the next message, as it is for the owner.
-func (p *publisher) perSecond(size, writers, each int) (float64, error) {
+// happens per second. What waits while a message is in flight is the next message, as it is for the owner. A
+// message has the bytes of at most as many writers as the owner's entries have on average.
+func (p *publisher) perSecond(size, writers, each, most int) (float64, error) {
 	data := bytes.Repeat([]byte("x"), size)
 	waiting := make(chan chan struct{}, writers) // each is closed when its bytes are published
 	var all sync.WaitGroup
@@ -166,7 +170,7 @@ func (p *publisher) perSecond(size, writers, each int) (float64, error) {
 	var err error
 	for first := range waiting {
 		group := []chan struct{}{first}
-		for len(waiting) > 0 {
+		for len(waiting) > 0 && len(group) < most {
 			if next, ok := <-waiting; ok {
 				group = append(group, next)
 			}

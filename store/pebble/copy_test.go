@@ -2,6 +2,7 @@ package pebble
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -183,6 +184,7 @@ func TestRewind(t *testing.T) {
 		if err := e.Lead(h); err != nil {
 			t.Fatal(err)
 		}
+		pages, names := 0, [][]byte(nil)
 		for range 30 {
 			b := new(store.Batch)
 			for range 1 + random.IntN(4) {
@@ -197,6 +199,16 @@ func TestRewind(t *testing.T) {
 				} else {
 					b.Set(k, []byte("new"))
 				}
+			}
+			if random.IntN(4) == 0 { // a page, and what is about it
+				pages++
+				page := binary.BigEndian.AppendUint64([]byte("jp"), uint64(pages)<<40|1<<62)
+				name := append([]byte("jn12345678"), page[2:]...)
+				b.Set(page, []byte("page"))
+				b.Set(name, nil)
+				names = append(names, name)
+			} else if len(names) > 0 && random.IntN(4) == 0 {
+				b.Delete(names[random.IntN(len(names))])
 			}
 			if _, err := e.Apply(b); err != nil {
 				t.Fatal(err)

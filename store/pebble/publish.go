@@ -2,6 +2,7 @@ package pebble
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 
 	crdb "github.com/cockroachdb/pebble/v2"
@@ -49,6 +50,11 @@ type publishing struct {
 	// about: nearly all records of the journal are new.
 	last [256][]byte
 
+	// tails has records of the journal that wait for their page. Each is soon deleted, by a group that has to put it back
+	// if it is never accepted, and by then Pebble may have moved it to a table.
+	tails     map[string]tail
+	tailBytes int
+
 	before []prior // what the batch that is being applied replaces; guarded by applyLock
 }
 
@@ -56,6 +62,12 @@ type publishing struct {
 type sent struct {
 	number uint64
 	link   uint32
+}
+
+// A tail is a record of the journal that a group has set.
+type tail struct {
+	group uint64
+	value []byte
 }
 
 // A prior is what is known about a key that a batch changes, without asking Pebble.
@@ -107,6 +119,8 @@ func (e *Engine) giveAndPublish(g *group) error {
 		for i := range p.last { // the keys of this group were not noted
 			p.last[i] = p.last[i][:0]
 		}
+		clear(p.tails)
+		p.tailBytes = 0
 		p.to.Publish(number, body)
 		if err := p.to.Wait(number); err != nil {
 			e.cache.applied(g.cacheChanges)
@@ -160,15 +174,28 @@ func (e *Engine) remember(g *group) error {
 	p := e.publishing
 	p.record = p.record[:0]
 	n := 0
+	pages, err := e.lastPage()
+	if err != nil {
+		return err
+	}
 	for r := g.batch.Reader(); ; {
-		_, key, _, more, err := r.Next()
+		kind, key, value, more, err := r.Next()
 		if err != nil || !more {
 			return err
 		}
 		if string(key) != revisionKey {
 			before := g.before[n]
 			n++
-			fresh, err := e.comesLast(key)
+			if before, known := p.tail(kind, key, value); known {
+				if before.group != p.number+1 { // otherwise the record has the key
+					p.record = appendUndo(p.record, key, before.value, true)
+				}
+				continue
+			}
+			fresh := kind == crdb.InternalKeyKindSet && isAbout(key) && numberOf(key) > pages
+			if !fresh {
+				fresh, err = e.comesLast(key)
+			}
 			switch {
 			case err != nil:
 				return err
@@ -196,30 +223,91 @@ func (e *Engine) remember(g *group) error {
 	}
 }
 
+// The keyspaces of the journal that are looked at here.
+const (
+	journalPages  = 'p' // number of the page → records
+	journalNames  = 'n' // …, number of the page → nothing
+	journalBlocks = 'b' // …, number of the first page → names
+	journalTails  = 't' // time → records that are in no page yet
+)
+
+// isAbout reports whether a key is about a page of the journal, whose number it ends with. It is set in the batch that sets
+// the page.
+func isAbout(key []byte) bool {
+	return len(key) > 10 && key[0] == store.SpaceJournal && (key[1] == journalNames || key[1] == journalBlocks)
+}
+
+func numberOf(key []byte) uint64 { return binary.BigEndian.Uint64(key[len(key)-8:]) }
+
+// lastPage returns the number of the last page of the journal that Pebble has.
+func (e *Engine) lastPage() (uint64, error) {
+	if err := e.findLast(journalPages); err != nil {
+		return 0, err
+	}
+	last := e.publishing.last[journalPages]
+	if len(last) < 10 {
+		return 0, nil
+	}
+	return numberOf(last), nil
+}
+
+// maxTails is how many bytes of records that wait for their page are kept.
+const maxTails = 8 << 20
+
+// tail notes a record of the journal that waits for its page, and returns what the key had before, if that is known.
+func (p *publishing) tail(kind crdb.InternalKeyKind, key, value []byte) (before tail, known bool) {
+	if len(key) < 3 || key[0] != store.SpaceJournal || key[1] != journalTails {
+		return before, false
+	}
+	if before, known = p.tails[string(key)]; known {
+		delete(p.tails, string(key))
+		p.tailBytes -= len(before.value)
+	}
+	if kind == crdb.InternalKeyKindSet && p.tailBytes+len(value) <= maxTails {
+		if p.tails == nil {
+			p.tails = make(map[string]tail)
+		}
+		p.tails[string(key)] = tail{p.number + 1, bytes.Clone(value)}
+		p.tailBytes += len(value)
+	}
+	return before, known
+}
+
 // comesLast reports whether a key of the journal comes after all that there are, and notes it as the last one then.
 // It is called for each key that a group with an undo record changes.
 func (e *Engine) comesLast(key []byte) (bool, error) {
 	if key[0] != store.SpaceJournal || len(key) < 3 {
 		return false, nil
 	}
-	last := &e.publishing.last[key[1]]
-	if len(*last) == 0 {
-		it, err := e.db.NewIter(&crdb.IterOptions{LowerBound: key[:2], UpperBound: store.After(key[:2])})
-		if err != nil {
-			return false, err
-		}
-		*last = append(*last, key[:2]...)
-		if it.Last() {
-			*last = append((*last)[:0], it.Key()...)
-		}
-		if err := errors.Join(it.Error(), it.Close()); err != nil {
-			*last = (*last)[:0]
-			return false, err
-		}
+	if err := e.findLast(key[1]); err != nil {
+		return false, err
 	}
+	last := &e.publishing.last[key[1]]
 	if bytes.Compare(key, *last) <= 0 {
 		return false, nil
 	}
 	*last = append((*last)[:0], key...)
 	return true, nil
+}
+
+// findLast looks for the last key of a keyspace of the journal, unless it is known.
+func (e *Engine) findLast(space byte) error {
+	last := &e.publishing.last[space]
+	if len(*last) > 0 {
+		return nil
+	}
+	prefix := []byte{store.SpaceJournal, space}
+	it, err := e.db.NewIter(&crdb.IterOptions{LowerBound: prefix, UpperBound: store.After(prefix)})
+	if err != nil {
+		return err
+	}
+	*last = append(*last, prefix...)
+	if it.Last() {
+		*last = append((*last)[:0], it.Key()...)
+	}
+	if err := errors.Join(it.Error(), it.Close()); err != nil {
+		*last = (*last)[:0]
+		return err
+	}
+	return nil
 }
