@@ -38,7 +38,7 @@ func TestAddingASyscall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	changed := strings.Replace(string(modules), "return []kernel.Module{\n", "return []kernel.Module{\n"+line, 1)
+	changed := strings.Replace(string(modules), "[]kernel.Module{\n\t\ts.tree", "[]kernel.Module{\n"+line+"\t\ts.tree", 1)
 	module := path.Dir(reflect.TypeFor[reader]().PkgPath())
 	changed = strings.Replace(changed, "import (\n", "import (\n\t\""+module+"/capability/dice\"\n", 1)
 	if code == "" || line == "" || strings.Count(changed, "dice") != strings.Count(line, "dice")+1 {
