@@ -11,7 +11,7 @@ STEPS         ?= 4000
 
 # The packages whose tests take longest are named first, so that they don't end alone, after the others.
 LONGEST   := ./cmd/kernos ./conformance ./packaging ./conformance/console ./internal/attack ./store/pebble ./conformance/cluster ./conformance/mcp ./examples/handlers ./journal \
-             ./internal/llama ./daemon ./store/storetest
+             ./internal/llama ./daemon ./store/storetest ./store/replicated
 PACKAGES  := $(LONGEST) ./...
 
 # What the code is checked for beside the system that runs the tests.
