@@ -105,10 +105,9 @@ func startOwner(t *testing.T, syscalls ...kernel.Syscall) *owner {
 
 // A node passes on what comes to its socket and its address.
 type node struct {
-	t      *testing.T
-	path   string
-	socket net.Addr
-	tcp    string
+	t    *testing.T
+	path string
+	tcp  string
 
 	mu    sync.Mutex
 	owner *owner // nil if there is none

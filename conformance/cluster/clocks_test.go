@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -78,10 +77,11 @@ var shifted = func() *atomic.Int64 {
 // first time, which takes a few minutes; then it is in Go's build cache.
 func shiftedProgram(t testing.TB) string {
 	t.Helper()
-	source := filepath.Join(runtime.GOROOT(), "src", "time", "time.go")
-	if root, err := exec.Command("go", "env", "GOROOT").Output(); err == nil { // a test with -trimpath doesn't know it
-		source = filepath.Join(strings.TrimSpace(string(root)), "src", "time", "time.go")
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		t.Fatal(err)
 	}
+	source := filepath.Join(strings.TrimSpace(string(root)), "src", "time", "time.go")
 	text, err := os.ReadFile(source)
 	if err != nil {
 		t.Fatal(err)

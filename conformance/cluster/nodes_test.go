@@ -48,10 +48,9 @@ type node struct {
 
 // nodes are all of them, and the links between them.
 type nodes struct {
-	t    testing.TB
-	all  [nodeCount]*node
-	net  *network
-	logs string
+	t   testing.TB
+	all [nodeCount]*node
+	net *network
 }
 
 // startNodes starts three nodes, and kills them at the end of the test. Each of them listens for the others at an IP address of its own,

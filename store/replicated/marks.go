@@ -20,7 +20,6 @@ type marks struct {
 	reached  uint64         // the last sequence that the copy has reached
 	sequence uint64         // the sequence of the mark
 	snapshot store.Snapshot // nil if it was forgotten
-	users    int            // those who read the snapshot
 	timer    *time.Timer
 }
 
