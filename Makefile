@@ -35,7 +35,7 @@ RACED      = $(filter-out $(addprefix $(shell $(GO) list -m)/,$(ALONE)),$(shell 
 # lines without it. make lint has vetted the code. Many tests wait for a process or a disk, so that
 # the processors have work to do only when twice as many packages are tested at once. The compiler
 # and the linker take an eighth less time when they collect garbage less often.
-LEAN      := -toolexec 'env GOGC=400' -ldflags='-s -w' -vet=off -timeout 30m -p $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+LEAN      := -toolexec 'env GOGC=400' -ldflags='-s -w' -vet=off -timeout 60m -p $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
 # Lint, the tests without the race detector and the programs that tests run are compiled alike, and so once.
 export GOFLAGS := $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath
