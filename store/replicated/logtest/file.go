@@ -112,7 +112,7 @@ func parse(stored []byte) (e replicated.Entry, rest []byte, ok bool) {
 		return e, nil, false
 	}
 	size := int(binary.BigEndian.Uint32(stored))
-	if size > len(stored)-8 {
+	if size == 0 || size > len(stored)-8 { // a power cut may leave zeros, whose checksum is right
 		return e, nil, false
 	}
 	text, rest := stored[4:4+size], stored[8+size:]
