@@ -58,7 +58,7 @@ func (c *Cluster) check() error {
 	for _, s := range c.Servers {
 		if name, is := strings.CutPrefix(s, natsContext); is && (name == "" || len(c.Servers) > 1) {
 			return wrong("cluster", "expected one context of the nats command, such as context:prod, got %q", s)
-		} else if u, err := url.Parse(s); !is && (err != nil || u.Host == "") {
+		} else if u, err := url.Parse(s); !is && (err != nil || u.Host == "" || !slices.Contains(schemes, u.Scheme)) {
 			return wrong("cluster", "expected the URL of a server of NATS, such as nats://host:4222, got %q", s)
 		}
 	}
@@ -72,6 +72,9 @@ func (c *Cluster) check() error {
 	}
 	return nil
 }
+
+// schemes are those of the URLs of servers of NATS.
+var schemes = []string{"nats", "tls", "ws", "wss"}
 
 // natsContext begins the name of a context of the nats command.
 const natsContext = "context:"

@@ -49,6 +49,7 @@ type Member struct {
 	ending  context.Context // done when the process is to end
 	end     context.CancelCauseFunc
 	serving chan struct{}
+	joined  chan struct{} // closed when the cluster has been reached
 
 	moving sync.WaitGroup // moves to other nodes that continue without their callers
 
@@ -65,7 +66,7 @@ type Member struct {
 // OpenMember takes the socket and the addresses of a node of a cluster; Serve makes it one. The options need a Socket, a Web and a
 // Cluster. Errors are those of [Open]. The caller closes the member.
 func OpenMember(o *Options) (_ *Member, err error) {
-	m := &Member{opts: *o, cluster: *o.Cluster, started: time.Now(), serving: make(chan struct{}), changed: make(chan struct{})}
+	m := &Member{opts: *o, cluster: *o.Cluster, started: time.Now(), serving: make(chan struct{}), joined: make(chan struct{}), changed: make(chan struct{})}
 	m.opts.Log = cmp.Or(m.opts.Log, slog.New(slog.DiscardHandler))
 	m.log, m.name, m.replicas = m.opts.Log, m.cluster.name(), m.cluster.replicas()
 	if o.Home == "" || o.Socket == nil || o.Web == nil {
@@ -267,6 +268,9 @@ func (m *Member) ShutdownRequested() <-chan struct{} { return m.ending.Done() }
 // Serving is closed when Serve has begun.
 func (m *Member) Serving() <-chan struct{} { return m.serving }
 
+// Joined is closed when the cluster has been reached: from then on the home has a copy.
+func (m *Member) Joined() <-chan struct{} { return m.joined }
+
 // URLs returns the addresses that are served.
 func (m *Member) URLs() []string {
 	urls := []string{"unix://" + m.lock.Path(), "http+unix://" + m.lock.Path()}
@@ -404,6 +408,7 @@ func (m *Member) live() error {
 		return err
 	}
 	m.set(func() { m.node, m.problem = node, "" })
+	close(m.joined)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	ended := make(chan error, 1)

@@ -1,10 +1,12 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"kernos/cluster"
@@ -49,6 +51,8 @@ func (m *Member) current() *doors {
 func (m *Member) acceptTCP(ctx context.Context, elsewhere *transport.Handoff) error {
 	defer context.AfterFunc(ctx, func() { _ = m.tcp.Close() })()
 	pauses := backoff.Backoff{First: 5 * time.Millisecond, Longest: time.Second}
+	var visitors atomic.Int64
+	most := int64(transport.Share(cmp.Or(m.opts.Limits.MaxConnections, 4096), webPart)) // as the server of a daemon has
 	for {
 		conn, err := m.tcp.Accept()
 		switch {
@@ -68,10 +72,36 @@ func (m *Member) acceptTCP(ctx context.Context, elsewhere *transport.Handoff) er
 		if d := m.current(); d != nil && d.web != nil && pass(ctx, d.web.Handoff, conn) == nil {
 			continue
 		}
-		if pass(ctx, elsewhere, conn) != nil {
+		if visitors.Add(1) > most {
+			visitors.Add(-1)
 			_ = conn.Close()
+			continue
+		}
+		v := &visitor{Conn: conn, leave: sync.OnceFunc(func() { visitors.Add(-1) })}
+		if pass(ctx, elsewhere, v) != nil {
+			_ = v.Close()
 		}
 	}
+}
+
+// A visitor is a connection to the TCP address that is passed on.
+type visitor struct {
+	net.Conn
+	leave func()
+}
+
+// Close implements [net.Conn].
+func (v *visitor) Close() error {
+	v.leave()
+	return v.Conn.Close()
+}
+
+// CloseWrite ends what is sent, as the server of HTTP does before it closes a connection.
+func (v *visitor) CloseWrite() error {
+	if c, ok := v.Conn.(interface{ CloseWrite() error }); ok {
+		return c.CloseWrite()
+	}
+	return nil
 }
 
 // passOn passes a connection to the socket on to the owner.

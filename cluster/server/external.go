@@ -68,7 +68,7 @@ func (o *External) refused(err error) error {
 	switch text := err.Error(); {
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired),
 		errors.Is(err, nats.ErrAccountAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
-		return fmt.Errorf("the NATS servers at %s refuse these credentials: %w; check the file of --cluster-creds, or the context",
+		return fmt.Errorf("the NATS servers at %s refuse these credentials: %w; check the file of --cluster-credentials, or the context",
 			servers, err)
 	case errors.Is(err, nats.ErrSecureConnRequired), errors.Is(err, nats.ErrSecureConnWanted):
 		return fmt.Errorf("the NATS servers at %s and this node don't agree whether to use TLS: %w; name them with tls:// or nats://",

@@ -97,13 +97,8 @@ func Serve(ctx context.Context, s *settings.Serve, stderr io.Writer) error {
 		}
 	}()
 	var away []string
-	switch d := d.(type) {
-	case *daemon.Daemon:
+	if d, ok := d.(*daemon.Daemon); ok {
 		away = d.AwayNames()
-	case *daemon.Member:
-		if err := s.Join(home, d.Name()); err != nil {
-			s.Log.Warn("the membership of this home in the cluster can't be remembered, so other commands may open it alone", "error", err)
-		}
 	}
 	notes, err := s.Remember(home, away)
 	if err != nil {
@@ -131,6 +126,9 @@ func Serve(ctx context.Context, s *settings.Serve, stderr io.Writer) error {
 	var memory sync.WaitGroup
 	memory.Go(func() { releaseMemory(idle, allocated, debug.FreeOSMemory) })
 	memory.Go(func() { converse(ctx, manager, d, s.Log) })
+	if d, ok := d.(*daemon.Member); ok {
+		memory.Go(func() { join(idle, s, home, d) })
+	}
 	debug.FreeOSMemory() // opening the store took memory that is not needed again
 	err = errors.Join(d.Serve(ctx), d.Close())
 	close(served)
@@ -141,6 +139,18 @@ func Serve(ctx context.Context, s *settings.Serve, stderr io.Writer) error {
 		fmt.Fprintf(stderr, "kernos: stopped (%v)\n", cmp.Or(context.Cause(ctx), daemon.ErrShutdown))
 	}
 	return exit.Wrap(err)
+}
+
+// join makes a home a member of its node's cluster when that has been reached: a wrong setting is not kept.
+func join(ctx context.Context, s *settings.Serve, home daemon.Home, m *daemon.Member) {
+	select {
+	case <-m.Joined():
+	case <-ctx.Done():
+		return
+	}
+	if err := s.Join(home, m.Name()); err != nil {
+		s.Log.Warn("the membership of this home in the cluster can't be remembered, so other commands can't open it", "error", err)
+	}
 }
 
 // A process is what kernos serve runs: a daemon, or a node of a cluster.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -229,7 +230,7 @@ func (s *Serve) finish(home daemon.Home, version string) error {
 			return fmt.Errorf("--auth-key: %w", err)
 		}
 	}
-	if len(s.cluster.Servers) > 0 || s.cluster.Listen != "" {
+	if !reflect.ValueOf(s.cluster).IsZero() {
 		s.Cluster = &s.cluster
 		if _, err := os.Stat(Secret(home)); err == nil && s.cluster.Listen != "" && s.cluster.Secret == "" {
 			s.cluster.Secret = Secret(home)
