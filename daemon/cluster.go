@@ -34,7 +34,7 @@ type Cluster struct {
 	// Credentials, CA, Certificate and Key are files with which the nodes show these servers who they are, and the other way round.
 	Credentials, CA, Certificate, Key string
 
-	// Listen is the HOST:PORT of the server of NATS inside the node; Peers are those of all nodes, and Secret is the file with
+	// Listen is the HOST:PORT of the server of NATS inside the node; Peers are the addresses of all nodes' servers, and Secret is the file with
 	// which they know each other.
 	Listen string
 	Peers  []string

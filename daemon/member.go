@@ -64,7 +64,7 @@ type Member struct {
 }
 
 // OpenMember takes the socket and the addresses of a node of a cluster; Serve makes it one. The options need a Socket, a Web and a
-// Cluster. Errors are those of [Open]. The caller closes the member.
+// Cluster. Its errors are the errors of [Open]. The caller closes the member.
 func OpenMember(o *Options) (_ *Member, err error) {
 	m := &Member{opts: *o, cluster: *o.Cluster, started: time.Now(), serving: make(chan struct{}), joined: make(chan struct{}), changed: make(chan struct{})}
 	m.opts.Log = cmp.Or(m.opts.Log, slog.New(slog.DiscardHandler))

@@ -69,7 +69,7 @@ func (c *Call) fence(commit *store.Commit) *store.Commit {
 func (c *Call) inside() bool { return c.caller != nil || c.work != nil }
 
 // AwaitFence returns when nothing that was read before it can be lost any more. The error is for the caller: 503 if that
-// isn't known, or that of ctx. Without [Options.Fence] it returns nil at once.
+// isn't known, or the error of ctx. Without [Options.Fence] it returns nil at once.
 func (k *Kernel) AwaitFence(ctx context.Context) error {
 	if k.opts.Fence == nil {
 		return nil

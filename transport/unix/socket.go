@@ -106,7 +106,7 @@ func (s *socket) named() bool {
 	return err == nil && os.SameFile(now, s.name)
 }
 
-// withdraw removes the name, so that clients no longer find the socket. One that a service manager keeps keeps its name.
+// withdraw removes the name, so that clients no longer find the socket. A socket of a service manager keeps its name.
 func (s *socket) withdraw() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -123,7 +123,7 @@ func addServerFlags(c *cobra.Command, o *daemon.Options) {
 func addClusterFlags(c *cobra.Command, o *daemon.Cluster) {
 	f := c.Flags()
 	f.StringSliceVar(&o.Servers, "cluster", nil, "be a node of a cluster on these `SERVERS` of NATS, with commas between them: nats://host:4222, or context:NAME of the nats command")
-	f.StringVar(&o.Listen, "cluster-listen", "", "be a node of a cluster with a server of NATS inside, which listens for those of other nodes at this `ADDRESS`, such as 10.0.0.1:6222")
+	f.StringVar(&o.Listen, "cluster-listen", "", "be a node of a cluster with a server of NATS inside, at which the servers of other nodes find it: this `ADDRESS`, such as 10.0.0.1:6222")
 	f.StringSliceVar(&o.Peers, "cluster-peers", nil, "the `ADDRESSES` at which the servers of all nodes listen, with commas between them")
 	f.StringVar(&o.Secret, "cluster-secret", "", "the `FILE` by which the nodes know each other; kernos cluster init makes it")
 	f.StringVar(&o.Name, "cluster-name", "", "the `NAME` of this node, different for each; by default, the name of the host")
